@@ -1,0 +1,43 @@
+// The common currency of what-if tables, published tables and own runs: one training configuration a row, with its
+// measured step. Header: docs/formats.md.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+#include "model/forecast.h"
+
+namespace stepcast {
+
+// A row as read: columns by header name, unknown columns refused, missing ones empty.
+struct CaseRow {
+    std::string file;
+    int line = 0;
+    std::map<std::string, std::string> cells;
+    [[nodiscard]] const std::string& cell(const std::string& column) const;
+};
+std::vector<CaseRow> read_cases(const std::string& path);  // throws ConfigError with file:line
+
+// A case that can be predicted: the experiment it says, what had to be assumed, and what was measured.
+struct Case {
+    std::string source, case_id, series;  // series: rows of one model or system, ranked among themselves
+    double x = 0;                         // position in its series (experts), for plots; 0 = none
+    Experiment experiment;
+    std::vector<std::string> assumptions;
+    Seconds measured_step;
+    std::optional<Seconds> measured_forward, measured_backward;
+};
+
+// The experiment of a row, or why it cannot be predicted (ConfigError). `cluster` overrides the row's gpu column.
+Case case_of(const CaseRow& row, const std::string& cluster);
+
+struct Comparison {
+    Case what;
+    std::optional<Forecast> forecast;  // empty: refused
+    std::string refused_because;
+};
+
+}  // namespace stepcast

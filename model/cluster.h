@@ -1,0 +1,134 @@
+// The machine: datasheet values, cost parameters, and what was fitted from which data. Every number here is a key of
+// the cluster file (model/keys.cpp), so a fit, a what-if and a preset speak of the same thing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+// One measured point of a collective or of a memory pass: payload against time.
+struct CurvePoint {
+    Bytes bytes;
+    Seconds time;
+    friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
+};
+// Ascending in bytes. Empty: use the law. Inside: linear interpolation. Beyond the last point: its slope continues.
+using Curve = std::vector<CurvePoint>;
+
+// One measured GEMM shape.
+struct GemmPoint {
+    long m = 0, n = 0, k = 0;
+    Dtype dtype = Dtype::fp32;
+    Seconds time;
+    friend bool operator==(const GemmPoint&, const GemmPoint&) = default;
+};
+
+struct Gpu {
+    std::string name;
+    int sms = 1;
+    Bytes memory;
+    BytesPerSecond memory_bandwidth;
+    FlopsPerSecond fp32, tf32, fp16, bf16, fp8;  // dense peak per dtype; 0 = the device has none
+    friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
+
+// Gemm: sim/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
+struct KernelCosts {
+    Seconds launch = Seconds(2.4e-6);     // fixed device-side cost of a kernel
+    double gemm_efficiency = 0.92;        // of the datasheet peak, in a full wave of the best tile
+    double gemm_k0 = 149;                 // fill and drain of the k loop, in k elements
+    double gemm_tile_256 = 1.0;           // rate of a 256x128 tile relative to the best
+    double gemm_tile_128 = 0.91;          // 128x128
+    double gemm_tile_64 = 0.75;           // 128x64
+    double gemm_tile_32 = 0.30;           // 64x64
+    double memory_efficiency = 0.85;      // achieved share of the datasheet bandwidth in memory passes
+    Seconds fused_ramp = Seconds(0.39e-3);  // fused expert kernel: start, before the first wave
+    double fused_efficiency = 0.52;         // of an SM's peak share while a wave runs
+    Seconds fused_tail = Seconds(1.01e-3);  // gather: compute left after the last remote row has arrived
+    std::vector<GemmPoint> gemm_table;      // measured shapes, used before the law
+    Curve memory_curve;                     // measured memory passes (read + written bytes)
+    friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
+};
+
+// Links of one level. Collectives: latency per message round plus the largest per-rank inbound or outbound bytes over
+// `bandwidth`; kernels that read a peer's memory directly use `peer_bandwidth`.
+struct Link {
+    BytesPerSecond bandwidth;
+    BytesPerSecond peer_bandwidth;
+    Seconds latency;
+    Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
+    friend bool operator==(const Link&, const Link&) = default;
+};
+
+// What one call of the host costs.
+struct HostCosts {
+    Seconds call = Seconds(5e-6);             // issue one kernel
+    Seconds framework = Seconds(50e-6);       // HostWork::Kind::framework: one framework operation
+    Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
+    Seconds module_backward = Seconds(0.5e-3);
+    Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
+    Seconds assignment = Seconds(3e-3);        // HostWork::Kind::assignment: mix_moe's host-side block lists
+    friend bool operator==(const HostCosts&, const HostCosts&) = default;
+};
+
+// Spread of what repeats: standard deviation of the logarithm.
+struct Noise {
+    double op = 0;    // per task and step
+    double step = 0;  // common to a whole run (clocks, neighbours)
+    friend bool operator==(const Noise&, const Noise&) = default;
+};
+
+// One fitted parameter. `determined` is false when the data could not tell it; then it kept its prior.
+struct FittedParameter {
+    std::string key;   // as in keys.cpp, below "cluster."
+    std::string value; // with unit, as in TOML
+    std::string prior;
+    double relative_error = 0;  // one standard deviation relative to the value
+    bool determined = true;
+    friend bool operator==(const FittedParameter&, const FittedParameter&) = default;
+};
+struct HeldOutError {
+    std::string kind;  // op kind or "step"
+    std::string method;  // "leave-one-out", "held-out fifth"
+    int samples = 0;
+    double mape = 0, bias = 0, worst = 0;  // fractions; bias signed, predicted over measured minus 1
+    friend bool operator==(const HeldOutError&, const HeldOutError&) = default;
+};
+// Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
+struct Fitted {
+    std::string date;
+    std::vector<std::string> sources;
+    int samples = 0;
+    double condition = 0;  // of the scaled normal equations, determined parameters only
+    std::vector<FittedParameter> parameters;
+    std::vector<HeldOutError> errors;
+    friend bool operator==(const Fitted&, const Fitted&) = default;
+};
+
+struct Cluster {
+    std::string name;
+    std::string source;  // where the datasheet values come from
+    int nodes = 1;
+    int gpus_per_node = 1;
+    bool launch_blocking = false;  // the host waits for every kernel (CUDA_LAUNCH_BLOCKING=1; the host device)
+    Gpu gpu;
+    Link intra, inter;
+    KernelCosts kernel;
+    HostCosts host;
+    Noise noise;
+    std::optional<Fitted> fitted;
+    friend bool operator==(const Cluster&, const Cluster&) = default;
+};
+inline int rank_count(const Cluster& cluster) { return cluster.nodes * cluster.gpus_per_node; }
+
+// A cluster file as TOML text that read_cluster() reads back to an equal value. The [fitted] table states each
+// parameter with its prior, error and whether the data determined it.
+std::string write_cluster(const Cluster& cluster);
+
+}  // namespace stepcast

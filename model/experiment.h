@@ -1,0 +1,58 @@
+// One experiment file: what, split how, on what, with which routing. Read once, checked once.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/cluster.h"
+#include "model/parallelism.h"
+#include "model/routing.h"
+#include "model/workload.h"
+
+namespace stepcast {
+
+struct Run {
+    int steps = 20;
+    int warmup = 3;
+    std::uint64_t seed = 1;
+    Seconds timeout = Seconds(60);
+    friend bool operator==(const Run&, const Run&) = default;
+};
+
+struct Experiment {
+    std::string name;
+    Workload workload;
+    Parallelism parallelism;
+    Cluster cluster;
+    RoutingSpec routing;
+    Run run;
+    friend bool operator==(const Experiment&, const Experiment&) = default;
+};
+
+// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}.
+struct Override {
+    std::string key, value;
+};
+Override parse_override(const std::string& text);
+
+// Reads a file, or a preset by name; applies overrides in order (a value may be quoted or bare); checks every cross rule.
+// Throws ConfigError: file:line:column, key, found, expected.
+Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
+Cluster read_cluster(const std::string& path_or_preset);
+
+// Sets one key of a value already read; the same checks of key, unit and range. Used by fits and what-ifs.
+// check_experiment() must follow.
+void set_key(Experiment& experiment, const Override& override);
+std::string get_key(const Experiment& experiment, const std::string& key);  // as TOML text with unit
+
+// Every cross rule (ranks = dp*tp*pp*cp, experts divide, sizes sane, ..); throws ConfigError.
+void check_experiment(const Experiment& experiment);
+
+// One entry a key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel".
+struct KeyDoc {
+    std::string key, kind, default_value, meaning;
+};
+std::vector<KeyDoc> key_docs();
+
+}  // namespace stepcast

@@ -1,0 +1,56 @@
+// What a prediction says: plain values that simulate() callers fill and reports print.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/step_times.h"
+
+namespace stepcast {
+
+struct Interval {
+    Seconds mean, p10, p50, p90;
+    friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+// Where the step of the slowest rank went; the six add up to the step.
+struct Breakdown {
+    Seconds compute, memory, exposed_communication, bubble, imbalance, host;
+    friend bool operator==(const Breakdown&, const Breakdown&) = default;
+};
+Seconds total(const Breakdown& breakdown);
+
+struct MemoryUse {
+    Bytes peak, weights, gradients, optimizer, activations, buffers;
+    bool fits = true;
+    friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
+};
+
+// Summed duration of all tasks of one name on one rank in one phase.
+struct KernelTime {
+    std::string name;
+    Phase phase = Phase::forward;
+    int rank = 0;
+    Seconds time;
+    friend bool operator==(const KernelTime&, const KernelTime&) = default;
+};
+
+struct Forecast {
+    std::string experiment, cluster;
+    bool calibrated = false;
+    Interval step, forward, backward;  // over draws
+    StepTimes phases;                  // of the median draw
+    Breakdown breakdown;               // of the median draw
+    MemoryUse memory;
+    double tokens_per_second = 0;
+    double model_flops_utilization = 0;
+    std::size_t tasks = 0;
+    int ranks_simulated = 0;
+    int draws = 1;
+    std::vector<KernelTime> kernels;  // of the median draw, compute lane only
+    std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior
+    friend bool operator==(const Forecast&, const Forecast&) = default;
+};
+
+}  // namespace stepcast

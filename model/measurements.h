@@ -1,0 +1,32 @@
+// Measured samples in long form, from logs, own runs or other tools: one row a sample.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/units.h"
+
+namespace stepcast {
+
+// CSV header: run_id,system,model,experts,ranks,phase,rank,step,value,unit . `phase` is what was timed: "step",
+// "forward", "backward", or a kernel or quantity name ("AG.forward", "host_assignment"); rank -1 = the whole run.
+// step -1 = a summary over steady steps (the imported medians). value in SI base units; unit "s", "B", "1".
+struct Sample {
+    std::string run_id, system, model;
+    int experts = 0;  // total over all ranks; 0 = dense
+    int ranks = 0;
+    std::string phase;
+    int rank = -1;
+    int step = -1;
+    double value = 0;
+    std::string unit = "s";
+    friend bool operator==(const Sample&, const Sample&) = default;
+};
+
+std::vector<Sample> read_measurements(const std::string& path);  // throws ConfigError with file:line
+std::string write_measurements(const std::vector<Sample>& samples);
+
+double median(std::vector<double> values);                // throws std::logic_error when empty
+double quantile(std::vector<double> values, double q);    // linear interpolation, q in 0..1
+
+}  // namespace stepcast

@@ -1,0 +1,122 @@
+// What a task does, as sizes only: no time, no device. A closed variant; adding an op is three edits:
+// here, a price in sim/op_costs.cpp, a launch in exec.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+// C[m,n] (+)= A[m,k] B[k,n], `batch` of them.
+struct Gemm {
+    long m = 0, n = 0, k = 0;
+    long batch = 1;
+    Dtype dtype = Dtype::fp16;
+    friend bool operator==(const Gemm&, const Gemm&) = default;
+};
+
+// One kernel over several GEMMs that share n and k: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n].
+struct GroupedGemm {
+    std::vector<long> rows;
+    long n = 0, k = 0;
+    Dtype dtype = Dtype::fp16;
+    friend bool operator==(const GroupedGemm&, const GroupedGemm&) = default;
+};
+
+// A grouped GEMM over blocks of `rows_per_block` token rows, fused with the transfer of the rows that live on
+// other ranks: `gather` reads its remote input rows while it computes (mix_moe's AG kernel), `scatter` writes its
+// results to their owners (GA). One thread block takes `blocks_per_thread_block` blocks over all n columns.
+struct FusedGemm {
+    enum class Transfer : std::uint8_t { gather, scatter };
+    long blocks = 0;          // blocks this rank computes
+    long remote_blocks = 0;   // of them, with rows on another rank
+    long rows_per_block = 64;
+    long blocks_per_thread_block = 2;
+    long n = 0, k = 0;
+    Bytes remote_bytes_per_block;  // moved over the links for one remote block
+    Transfer transfer = Transfer::gather;
+    Dtype dtype = Dtype::fp16;
+    friend bool operator==(const FusedGemm&, const FusedGemm&) = default;
+};
+
+// softmax(Q K^T) V for `batch` sequences and `heads` heads.
+struct Attention {
+    long batch = 0, heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
+    bool causal = false;
+    bool backward = false;
+    Dtype dtype = Dtype::fp16;
+    friend bool operator==(const Attention&, const Attention&) = default;
+};
+
+// Streams memory: permute, GELU, add, transpose, softmax-shaped passes.
+struct MemoryPass {
+    Bytes read, written;
+    friend bool operator==(const MemoryPass&, const MemoryPass&) = default;
+};
+
+// Every participant ends with the sum of `bytes`.
+struct AllReduce {
+    Bytes bytes;
+    friend bool operator==(const AllReduce&, const AllReduce&) = default;
+};
+// `bytes` is the gathered result, on every participant.
+struct AllGather {
+    Bytes bytes;
+    friend bool operator==(const AllGather&, const AllGather&) = default;
+};
+// `bytes` is the input on every participant; each keeps its 1/n of the sum.
+struct ReduceScatter {
+    Bytes bytes;
+    friend bool operator==(const ReduceScatter&, const ReduceScatter&) = default;
+};
+// `root` is an index into the task's places.
+struct Broadcast {
+    Bytes bytes;
+    int root = 0;
+    friend bool operator==(const Broadcast&, const Broadcast&) = default;
+};
+struct Reduce {
+    Bytes bytes;
+    int root = 0;
+    friend bool operator==(const Reduce&, const Reduce&) = default;
+};
+// Variable all-to-all: bytes[source * n + target] for n participants in the order of the task's places.
+// What a rank keeps for itself is on the diagonal and crosses no link.
+struct AllToAll {
+    std::vector<Bytes> bytes;
+    friend bool operator==(const AllToAll&, const AllToAll&) = default;
+};
+// From the task's first place to its second, as `messages` messages of equal size.
+struct SendRecv {
+    Bytes bytes;
+    int messages = 1;
+    friend bool operator==(const SendRecv&, const SendRecv&) = default;
+};
+// All participants meet; no data.
+struct Barrier {
+    friend bool operator==(const Barrier&, const Barrier&) = default;
+};
+
+// Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
+struct HostWork {
+    enum class Kind : std::uint8_t { framework, module, exchange_setup, assignment };
+    Kind kind = Kind::framework;
+    double calls = 1;
+    friend bool operator==(const HostWork&, const HostWork&) = default;
+};
+
+using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
+                        AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;
+
+std::string_view kind_name(const Op& op);   // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
+bool is_collective(const Op& op);           // needs every participant: AllReduce .. Barrier, SendRecv included
+bool is_compute(const Op& op);              // Gemm, GroupedGemm, FusedGemm, Attention
+Flops flops_of(const Op& op);               // arithmetic of the matrix products; 0 for the rest
+Bytes bytes_moved(const Op& op);            // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
+
+}  // namespace stepcast

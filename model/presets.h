@@ -1,0 +1,17 @@
+// Presets are TOML files that ship with the program, found beside the sources or the installed binary.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+enum class PresetKind { workload, cluster, experiment };
+
+// Path of a preset file; throws ConfigError naming the nearest valid name.
+std::string preset_path(PresetKind kind, const std::string& name);
+std::vector<std::string> preset_names(PresetKind kind);
+// Root folder that holds model/presets and calibrate/measurements: $STEPCAST_HOME, or the source tree it was built from.
+std::string home_folder();
+
+}  // namespace stepcast

@@ -1,0 +1,54 @@
+// Which tokens go where: an INPUT of a step, the same for both interpreters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+// What an experiment asks for.
+struct RoutingSpec {
+    enum class Kind : std::uint8_t { uniform, zipf, random_gate, file };
+    Kind kind = Kind::uniform;
+    std::uint64_t seed = 1;
+    double skew = 1.0;     // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
+    std::string file;      // file: a routing CSV
+    int draws = 1;         // Monte Carlo: seeds seed .. seed + draws - 1
+    friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
+};
+std::string_view to_string(RoutingSpec::Kind kind);
+RoutingSpec::Kind parse_routing_kind(std::string_view text);
+
+// What a run recorded when it kept only sums: 64-row blocks that a rank computes, of which `remote` hold rows of
+// another rank.
+struct BlockTotals {
+    int blocks = 0;
+    int remote = 0;
+    friend bool operator==(const BlockTotals&, const BlockTotals&) = default;
+};
+
+// Either full counts (slots per source rank and expert, row-major [source][expert]) or block totals per rank.
+// Expert e lives on rank e / (experts / ranks). A slot is one (token, chosen expert) pair.
+struct Routing {
+    int ranks = 0;
+    int experts = 0;               // total over all ranks
+    std::vector<int> counts;       // ranks * experts, or empty
+    std::vector<BlockTotals> totals;  // ranks, or empty
+    [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
+    [[nodiscard]] int count(int source, int expert) const { return counts[static_cast<std::size_t>(source * experts + expert)]; }
+    friend bool operator==(const Routing&, const Routing&) = default;
+};
+
+// Routes `slots_per_rank` = tokens * top_k slots of every rank. Counts of each source rank sum to slots_per_rank.
+// random_gate (MODELS: x = 0.5 + noise through random weights): routing.cpp states the formula. Deterministic per seed.
+// For kind = file reads `spec.file` (draw ignored). Throws ConfigError.
+Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank, int top_k, int draw = 0);
+
+// Routing CSV. First line `# stepcast routing 1, counts|block_totals, ranks R, experts E`, then a header
+// `source,expert,slots` or `rank,blocks,remote_blocks` and one row each. Throws ConfigError with file:line.
+Routing read_routing(const std::string& path);
+std::string write_routing(const Routing& routing);
+
+}  // namespace stepcast

@@ -1,0 +1,16 @@
+// Experiment (+ its routing) -> TaskGraph: which tasks with which sizes, on which lanes, after which.
+#pragma once
+
+#include "model/experiment.h"
+#include "model/routing.h"
+#include "model/task_graph.h"
+
+namespace stepcast {
+
+// The routing of one Monte Carlo draw of this experiment (empty Routing for a workload without experts).
+Routing routing_of(const Experiment& experiment, int draw = 0);
+
+// One training step. Throws ConfigError when the combination is not supported, naming the key.
+TaskGraph build_step(const Experiment& experiment, const Routing& routing);
+
+}  // namespace stepcast

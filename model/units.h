@@ -1,0 +1,83 @@
+// Physical dimensions as types: seconds, bytes and floating-point operations with integer exponents.
+// Values are stored in SI base units; conversions from and to text live in units.cpp and nowhere else.
+#pragma once
+
+#include <cmath>
+#include <compare>
+#include <string>
+#include <string_view>
+
+namespace stepcast {
+
+// A number with dimension second^S byte^B flop^F. Equal dimensions divide to a plain double.
+template <int S, int B, int F>
+class Quantity {
+public:
+    constexpr Quantity() = default;
+    constexpr explicit Quantity(double si) : si_(si) {}
+    [[nodiscard]] constexpr double si() const { return si_; }
+
+    constexpr Quantity& operator+=(Quantity o) { si_ += o.si_; return *this; }
+    constexpr Quantity& operator-=(Quantity o) { si_ -= o.si_; return *this; }
+    constexpr Quantity& operator*=(double f) { si_ *= f; return *this; }
+    friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.si_ + b.si_); }
+    friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.si_ - b.si_); }
+    friend constexpr Quantity operator-(Quantity a) { return Quantity(-a.si_); }
+    friend constexpr Quantity operator*(Quantity a, double f) { return Quantity(a.si_ * f); }
+    friend constexpr Quantity operator*(double f, Quantity a) { return Quantity(a.si_ * f); }
+    friend constexpr Quantity operator/(Quantity a, double f) { return Quantity(a.si_ / f); }
+    friend constexpr auto operator<=>(const Quantity&, const Quantity&) = default;
+
+private:
+    double si_ = 0;
+};
+
+template <int S, int B, int F, int S2, int B2, int F2>
+constexpr auto operator*(Quantity<S, B, F> a, Quantity<S2, B2, F2> b) {
+    if constexpr (S + S2 == 0 && B + B2 == 0 && F + F2 == 0) return a.si() * b.si();
+    else return Quantity<S + S2, B + B2, F + F2>(a.si() * b.si());
+}
+template <int S, int B, int F, int S2, int B2, int F2>
+constexpr auto operator/(Quantity<S, B, F> a, Quantity<S2, B2, F2> b) {
+    if constexpr (S == S2 && B == B2 && F == F2) return a.si() / b.si();
+    else return Quantity<S - S2, B - B2, F - F2>(a.si() / b.si());
+}
+
+using Seconds = Quantity<1, 0, 0>;
+using Bytes = Quantity<0, 1, 0>;
+using Flops = Quantity<0, 0, 1>;
+using BytesPerSecond = Quantity<-1, 1, 0>;
+using FlopsPerSecond = Quantity<-1, 0, 1>;
+
+namespace literals {
+constexpr Seconds operator""_s(long double v) { return Seconds(static_cast<double>(v)); }
+constexpr Seconds operator""_s(unsigned long long v) { return Seconds(static_cast<double>(v)); }
+constexpr Seconds operator""_ms(long double v) { return Seconds(static_cast<double>(v) * 1e-3); }
+constexpr Seconds operator""_ms(unsigned long long v) { return Seconds(static_cast<double>(v) * 1e-3); }
+constexpr Seconds operator""_us(long double v) { return Seconds(static_cast<double>(v) * 1e-6); }
+constexpr Seconds operator""_us(unsigned long long v) { return Seconds(static_cast<double>(v) * 1e-6); }
+constexpr Bytes operator""_B(unsigned long long v) { return Bytes(static_cast<double>(v)); }
+constexpr Bytes operator""_KiB(unsigned long long v) { return Bytes(static_cast<double>(v) * 1024.0); }
+constexpr Bytes operator""_MiB(unsigned long long v) { return Bytes(static_cast<double>(v) * 1048576.0); }
+constexpr BytesPerSecond operator""_GBps(long double v) { return BytesPerSecond(static_cast<double>(v) * 1e9); }
+constexpr BytesPerSecond operator""_GBps(unsigned long long v) { return BytesPerSecond(static_cast<double>(v) * 1e9); }
+constexpr FlopsPerSecond operator""_TFLOPps(long double v) { return FlopsPerSecond(static_cast<double>(v) * 1e12); }
+constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) { return FlopsPerSecond(static_cast<double>(v) * 1e12); }
+}  // namespace literals
+
+// Reads "8 us", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError saying what was
+// found and what was expected; the caller prefixes position and key.
+Seconds parse_seconds(std::string_view text);
+Bytes parse_bytes(std::string_view text);
+Flops parse_flops(std::string_view text);
+BytesPerSecond parse_bandwidth(std::string_view text);
+FlopsPerSecond parse_flop_rate(std::string_view text);
+
+// Shortest text with a fitting prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
+std::string to_string(Seconds value);
+std::string to_string(Bytes value);
+std::string to_string(Flops value);
+std::string to_string(BytesPerSecond value);
+std::string to_string(FlopsPerSecond value);
+
+}  // namespace stepcast

@@ -1,0 +1,17 @@
+// Experiment -> Forecast: build, price, simulate; Monte Carlo over routings and jitter when asked for.
+#pragma once
+
+#include "model/experiment.h"
+#include "model/forecast.h"
+#include "sim/costs.h"
+#include "sim/simulate.h"
+
+namespace stepcast {
+
+// `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean.
+Forecast predict(const Experiment& experiment);
+
+// Memory per rank (peak over ranks) of the experiment with this routing.
+MemoryUse memory_use(const Experiment& experiment, const Routing& routing);
+
+}  // namespace stepcast
