@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [ $# -lt 1 ]; then
+if [[ ! "${1:-}" =~ ^(release|dev|asan)$ ]]; then
     echo "usage: scripts/build.sh release|dev|asan [TARGET...]" >&2
     exit 1
 fi
