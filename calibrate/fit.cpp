@@ -17,6 +17,7 @@ namespace {
 constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond, not even the order of magnitude is known
 constexpr double huber_limit = 2;                 // residuals beyond so many sigmas count linearly
 constexpr double first_noise = 0.05, least_noise = 1e-4;
+constexpr int reweightings = 12, reweightings_without_a_group = 3;
 
 // What is being solved: x[j] = log(value / prior) of every parameter; those not free stay at 0.
 struct Problem {
@@ -63,8 +64,21 @@ Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) 
     return all;
 }
 
+// Noise and weights from residuals. Huber's proposal 2: a residual beyond the limit counts as the limit, so that a wild
+// case does not widen the noise that judges it.
+void reweigh(Problem& p, const Vector& residuals, double unknowns) {
+    double squares = 0;
+    for (std::size_t i = 0; i < residuals.size(); ++i) {
+        const double counted = std::min(std::abs(residuals[i]), huber_limit * p.noise);
+        squares += counted * counted;
+    }
+    const double freedom = static_cast<double>(residuals.size()) - unknowns;
+    if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / freedom));
+    for (std::size_t i = 0; i < residuals.size(); ++i) p.weights[i] = std::min(1.0, huber_limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
+}
+
 // Iteratively reweighted: inner solve with weights and noise held, then both from the new residuals.
-Vector solve(Problem& p, Vector x) {
+Vector solve(Problem& p, Vector x, int iterations) {
     const std::vector<std::size_t> free = chosen(p.free), rows = chosen(p.in_data);
     Vector lower, upper, start, precision;
     for (std::size_t j : free) {
@@ -74,7 +88,7 @@ Vector solve(Problem& p, Vector x) {
         precision.push_back(1 / (p.parameters[j].sigma * p.parameters[j].sigma));
     }
     p.weights.assign(rows.size(), 1.0);
-    for (int iteration = 0; iteration < 6; ++iteration) {
+    for (int iteration = 0; iteration < iterations; ++iteration) {
         const auto scaled = [&](const Vector& some) {
             Vector out = log_ratios(p, put(free, some, x));
             for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
@@ -88,15 +102,11 @@ Vector solve(Problem& p, Vector x) {
         const Vector before = start;
         start = minimise(with_priors, rows.size() + free.size(), start, lower, upper);
         const Vector residuals = log_ratios(p, put(free, start, x));
-        const double unknowns = effective_unknowns(jacobian(scaled, rows.size(), start), precision);
-        const double freedom = static_cast<double>(rows.size()) - unknowns, last_noise = p.noise;
-        double squares = 0;
-        for (std::size_t i = 0; i < rows.size(); ++i) squares += p.weights[i] * residuals[i] * residuals[i];
-        if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / freedom));
-        for (std::size_t i = 0; i < rows.size(); ++i) p.weights[i] = std::min(1.0, huber_limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
+        const double last_noise = p.noise;
+        reweigh(p, residuals, effective_unknowns(jacobian(scaled, rows.size(), start), precision));
         double moved = std::abs(std::log(p.noise / last_noise));
         for (std::size_t k = 0; k < start.size(); ++k) moved = std::max(moved, std::abs(start[k] - before[k]));
-        if (iteration > 0 && moved < 1e-4) break;
+        if (iteration > 0 && moved < 1e-3) break;
     }
     return put(free, start, x);
 }
@@ -124,7 +134,7 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
     Vector x(p.parameters.size(), 0.0);
     data_errors.assign(x.size(), 0.0);
     for (bool first = true;; first = false) {
-        x = solve(p, x);
+        x = solve(p, x, reweightings);
         const Matrix all = sensitivities(p, x);
         if (first) condition_all = scaled_condition(all);
         const std::vector<std::size_t> free = chosen(p.free);
@@ -174,7 +184,7 @@ Vector leave_one_out(Problem p, const Vector& x, const std::function<void(std::s
     for (const std::string& group : groups) {
         if (progress) progress(fmt::format("leave out {}", group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) p.in_data[i] = p.cases[i].group != group;
-        const Cluster without = cluster_at(p, solve(p, x));
+        const Cluster without = cluster_at(p, solve(p, x, reweightings_without_a_group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) {
             if (!p.in_data[i]) errors[i] = log_ratio(p.cases[i], without);
         }

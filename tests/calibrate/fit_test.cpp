@@ -92,7 +92,7 @@ TEST_CASE("a collinear pair is reported undetermined and keeps its prior") {
         CHECK(report.parameter.value == report.parameter.prior);
         CHECK(report.parameter.relative_error == 1.0);
     }
-    CHECK(result.cluster.host.framework == 50_us);
+    CHECK(result.cluster.host.framework.si() == Approx(50e-6).epsilon(1e-12));
     CHECK(result.cluster.host.call.si() == Approx(7e-6).epsilon(1e-4));
     CHECK(result.condition == 1);  // one parameter left
     CHECK(std::isinf(result.condition_all));
@@ -151,7 +151,7 @@ TEST_CASE("held-out errors come from fits that have not seen the group") {
     const HeldOutError& error = result.held_out_errors[0];
     CHECK(error.samples == 2);
     CHECK(error.mape == Approx((0.21 + 21.0 / 121) / 2).epsilon(1e-3));
-    CHECK(error.bias == Approx((0.21 - 21.0 / 121) / 2).epsilon(1e-3));
+    CHECK(error.bias == Approx((0.21 - 21.0 / 121) / 2).margin(1e-4));
     CHECK(error.worst == Approx(0.21).epsilon(1e-3));
     CHECK(result.fitted_errors[0].mape < error.mape);
 }

@@ -174,7 +174,7 @@ TEST_CASE("an import writes measurements and routing that read back, and after a
     CHECK_FALSE(std::filesystem::exists(routing));
 
     const std::vector<std::string> report = import_to_files({{good}, LogFormat::automatic, out, routing});
-    CHECK_THAT(report.at(0), Contains("moe-phases, 1 runs; lines: 242 used, 40 skipped, 0 unknown"));  // 14 a step: 12 used, 2 "start"
+    CHECK_THAT(report.at(0), Contains("moe-phases, 1 runs; lines: 263 used, 40 skipped, 0 unknown"));  // 13 and 2 "start" a step; head, dump, summary
     const Routing read = read_routing(routing + "/mix_moe_6.csv");
     CHECK(read.totals == std::vector<BlockTotals>{{10, 3}, {8, 2}});
     const std::vector<Sample> rows = read_measurements(out);
