@@ -51,6 +51,9 @@ struct KernelCosts {
     Seconds fused_ramp = Seconds(0.39e-3);  // fused expert kernel: start, before the first wave
     double fused_efficiency = 0.52;         // of an SM's peak share while a wave runs
     Seconds fused_tail = Seconds(1.01e-3);  // gather: compute left after the last remote row has arrived
+    double fused_scatter_exposed = 0.44;    // scatter: share of the remote writes that compute does not hide
+    double wgrad_efficiency = 0.26;         // of the datasheet peak, grouped weight gradients of block lists
+    double transpose_efficiency = 0.25;     // of the datasheet bandwidth, weight transposes
     std::vector<GemmPoint> gemm_table;      // measured shapes, used before the law
     Curve memory_curve;                     // measured memory passes (read + written bytes)
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
@@ -73,7 +76,8 @@ struct HostCosts {
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
-    Seconds assignment = Seconds(3e-3);        // HostWork::Kind::assignment: mix_moe's host-side block lists
+    Seconds schedule = Seconds(3e-3);          // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
+    Seconds assignment = Seconds(2e-3);        // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 

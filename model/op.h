@@ -20,11 +20,13 @@ struct Gemm {
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
-// One kernel over several GEMMs that share n and k: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n].
+// One kernel over several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
+// gradient the rows are summed over: C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
 struct GroupedGemm {
     std::vector<long> rows;
     long n = 0, k = 0;
     Dtype dtype = Dtype::fp16;
+    bool weight_gradient = false;
     friend bool operator==(const GroupedGemm&, const GroupedGemm&) = default;
 };
 
@@ -53,9 +55,11 @@ struct Attention {
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// Streams memory: permute, GELU, add, transpose, softmax-shaped passes.
+// Streams memory: permute, GELU, add, softmax-shaped passes; `transpose` walks one side with a stride.
 struct MemoryPass {
+    enum class Access : std::uint8_t { stream, transpose };
     Bytes read, written;
+    Access access = Access::stream;
     friend bool operator==(const MemoryPass&, const MemoryPass&) = default;
 };
 
@@ -104,7 +108,7 @@ struct Barrier {
 
 // Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
 struct HostWork {
-    enum class Kind : std::uint8_t { framework, module, exchange_setup, assignment };
+    enum class Kind : std::uint8_t { framework, module, exchange_setup, schedule, assignment };
     Kind kind = Kind::framework;
     double calls = 1;
     friend bool operator==(const HostWork&, const HostWork&) = default;

@@ -23,10 +23,9 @@ struct Moe {
 };
 
 // `kind` says how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back,
-// GELU between), forward and backward, no optimizer; mlp: `layers` times two dense GEMMs with the same shapes,
-// data-parallel gradients all-reduced.
+// GELU between), forward and backward, no optimizer.
 struct Workload {
-    enum class Kind : std::uint8_t { moe_layer, mlp };
+    enum class Kind : std::uint8_t { moe_layer };
     std::string name;
     Kind kind = Kind::moe_layer;
     int layers = 1;

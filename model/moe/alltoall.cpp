@@ -1,0 +1,124 @@
+// alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted
+// sum; the backward mirrors it with data and weight gradients. With overlap_chunks = c every exchange and the experts
+// are cut into c pieces: piece i computes on the compute lane while piece i + 1 is exchanged on the collective lane.
+#include "model/moe/layer.h"
+
+#include <optional>
+
+namespace stepcast {
+namespace {
+
+// Rows of slot count n that fall into piece c of `pieces`; the pieces add up to n.
+long piece(long n, int c, int pieces) { return n * (c + 1) / pieces - n * c / pieces; }
+
+struct Exchange {
+    AllToAll dispatch, combine;
+    std::vector<std::vector<long>> rows;  // per rank, per local expert
+};
+
+Exchange exchange_of(const MoeLayer& layer, const Routing& routing, int c) {
+    const auto ranks = static_cast<std::size_t>(layer.ranks);
+    Exchange x{{std::vector<Bytes>(ranks * ranks)}, {std::vector<Bytes>(ranks * ranks)}, {}};
+    x.rows.assign(ranks, std::vector<long>(static_cast<std::size_t>(layer.experts_per_rank())));
+    for (std::size_t source = 0; source < ranks; ++source) {
+        for (int e = 0; e < layer.experts; ++e) {
+            const auto owner = static_cast<std::size_t>(layer.owner(e));
+            const long rows = piece(routing.count(static_cast<int>(source), e), c, layer.overlap_chunks);
+            x.dispatch.bytes[source * ranks + owner] += static_cast<double>(rows) * layer.row();
+            x.combine.bytes[owner * ranks + source] += static_cast<double>(rows) * layer.row();
+            x.rows[owner][static_cast<std::size_t>(e % layer.experts_per_rank())] += rows;
+        }
+    }
+    return x;
+}
+
+// Tasks of one pass, with the edges that overlap needs: lanes order the rest.
+class Pass {
+public:
+    Pass(TaskGraph& graph, const MoeLayer& layer, Phase phase) : graph_(graph), layer_(layer), phase_(phase) {
+        for (int r = 0; r < layer.ranks; ++r) everywhere_.emplace_back(r, Lane::collective);
+    }
+    TaskId compute(int rank, std::string_view name, Op op, std::span<const TaskId> after) {
+        const Place place(rank, Lane::compute);
+        return graph_.add(name, phase_, std::move(op), {&place, 1}, after);
+    }
+    TaskId exchange(std::string_view name, Op op, std::span<const TaskId> after) {
+        return graph_.add(name, phase_, std::move(op), everywhere_, after);
+    }
+    // Grouped kernels of one piece on one rank; returns the last.
+    TaskId experts(int rank, const std::vector<long>& rows, TaskId after) {
+        long sum = 0;
+        for (const long r : rows) sum += r;
+        const Bytes inner = static_cast<double>(sum) * layer_.ffn_row();
+        const auto next = [&](std::string_view name, Op op) { after = compute(rank, name, std::move(op), {&after, 1}); };
+        const GroupedGemm to_inner{rows, layer_.ffn, layer_.hidden, layer_.dtype}, to_hidden{rows, layer_.hidden, layer_.ffn, layer_.dtype};
+        if (phase_ == Phase::forward) {
+            next("expert_gemm1", to_inner);
+            next("gelu", MemoryPass{inner, inner});
+            next("expert_gemm2", to_hidden);
+            return after;
+        }
+        const GroupedGemm wgrad{rows, layer_.ffn, layer_.hidden, layer_.dtype, true};
+        next("dgrad2", to_inner);
+        next("wgrad2", wgrad);
+        next("gelu_backward", MemoryPass{2.0 * inner, inner});
+        next("dgrad1", to_hidden);
+        next("wgrad1", wgrad);
+        return after;
+    }
+
+private:
+    TaskGraph& graph_;
+    const MoeLayer& layer_;
+    Phase phase_;
+    std::vector<Place> everywhere_;
+};
+
+// Exchange, experts and exchange back of all pieces. `ready[r]` is what each rank must have done before; returns the
+// last exchange.
+TaskId add_pieces(Pass& pass, const MoeLayer& layer, const Routing& routing, std::span<const TaskId> ready) {
+    std::vector<Exchange> pieces;
+    std::vector<TaskId> dispatched;
+    for (int c = 0; c < layer.overlap_chunks; ++c) {
+        pieces.push_back(exchange_of(layer, routing, c));
+        dispatched.push_back(pass.exchange("dispatch", pieces.back().dispatch, ready));
+    }
+    TaskId combined = 0;
+    for (std::size_t c = 0; c < pieces.size(); ++c) {
+        std::vector<TaskId> computed;
+        for (int r = 0; r < layer.ranks; ++r)
+            computed.push_back(pass.experts(r, pieces[c].rows[static_cast<std::size_t>(r)], dispatched[c]));
+        combined = pass.exchange("combine", std::move(pieces[c].combine), computed);
+    }
+    return combined;
+}
+
+// The last task on each rank's compute lane, so that an exchange knows what to wait for.
+std::vector<TaskId> on_each(Program& program, const MoeLayer& layer, std::string_view name, Phase phase) {
+    std::vector<TaskId> tasks;
+    for (int r = 0; r < layer.ranks; ++r)
+        tasks.push_back(program.on_rank(r, name, phase, MemoryPass{layer.slots_bytes(), layer.slots_bytes()}));
+    return tasks;
+}
+
+}  // namespace
+
+void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
+    need_counts(routing, "alltoall");
+    add_gate_forward(program, layer);
+    const std::vector<TaskId> permuted = on_each(program, layer, "permute", Phase::forward);
+    Pass pass(program.graph(), layer, Phase::forward);
+    program.follow_all(add_pieces(pass, layer, routing, permuted));
+    add_slot_pass(program, layer, "weighted_sum", Phase::forward);
+}
+
+void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
+    need_counts(routing, "alltoall");
+    const std::vector<TaskId> weighted = on_each(program, layer, "weighted_sum_backward", Phase::backward);
+    Pass pass(program.graph(), layer, Phase::backward);
+    program.follow_all(add_pieces(pass, layer, routing, weighted));
+    add_slot_pass(program, layer, "permute_backward", Phase::backward);
+    add_gate_backward(program, layer);
+}
+
+}  // namespace stepcast

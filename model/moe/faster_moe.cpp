@@ -1,0 +1,102 @@
+// faster_moe: fast_moe with shadowed experts. The most loaded experts' weights are broadcast from their owner and
+// computed on every rank for its own tokens; in the backward their gradients are reduced to the owner. Its scheduler
+// calls the module of an expert only when it has tokens. The pipelining group is the world, so nothing overlaps.
+#include <algorithm>
+#include <numeric>
+
+#include "model/moe/exchange.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double framework_calls = 12;  // as fast_moe
+
+struct Shadowing {
+    std::vector<bool> shadowed;  // by expert
+    std::vector<int> load;       // slots over all ranks
+};
+
+// Rows of each kernel that rank computes: its own experts' world load, then every shadowed expert's local slots.
+std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, const Shadowing& s, int rank) {
+    std::vector<long> rows;
+    for (int e = 0; e < layer.experts; ++e) {
+        const auto i = static_cast<std::size_t>(e);
+        if (!s.shadowed[i] && layer.owner(e) == rank) rows.push_back(s.load[i]);
+    }
+    for (int e = 0; e < layer.experts; ++e)
+        if (s.shadowed[static_cast<std::size_t>(e)]) rows.push_back(routing.count(rank, e));
+    std::erase(rows, 0);
+    return rows;
+}
+
+void add_experts(Program& program, const MoeLayer& layer, const Routing& routing, const Shadowing& s, Phase phase) {
+    for (int r = 0; r < layer.ranks; ++r) {
+        for (const long rows : rows_of_rank(layer, routing, s, r)) {
+            program.on_rank(r, "module", phase, HostWork{HostWork::Kind::module, 1}, Lane::host);
+            if (phase == Phase::forward) add_expert_forward(program, layer, r, rows);
+            else add_expert_backward(program, layer, r, rows);
+        }
+    }
+}
+
+void add_host_work(Program& program, Phase phase) {
+    program.on_each("framework", phase, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
+    program.on_each("schedule", phase, HostWork{HostWork::Kind::schedule, 1}, Lane::host);
+}
+
+}  // namespace
+
+// The rule as the system has it, constants built in: 50 Gbit/s, 11.5 TFLOP/s, 4-byte data, inner width 2 d. With
+// experts sorted by world load B_0 >= B_1 .., shadowing i of them is estimated at
+//   3 t_mm B_i + 4 t_slot B_i + i t_model,  t_mm = 4 * 2 d^2 / 11.5e12,  t_slot = 4 d / 6.25e9,  t_model = 16 d^2 / 6.25e9;
+// the next one is shadowed while that gets smaller, so while the gap B_i - B_(i+1) exceeds
+// t_model / (3 t_mm + 4 t_slot): 557 slots for d = 1024.
+std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing) {
+    const double d = static_cast<double>(layer.hidden);
+    const double bytes_per_second = 50e9 / 8, flops_per_second = 11.5e12, element_bytes = 4;
+    const double model_seconds = 2 * (2 * d * d) * element_bytes / bytes_per_second;
+    const double slot_seconds = 3 * (4 * 2 * d * d / flops_per_second) + 4 * (d * element_bytes / bytes_per_second);
+    const std::vector<int> load = world_load(routing);
+    std::vector<std::size_t> order(load.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return load[a] > load[b]; });
+    std::vector<bool> shadowed(load.size());
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+        if ((load[order[i]] - load[order[i + 1]]) * slot_seconds <= model_seconds) break;
+        shadowed[order[i]] = true;
+    }
+    return shadowed;
+}
+
+void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
+    need_counts(routing, "faster_moe");
+    const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
+    add_host_work(program, Phase::forward);
+    add_gate_forward(program, layer);
+    program.on_all("counts", Phase::forward, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
+    add_slot_pass(program, layer, "permute", Phase::forward);
+    for (int e = 0; e < layer.experts; ++e)
+        if (s.shadowed[static_cast<std::size_t>(e)])
+            program.on_all("shadow_broadcast", Phase::forward, Broadcast{layer.expert_weights(), layer.owner(e)});
+    add_exchange_groups(program, layer, routing, Phase::forward, Direction::dispatch, s.shadowed);
+    add_experts(program, layer, routing, s, Phase::forward);
+    add_exchange_groups(program, layer, routing, Phase::forward, Direction::combine, s.shadowed);
+    add_slot_pass(program, layer, "weighted_sum", Phase::forward);
+}
+
+void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
+    need_counts(routing, "faster_moe");
+    const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
+    add_host_work(program, Phase::backward);
+    add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
+    add_exchange_groups(program, layer, routing, Phase::backward, Direction::dispatch, s.shadowed);
+    add_experts(program, layer, routing, s, Phase::backward);
+    for (int e = 0; e < layer.experts; ++e)
+        if (s.shadowed[static_cast<std::size_t>(e)])
+            program.on_all("shadow_reduce", Phase::backward, Reduce{layer.expert_weights(), layer.owner(e)});
+    add_exchange_groups(program, layer, routing, Phase::backward, Direction::combine, s.shadowed);
+    add_slot_pass(program, layer, "permute_backward", Phase::backward);
+    add_gate_backward(program, layer);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,50 @@
+// What the builders of one MoE layer share: its shape, and the few tasks that every system has.
+#pragma once
+
+#include "model/experiment.h"
+#include "model/moe/program.h"
+#include "model/routing.h"
+
+namespace stepcast {
+
+// One MoE layer on `ranks` ranks: `tokens` per rank and micro-batch, top_k slots a token, `experts` over all ranks.
+struct MoeLayer {
+    int ranks = 0, experts = 0, tokens = 0, top_k = 0;
+    long hidden = 0, ffn = 0;
+    Dtype dtype = Dtype::fp16;
+    int overlap_chunks = 1;
+    [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
+    [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
+    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }       // one slot's vector
+    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }      // its inner vector
+    [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }  // one rank's slots
+    [[nodiscard]] Bytes expert_weights() const { return 2.0 * static_cast<double>(ffn) * row(); }
+};
+
+// Each system appends its forward and its backward; the routing must hold what the system needs (full counts, or
+// block totals where it takes them), else ConfigError.
+void add_fast_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_fast_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing& routing);
+void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing);
+
+// faster_moe's choice, true per shadowed expert (exposed for its test and for --explain).
+std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
+
+// Gate GEMM and top-k over one rank's tokens, on every rank.
+void add_gate_forward(Program& program, const MoeLayer& layer);
+void add_gate_backward(Program& program, const MoeLayer& layer);
+// Reads and writes all slots of a rank once: permute, un-permute, and their backward.
+void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view name, Phase phase);
+// Throws ConfigError when the routing holds block totals only, naming the system.
+void need_counts(const Routing& routing, std::string_view system);
+
+// Two GEMMs with GELU between over `rows` slots, one kernel each, on one rank; and the five kernels of its backward.
+void add_expert_forward(Program& program, const MoeLayer& layer, int rank, long rows);
+void add_expert_backward(Program& program, const MoeLayer& layer, int rank, long rows);
+
+}  // namespace stepcast

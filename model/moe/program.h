@@ -1,0 +1,36 @@
+// Appends tasks the way a training script issues them: each one after the last task of every rank it occupies.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/task_graph.h"
+
+namespace stepcast {
+
+class Program {
+public:
+    explicit Program(TaskGraph& graph) : graph_(graph), last_(static_cast<std::size_t>(graph.rank_count())) {}
+
+    // One task on one rank's lane, or on the same lane of all ranks.
+    TaskId on_rank(int rank, std::string_view name, Phase phase, Op op, Lane lane = Lane::compute);
+    TaskId on_all(std::string_view name, Phase phase, Op op, Lane lane = Lane::collective);
+    // The same single-rank op on every rank.
+    void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute);
+
+    // What comes next on every rank follows `task`, which was added to the graph directly.
+    void follow_all(TaskId task);
+
+    [[nodiscard]] TaskGraph& graph() { return graph_; }
+    [[nodiscard]] int rank_count() const { return graph_.rank_count(); }
+
+private:
+    TaskId append(std::string_view name, Phase phase, Op op, std::span<const Place> places);
+
+    TaskGraph& graph_;
+    std::vector<std::optional<TaskId>> last_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,139 @@
+#include "model/routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <span>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+double normal_density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
+double normal_cdf(double z) { return 0.5 * std::erfc(-0.7071067811865476 * z); }
+
+// Splits `total` in proportion to `weights`, no share above `cap`, by largest remainder: exact sum, no randomness.
+std::vector<int> split_exactly(const std::vector<double>& weights, int total, int cap) {
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    std::vector<int> shares(weights.size());
+    std::vector<std::pair<double, std::size_t>> remainders;
+    int given = 0;
+    for (std::size_t e = 0; e < weights.size(); ++e) {
+        const double exact = std::min<double>(total * weights[e] / sum, cap);
+        shares[e] = static_cast<int>(exact);
+        given += shares[e];
+        remainders.emplace_back(shares[e] - exact, e);
+    }
+    std::sort(remainders.begin(), remainders.end());
+    for (std::size_t i = 0; given < total; i = (i + 1) % remainders.size()) {
+        int& share = shares[remainders[i].second];
+        if (share < cap) ++share, ++given;
+    }
+    return shares;
+}
+
+// Probability that each expert is among the `top_k` of a token, when expert e scores offset[e] + N(0, 1):
+//   p_e = integral phi(x - o_e) * P(fewer than k of the others exceed x) dx.
+// With F_j = Phi(x - o_j) and r_j = (1 - F_j) / F_j, exactly m others exceed x with probability
+// prod_{j != e} F_j * s_m(r without e), s_m the elementary symmetric sums; removing one expert from them is
+// s_m' = s_m - r_e * s_{m-1}'. Midpoint rule over the range where the top scores lie.
+std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int top_k) {
+    constexpr int steps = 240;
+    const std::size_t n = offsets.size();
+    const auto k = static_cast<std::size_t>(top_k);
+    std::vector<double> sorted = offsets;
+    std::nth_element(sorted.begin(), sorted.begin() + (top_k - 1), sorted.end(), std::greater<>());
+    const double low = sorted[k - 1] - 5, high = *std::max_element(offsets.begin(), offsets.end()) + 5;
+    const double width = (high - low) / steps;
+    std::vector<double> p(n), ratio(n), log_cdf(n), sums(k), without(k);
+    for (int i = 0; i < steps; ++i) {
+        const double x = low + (i + 0.5) * width;
+        double log_product = 0;
+        std::fill(sums.begin(), sums.end(), 0.0);
+        sums[0] = 1;
+        for (std::size_t j = 0; j < n; ++j) {
+            const double z = x - offsets[j];
+            const double cdf = z > 6 ? 1.0 : std::max(normal_cdf(z), 1e-9);
+            ratio[j] = (1 - cdf) / cdf;
+            log_cdf[j] = z > 6 ? 0.0 : std::log(cdf);
+            log_product += log_cdf[j];
+            for (std::size_t m = k - 1; m > 0; --m) sums[m] += ratio[j] * sums[m - 1];
+        }
+        for (std::size_t e = 0; e < n; ++e) {
+            const double z = x - offsets[e];
+            if (z > 6 || z < -8) continue;
+            double fewer = 0;
+            for (std::size_t m = 0; m < k; ++m) {
+                without[m] = std::max(0.0, sums[m] - (m > 0 ? ratio[e] * without[m - 1] : 0.0));
+                fewer += without[m];
+            }
+            p[e] += width * normal_density(z) * std::exp(log_product - log_cdf[e]) * fewer;
+        }
+    }
+    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+    for (double& value : p) value = std::min(1.0, value * top_k / sum);
+    return p;
+}
+
+// Tokens x = 0.5 + noise (uniform in 0..1) through random gate weights: the constant part gives every expert a
+// token-independent offset 0.5 / sd(uniform) = 1.732 times the token-dependent spread, so all tokens prefer the
+// same few experts. All ranks share the gate; each rank's counts scatter binomially around the same probabilities.
+void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
+                           static_cast<std::uint32_t>(draw)};
+    std::mt19937_64 random(sequence);
+    std::normal_distribution<double> offset(0.0, std::sqrt(3.0) * spec.skew);
+    std::vector<double> offsets(static_cast<std::size_t>(routing.experts));
+    for (double& o : offsets) o = offset(random);
+    const std::vector<double> p = top_k_probabilities(offsets, top_k);
+    for (int r = 0; r < routing.ranks; ++r) {
+        std::vector<double> drawn(p.size());
+        for (std::size_t e = 0; e < p.size(); ++e)
+            drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
+        const std::vector<int> row = split_exactly(drawn, tokens * top_k, tokens);
+        routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+    }
+}
+
+// Popularity falls as rank^-skew; which expert is the most popular is drawn from the seed.
+void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
+    std::vector<std::size_t> order(static_cast<std::size_t>(routing.experts));
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
+                           static_cast<std::uint32_t>(draw)};
+    std::mt19937_64 random(sequence);
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<double> weights(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) weights[order[i]] = std::pow(static_cast<double>(i + 1), -spec.skew);
+    const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
+    for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+}
+
+// Equal counts; what does not divide goes to different experts on different ranks.
+void fill_uniform(Routing& routing, int tokens, int top_k) {
+    const int slots = tokens * top_k, each = slots / routing.experts, rest = slots % routing.experts;
+    for (int r = 0; r < routing.ranks; ++r)
+        for (int e = 0; e < routing.experts; ++e)
+            routing.counts.push_back(each + ((e + r * rest) % routing.experts < rest ? 1 : 0));
+}
+
+}  // namespace
+
+Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank, int top_k, int draw) {
+    if (spec.kind == RoutingSpec::Kind::file) return read_routing(spec.file);
+    if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
+        throw std::logic_error("make_routing: sizes were not checked");
+    Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}};
+    routing.counts.reserve(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts));
+    switch (spec.kind) {
+        case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;
+        case RoutingSpec::Kind::zipf: fill_zipf(spec, routing, tokens_per_rank, top_k, draw); break;
+        case RoutingSpec::Kind::random_gate: fill_random_gate(spec, routing, tokens_per_rank, top_k, draw); break;
+        case RoutingSpec::Kind::file: break;
+    }
+    return routing;
+}
+
+}  // namespace stepcast

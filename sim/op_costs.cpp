@@ -1,0 +1,103 @@
+// The price of one op: matrix kernels, memory passes, host calls; collectives in collective_costs.cpp.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "sim/collective_costs.h"
+#include "sim/costs.h"
+#include "sim/curve.h"
+#include "sim/gemm_law.h"
+#include "sim/gemm_table.h"
+
+namespace stepcast {
+namespace {
+
+Seconds memory_time(Bytes bytes, double efficiency, const Cluster& cluster) {
+    return bytes / (cluster.gpu.memory_bandwidth * efficiency);
+}
+
+// The links a kernel uses when it reads or writes a peer's memory itself.
+BytesPerSecond peer_rate(const Cluster& cluster) {
+    return cluster.intra.peer_bandwidth > BytesPerSecond(0) ? cluster.intra.peer_bandwidth : cluster.intra.bandwidth;
+}
+
+struct Pricer {
+    const Cluster& cluster;
+    Phase phase;
+    std::span<const Place> places;
+
+    Seconds operator()(const Gemm& op) const {
+        if (cluster.kernel.gemm_table.empty()) return gemm_law_time(op, cluster);
+        return static_cast<double>(op.batch) * gemm_table_time(cluster.kernel.gemm_table, op.m, op.n, op.k, op.dtype);
+    }
+
+    // With a measured table (host) one group is one GEMM call. A weight gradient over block lists has a rate of its own:
+    // every block adds to its expert's full gradient.
+    Seconds operator()(const GroupedGemm& op) const {
+        if (cluster.kernel.gemm_table.empty()) return grouped_law(op);
+        Seconds sum(0);
+        for (const long rows : op.rows) {
+            if (rows == 0) continue;
+            sum += op.weight_gradient ? (*this)(Gemm{op.k, op.n, rows, 1, op.dtype}) : (*this)(Gemm{rows, op.n, op.k, 1, op.dtype});
+        }
+        return sum;
+    }
+    Seconds grouped_law(const GroupedGemm& op) const {
+        if (!op.weight_gradient) return grouped_gemm_law_time(op, cluster);
+        return cluster.kernel.launch + flops_of(op) / (peak(cluster.gpu, op.dtype) * cluster.kernel.wgrad_efficiency);
+    }
+
+    // One thread block computes its blocks over all n columns, so time goes in waves of one thread block a SM:
+    //   t = ramp + ceil(thread blocks / SMs) * flops per thread block / (SM peak * efficiency).
+    // Gather: the last remote row arrives after remote bytes / peer bandwidth, then `tail` of compute is left:
+    // max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
+    // Source: MODELS section 1 (kernels AG and GA); ignores which peer holds the rows.
+    Seconds operator()(const FusedGemm& op) const {
+        const double thread_blocks = std::ceil(static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block));
+        const double waves = std::ceil(thread_blocks / cluster.gpu.sms);
+        const Flops work(2.0 * static_cast<double>(op.rows_per_block * op.blocks_per_thread_block) * static_cast<double>(op.n) * static_cast<double>(op.k));
+        const FlopsPerSecond rate = peak(cluster.gpu, op.dtype) / cluster.gpu.sms * cluster.kernel.fused_efficiency;
+        const Seconds compute = cluster.kernel.launch + cluster.kernel.fused_ramp + waves * (work / rate);
+        const Seconds transfer = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block / peer_rate(cluster);
+        if (op.transfer == FusedGemm::Transfer::gather) return std::max(compute, cluster.kernel.fused_tail + transfer);
+        return compute + cluster.kernel.fused_scatter_exposed * transfer;
+    }
+
+    // Plain attention: two batched GEMMs forward, four backward, and the scores read and written around the softmax.
+    Seconds operator()(const Attention& op) const {
+        const long batch = op.batch * op.heads;
+        const double products = op.backward ? 4 : 2, passes = op.backward ? 5 : 4;
+        const Bytes scores = static_cast<double>(batch * op.seq_q) * static_cast<double>(op.seq_k) * size_of(op.dtype);
+        return products * (*this)(Gemm{op.seq_q, op.seq_k, op.head_dim, batch, op.dtype}) + (*this)(MemoryPass{passes / 2 * scores, passes / 2 * scores});
+    }
+
+    Seconds operator()(const MemoryPass& op) const {
+        const Bytes bytes = op.read + op.written;
+        if (!cluster.kernel.memory_curve.empty()) return interpolate(cluster.kernel.memory_curve, bytes);
+        const double efficiency = op.access == MemoryPass::Access::stream ? cluster.kernel.memory_efficiency : cluster.kernel.transpose_efficiency;
+        return cluster.kernel.launch + memory_time(bytes, efficiency, cluster);
+    }
+
+    Seconds operator()(const HostWork& op) const {
+        const HostCosts& host = cluster.host;
+        switch (op.kind) {
+            case HostWork::Kind::framework: return op.calls * host.framework;
+            case HostWork::Kind::module: return op.calls * (phase == Phase::forward ? host.module_forward : host.module_backward);
+            case HostWork::Kind::exchange_setup: return op.calls * host.exchange_setup;
+            case HostWork::Kind::schedule: return op.calls * host.schedule;
+            case HostWork::Kind::assignment: return op.calls * host.assignment;
+        }
+        throw std::logic_error("op_time: unknown host work");
+    }
+
+    template <typename Collective>
+    Seconds operator()(const Collective& op) const { return collective_time(op, places, cluster); }
+};
+
+}  // namespace
+
+Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster) {
+    return std::visit(Pricer{cluster, phase, places}, op);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,123 @@
+#include "sim/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "model/measurements.h"
+#include "model/step.h"
+#include "sim/breakdown.h"
+
+namespace stepcast {
+namespace {
+
+struct Draw {
+    StepTimes times;
+    int index = 0;
+};
+
+// Spread of what repeats: every task by noise.op, the whole run by noise.step, both log-normal with median 1.
+void add_jitter(Costs& costs, const Experiment& e, int draw) {
+    const Noise& noise = e.cluster.noise;
+    if (noise.op == 0 && noise.step == 0) return;
+    std::seed_seq sequence{static_cast<std::uint32_t>(e.run.seed), static_cast<std::uint32_t>(draw)};
+    std::mt19937_64 random(sequence);
+    std::normal_distribution<double> normal;
+    const double common = std::exp(noise.step * normal(random));
+    for (Seconds& duration : costs.duration) duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
+    for (Seconds& issue : costs.issue) issue *= common;
+}
+
+struct Simulated {
+    TaskGraph graph;
+    Costs costs;
+    Timeline timeline;
+};
+
+Simulated simulate_draw(const Experiment& e, int draw) {
+    Simulated s{build_step(e, routing_of(e, draw)), {}, {}};
+    s.costs = price(s.graph, e.cluster);
+    if (e.routing.draws > 1) add_jitter(s.costs, e, draw);
+    run_in_order(s.graph, s.costs, s.timeline);
+    return s;
+}
+
+Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
+    std::vector<double> values;
+    for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(quantile(values, 0.5)), Seconds(quantile(values, 0.9))};
+}
+
+std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
+    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        const Place place = graph.places(t).front();
+        if (place.lane() != Lane::compute) continue;
+        sums[{graph.name(t), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
+    }
+    std::vector<KernelTime> kernels;
+    for (const auto& [key, time] : sums)
+        kernels.push_back({std::string(std::get<0>(key)), std::get<1>(key), std::get<2>(key), time});
+    return kernels;
+}
+
+// Useful arithmetic of a balanced step: two GEMMs a slot forward, four backward, and the gate.
+Flops model_flops(const Experiment& e, double tokens) {
+    const Workload& w = e.workload;
+    const double expert = 2.0 * 2.0 * w.hidden * w.ffn * w.moe.top_k;
+    const double gate = 2.0 * w.hidden * w.moe.experts;
+    return Flops(3.0 * tokens * w.layers * (expert + gate));
+}
+
+double tokens_per_step(const Experiment& e) {
+    const int sequences = e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
+    return static_cast<double>(sequences) * e.workload.seq;
+}
+
+std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
+    std::vector<std::string> notes = extrapolations(graph, e.cluster);
+    if (!e.cluster.fitted) return notes;
+    for (const FittedParameter& p : e.cluster.fitted->parameters)
+        if (!p.determined) notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, p.prior));
+    return notes;
+}
+
+}  // namespace
+
+Forecast predict(const Experiment& e) {
+    std::vector<Draw> draws;
+    // One draw is kept whole; with several, the median one is simulated again.
+    for (int d = 0; d < e.routing.draws; ++d) {
+        const Simulated s = simulate_draw(e, d);
+        draws.push_back({step_times(s.graph, to_trace(s.graph, s.timeline)), d});
+    }
+    Forecast f;
+    f.experiment = e.name;
+    f.cluster = e.cluster.name;
+    f.calibrated = e.cluster.fitted.has_value();
+    f.draws = e.routing.draws;
+    f.step = interval_of(draws, &StepTimes::step);
+    f.forward = interval_of(draws, &StepTimes::forward);
+    f.backward = interval_of(draws, &StepTimes::backward);
+    std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
+    const Draw& median_draw = draws[(draws.size() - 1) / 2];
+    const Simulated s = simulate_draw(e, median_draw.index);
+    f.phases = median_draw.times;
+    f.breakdown = breakdown(s.graph, s.costs, s.timeline, slowest_rank(s.graph, s.timeline));
+    f.memory = memory_use(e, routing_of(e, median_draw.index));
+    const double tokens = tokens_per_step(e);
+    f.tokens_per_second = tokens / f.step.p50.si();
+    f.model_flops_utilization = model_flops(e, tokens) / f.step.p50 / (rank_count(e.cluster) * peak(e.cluster.gpu, e.workload.dtype));
+    f.tasks = s.graph.size();
+    f.ranks_simulated = s.graph.rank_count();
+    f.kernels = kernel_times(s.graph, s.timeline);
+    f.notes = notes_on(e, s.graph);
+    return f;
+}
+
+}  // namespace stepcast
