@@ -45,17 +45,19 @@ void multiply(std::span<const float> a, std::span<const float> b, std::span<floa
         sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a.data() + i * m * k, b.data() + i * k * n, c.data() + i * m * n);
 }
 
-void multiply_groups(std::span<const float> a, std::span<const float> b, std::span<float> c,
-                     std::span<const long> rows, long n, long k) {
+void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b, std::span<float> c) {
     const float* a_group = a.data();
     const float* b_group = b.data();
     float* c_group = c.data();
-    for (const long m : rows) {
-        if (m == 0) continue;
-        sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a_group, b_group, c_group);
-        a_group += m * k;
-        b_group += k * n;
-        c_group += m * n;
+    for (const long rows : op.rows) {
+        if (rows == 0) continue;
+        if (op.weight_gradient)
+            sgemm(CblasTrans, CblasNoTrans, op.k, op.n, rows, a_group, b_group, c_group);
+        else
+            sgemm(CblasNoTrans, CblasNoTrans, rows, op.n, op.k, a_group, b_group, c_group);
+        a_group += rows * op.k;
+        b_group += (op.weight_gradient ? rows : op.k) * op.n;
+        c_group += (op.weight_gradient ? op.k : rows) * op.n;
     }
 }
 
@@ -111,6 +113,14 @@ float stream(std::span<const float> source, std::span<float> target) {
     float sum = 0;
     for (const float part : sums) sum += part;
     return sum;
+}
+
+float stream_transposed(std::span<const float> source, std::span<float> target) {
+    constexpr std::size_t columns = 64;
+    const std::size_t rows = std::min(source.size(), target.size()) / columns;
+    for (std::size_t column = 0; column < columns; ++column)
+        for (std::size_t row = 0; row < rows; ++row) target[column * rows + row] = source[row * columns + column] + 1.0f;
+    return stream(source.subspan(rows * columns), target.subspan(rows * columns));
 }
 
 void call_host(double calls) {
