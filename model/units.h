@@ -80,4 +80,10 @@ std::string to_string(Flops value);
 std::string to_string(BytesPerSecond value);
 std::string to_string(FlopsPerSecond value);
 
+// The same, but reads back to exactly the same value: for files.
+std::string exact_text(Seconds value);
+std::string exact_text(Bytes value);
+std::string exact_text(BytesPerSecond value);
+std::string exact_text(FlopsPerSecond value);
+
 }  // namespace stepcast

@@ -1,0 +1,88 @@
+#include "calibrate/block_attribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "calibrate/import.h"
+
+namespace stepcast {
+namespace {
+
+using Key = std::vector<std::pair<int, int>>;  // sorted (blocks, remote): tells apart what a step computed
+
+Key key_of(std::vector<BlockTotals> blocks) {
+    Key key;
+    for (const BlockTotals& b : blocks) key.emplace_back(b.blocks, b.remote);
+    std::sort(key.begin(), key.end());
+    return key;
+}
+
+// Complete and unambiguous: every rank seen once, and each seen block count names one (blocks, remote) pair.
+std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
+    if (static_cast<int>(step.blocks.size()) != ranks || static_cast<int>(step.sightings.size()) != ranks) return {};
+    std::vector<BlockTotals> totals(static_cast<std::size_t>(ranks), BlockTotals{-1, -1});
+    for (const StepTrace::Sighting& seen : step.sightings) {
+        BlockTotals& mine = totals[static_cast<std::size_t>(seen.rank)];
+        if (mine.blocks >= 0) return {};
+        for (const BlockTotals& candidate : step.blocks) {
+            if (candidate.blocks != seen.blocks) continue;
+            if (mine.blocks >= 0 && !(mine == candidate)) return {};
+            mine = candidate;
+        }
+        if (mine.blocks < 0) return {};
+    }
+    return key_of(totals) == key_of(step.blocks) ? totals : std::vector<BlockTotals>{};
+}
+
+}  // namespace
+
+std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps, int ranks) {
+    std::vector<std::vector<BlockTotals>> by_step;
+    std::map<Key, std::vector<BlockTotals>> known;
+    std::map<Key, bool> disputed;
+    for (const StepTrace& step : steps) {
+        by_step.push_back(assign_step(step, ranks));
+        if (by_step.back().empty()) continue;
+        const auto [at, fresh] = known.emplace(key_of(step.blocks), by_step.back());
+        if (!fresh && at->second != by_step.back()) disputed[at->first] = true;
+    }
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (!by_step[i].empty()) continue;
+        const Key key = key_of(steps[i].blocks);
+        const auto at = known.find(key);
+        if (at != known.end() && !disputed[key]) by_step[i] = at->second;
+    }
+    return by_step;
+}
+
+std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTotals>>& by_step) {
+    std::vector<SteadyBlocks> found;
+    int steps = 0;
+    for (std::size_t i = static_cast<std::size_t>(first_steady_step(static_cast<int>(by_step.size()))); i < by_step.size(); ++i) {
+        ++steps;
+        if (by_step[i].empty()) continue;
+        const auto at = std::find_if(found.begin(), found.end(), [&](const SteadyBlocks& f) { return f.totals == by_step[i]; });
+        if (at != found.end()) ++at->agreeing;
+        else found.push_back({by_step[i], 1, 0});
+    }
+    if (found.empty()) return std::nullopt;
+    SteadyBlocks best = *std::max_element(found.begin(), found.end(), [](const SteadyBlocks& a, const SteadyBlocks& b) {
+        return a.agreeing < b.agreeing;
+    });
+    best.steps = steps;
+    return best;
+}
+
+std::optional<int> rank_of_ratio(const std::vector<BlockTotals>& totals, double ratio) {
+    std::optional<int> found;
+    for (std::size_t rank = 0; rank < totals.size(); ++rank) {
+        const double share = static_cast<double>(totals[rank].remote) / totals[rank].blocks;
+        if (std::abs(share - ratio) > 0.6e-6) continue;
+        if (found) return std::nullopt;
+        found = static_cast<int>(rank);
+    }
+    return found;
+}
+
+}  // namespace stepcast

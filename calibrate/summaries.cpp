@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "calibrate/import.h"
+
+namespace stepcast {
+namespace {
+
+// All values of one (run, phase, rank), by step.
+struct Series {
+    const Sample* first = nullptr;
+    std::map<int, std::vector<double>> by_step;
+};
+
+Sample summary_row(const Sample& like, const std::string& phase, std::vector<double> values) {
+    Sample row = like;
+    row.phase = phase;
+    row.step = -1;
+    row.value = median(std::move(values));
+    return row;
+}
+
+void summarise(const Series& series, int from, std::vector<Sample>& rows) {
+    std::vector<double> least, middle, greatest;
+    bool several = false;
+    for (const auto& [step, values] : series.by_step) {
+        if (step < from) continue;
+        several = several || values.size() > 1;
+        least.push_back(*std::min_element(values.begin(), values.end()));
+        middle.push_back(median(values));
+        greatest.push_back(*std::max_element(values.begin(), values.end()));
+    }
+    if (middle.empty()) return;
+    const Sample& like = *series.first;
+    if (!several) {
+        rows.push_back(summary_row(like, like.phase, middle));
+        return;
+    }
+    rows.push_back(summary_row(like, like.phase + ".least", least));
+    rows.push_back(summary_row(like, like.phase + ".median", middle));
+    rows.push_back(summary_row(like, like.phase + ".greatest", greatest));
+}
+
+}  // namespace
+
+int first_steady_step(int steps) {
+    // The last floor(0.7 n) of n; 30 for the recorded 100.
+    return std::min(30, steps - steps * 7 / 10);
+}
+
+Summaries summaries(const std::vector<Sample>& samples) {
+    std::vector<std::tuple<std::string, std::string, int>> order;
+    std::map<std::tuple<std::string, std::string, int>, Series> all;
+    std::map<std::string, int> steps_of;
+    std::vector<std::string> runs;
+    for (const Sample& sample : samples) {
+        if (sample.step < 0) continue;
+        const auto key = std::tuple(sample.run_id, sample.phase, sample.rank);
+        const auto [at, fresh] = all.try_emplace(key);
+        if (fresh) {
+            order.push_back(key);
+            at->second.first = &sample;
+        }
+        at->second.by_step[sample.step].push_back(sample.value);
+        const auto [count, new_run] = steps_of.emplace(sample.run_id, 0);
+        if (new_run) runs.push_back(sample.run_id);
+        count->second = std::max(count->second, sample.step + 1);
+    }
+    Summaries result;
+    for (const std::string& run : runs) {
+        const int steps = steps_of[run], steady = steps - first_steady_step(steps);
+        if (steady >= fewest_steady_steps) continue;
+        result.refused.push_back(fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run, steady, steps, fewest_steady_steps));
+    }
+    for (const auto& key : order) {
+        const int steps = steps_of[std::get<0>(key)], from = first_steady_step(steps);
+        if (steps - from >= fewest_steady_steps) summarise(all[key], from, result.rows);
+    }
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,43 @@
+#include "calibrate/whole_files.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "model/errors.h"
+
+namespace stepcast {
+
+void write_whole(const std::vector<PlannedFile>& files) {
+    namespace fs = std::filesystem;
+    std::vector<std::string> written;
+    const auto fail = [&](const std::string& path, const std::string& why) {
+        std::error_code ignored;
+        for (const std::string& name : written) fs::remove(name, ignored);
+        throw ConfigError(path + ": cannot be written (" + why + ")");
+    };
+    for (const PlannedFile& file : files) {
+        if (fs::is_directory(file.path)) fail(file.path, "is a folder");
+        std::error_code error;
+        const fs::path folder = fs::path(file.path).parent_path();
+        if (!folder.empty()) fs::create_directories(folder, error);
+        if (error) fail(file.path, error.message());
+        const std::string part = file.path + ".part-" + std::to_string(getpid());
+        std::ofstream out(part, std::ios::binary);
+        if (!out) fail(file.path, std::strerror(errno));
+        written.push_back(part);
+        out << file.text;
+        out.close();
+        if (!out) fail(file.path, std::strerror(errno));
+    }
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        std::error_code error;
+        fs::rename(written[i], files[i].path, error);
+        if (error) fail(files[i].path, error.message());
+    }
+}
+
+}  // namespace stepcast

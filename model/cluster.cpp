@@ -1,0 +1,33 @@
+#include "model/cluster.h"
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+FlopsPerSecond rate_of(const Gpu& gpu, Dtype dtype) {
+    switch (dtype) {
+        case Dtype::fp32: return gpu.fp32;
+        case Dtype::tf32: return gpu.tf32;
+        case Dtype::fp16: return gpu.fp16;
+        case Dtype::bf16: return gpu.bf16;
+        case Dtype::fp8: return gpu.fp8;
+    }
+    return {};
+}
+
+}  // namespace
+
+FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {
+    const auto rate = rate_of(gpu, dtype);
+    if (rate > FlopsPerSecond(0)) return rate;
+    std::string stated;
+    for (const auto other : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
+        if (rate_of(gpu, other) > FlopsPerSecond(0))
+            stated += (stated.empty() ? "" : ", ") + std::string(to_string(other));
+    throw ConfigError("cluster.gpu.peak." + std::string(to_string(dtype)) + ": device \"" + gpu.name +
+                      "\" has no such rate; it has " + (stated.empty() ? "none" : stated) +
+                      "; set this key or choose another workload.dtype");
+}
+
+}  // namespace stepcast

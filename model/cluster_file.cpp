@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include "model/cluster.h"
+#include "model/errors.h"
+#include "model/key_values.h"
+#include "model/keys.h"
+#include "model/layers.h"
+
+namespace stepcast {
+namespace {
+
+const std::string prefix = "cluster.";
+
+bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
+
+// "fitted.parameters.2.key" -> the third element of `rows`, field "key"; nullptr for another table.
+template <class Row>
+Row* row_of(std::vector<Row>& rows, const std::string& path, const std::string& table, std::string& name) {
+    if (!path.starts_with(table)) return nullptr;
+    const auto dot = path.find('.', table.size());
+    if (dot == std::string::npos) return nullptr;
+    const auto digits = path.substr(table.size(), dot - table.size());
+    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) return nullptr;
+    const auto index = static_cast<std::size_t>(std::stoul(digits));
+    if (index >= rows.size()) rows.resize(index + 1);
+    name = path.substr(dot + 1);
+    return &rows[index];
+}
+
+bool read_parameter(const std::string& name, const ConfigValue& value, FittedParameter& p) {
+    if (name == "key") read_value(value, p.key);
+    else if (name == "value") read_value(value, p.value);
+    else if (name == "prior") read_value(value, p.prior);
+    else if (name == "relative_error") read_value(value, p.relative_error);
+    else if (name == "determined") read_value(value, p.determined);
+    else return false;
+    return true;
+}
+
+bool read_error(const std::string& name, const ConfigValue& value, HeldOutError& e) {
+    if (name == "kind") read_value(value, e.kind);
+    else if (name == "method") read_value(value, e.method);
+    else if (name == "samples") read_value(value, e.samples);
+    else if (name == "mape") read_value(value, e.mape);
+    else if (name == "bias") read_value(value, e.bias);
+    else if (name == "worst") read_value(value, e.worst);
+    else return false;
+    return true;
+}
+
+bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
+    std::string name;
+    if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name)) return read_parameter(name, entry.value, *p);
+    if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
+    if (entry.path == "fitted.date") read_value(entry.value, fitted.date);
+    else if (entry.path == "fitted.samples") read_value(entry.value, fitted.samples);
+    else if (entry.path == "fitted.condition") read_value(entry.value, fitted.condition);
+    else if (entry.path == "fitted.sources") {
+        const auto* sources = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
+        if (!sources) throw ConfigError("found no array; expected an array of file names");
+        for (const auto& source : *sources) read_value(source, fitted.sources.emplace_back());
+    } else return false;
+    return true;
+}
+
+void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
+    Fitted fitted;
+    std::map<std::string, std::string> value_at;  // parameter's index -> where
+    for (const auto& entry : entries) {
+        bool known = false;
+        try {
+            known = read_fitted_entry(entry, fitted);
+        } catch (const ConfigError& e) {
+            throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
+        }
+        if (!known) throw ConfigError(entry.key_at + ": " + entry.path + ": unknown key; docs/formats.md lists those of [fitted]");
+        value_at[entry.path] = entry.value_at;
+    }
+    for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
+        const auto& p = fitted.parameters[i];
+        const auto at = value_at["fitted.parameters." + std::to_string(i) + (p.value.empty() ? ".key" : ".value")];
+        const auto* key = find_key(prefix + p.key);
+        if (!key || std::holds_alternative<PresetField>(key->field))
+            throw ConfigError(value_at["fitted.parameters." + std::to_string(i) + ".key"] + ": fitted.parameters: \"" + p.key +
+                              "\": " + unknown_key(p.key, prefix));
+        try {
+            assign_text(*key, layers.experiment, p.value);
+        } catch (const ConfigError& e) {
+            throw ConfigError(at + ": " + p.key + ": " + e.what());
+        }
+        layers.set_at[prefix + p.key] = at;
+    }
+    layers.experiment.cluster.fitted = std::move(fitted);
+}
+
+// `table` changes are announced as [table] headers; keys of the top level come first in the key table.
+std::string nameplate(const Cluster& cluster) {
+    Experiment holder;
+    holder.cluster = cluster;
+    std::string text, table;
+    for (const auto& key : cluster_keys()) {
+        if (std::holds_alternative<PresetField>(key.field) || is_unset(key, holder)) continue;
+        const auto path = std::string(key.path.substr(prefix.size()));
+        const auto dot = path.find_last_of('.');
+        const auto own = dot == std::string::npos ? "" : path.substr(0, dot);
+        if (own != table) text += "\n[" + (table = own) + "]\n";
+        text += path.substr(dot == std::string::npos ? 0 : dot + 1) + " = " + toml_text_of(key, holder) + "\n";
+    }
+    return text;
+}
+
+// What the nameplate said before the fit.
+Cluster with_priors(const Cluster& cluster) {
+    Experiment holder;
+    holder.cluster = cluster;
+    for (const auto& p : cluster.fitted->parameters) {
+        const auto* key = find_key(prefix + p.key);
+        if (!key) throw std::logic_error("write_cluster: fitted parameter \"" + p.key + "\" is no key");
+        if (!p.prior.empty()) assign_text(*key, holder, p.prior);
+    }
+    return holder.cluster;
+}
+
+std::string fitted_text(const Fitted& fitted) {
+    std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
+    for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
+    text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
+    for (const auto& p : fitted.parameters)
+        text += fmt::format("\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
+                            quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
+    for (const auto& e : fitted.errors)
+        text += fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\nmape = {}\nbias = {}\nworst = {}\n",
+                            quoted_toml(e.kind), quoted_toml(e.method), e.samples, value_text(e.mape), value_text(e.bias),
+                            value_text(e.worst));
+    return text;
+}
+
+}  // namespace
+
+void lay_cluster(Layers& layers, const std::string& path) {
+    auto file = read_toml(path);
+    std::vector<TomlEntry> fitted;
+    std::erase_if(file.entries, [&](TomlEntry& entry) {
+        if (!is_fitted(entry.path)) return false;
+        fitted.push_back(std::move(entry));
+        return true;
+    });
+    std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
+    lay_file(layers, file, prefix);
+    if (!fitted.empty()) lay_fitted(layers, fitted);
+}
+
+std::string write_cluster(const Cluster& cluster) {
+    if (!cluster.fitted) return nameplate(cluster);
+    return nameplate(with_priors(cluster)) + fitted_text(*cluster.fitted);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,43 @@
+#include "model/errors.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+// Levenshtein distance where exchanging two neighbours counts once.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    std::iota(last.begin(), last.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = std::min(row[j], before[j - 2] + 1);
+        }
+        before = std::exchange(last, row);
+    }
+    return last.back();
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> valid) {
+    if (word.size() > 200) return "";  // nobody mistypes a novel; the distance is quadratic
+    const std::string* nearest = nullptr;
+    std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+    for (const auto& candidate : valid) {
+        const auto distance = edit_distance(word, candidate);
+        if (distance < least) {
+            least = distance;
+            nearest = &candidate;
+        }
+    }
+    return nearest ? ", did you mean \"" + *nearest + "\"?" : "";
+}
+
+}  // namespace stepcast

@@ -1,0 +1,161 @@
+#include "model/experiment.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "model/errors.h"
+#include "model/keys.h"
+#include "model/layers.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A relative path in a file is relative to that file.
+std::string beside(const std::string& file, const std::string& path) {
+    if (path.empty() || fs::path(path).is_absolute()) return path;
+    return (fs::path(file).parent_path() / path).lexically_normal().string();
+}
+bool is_path(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".toml"); }
+std::string unquoted(const std::string& text) {
+    const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+    return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+const Override* last_override(std::span<const Override> overrides, std::string_view key) {
+    const Override* last = nullptr;
+    for (const auto& o : overrides)
+        if (o.key == key) last = &o;
+    return last;
+}
+
+// The file that [workload] or [cluster] starts from, if any; the command line wins over the experiment file.
+std::optional<std::string> start_of(PresetKind kind, const std::string& key, const TomlFile& file,
+                                    std::span<const Override> overrides) {
+    std::string at;
+    try {
+        if (const auto* o = last_override(overrides, key)) {
+            at = "--set " + key + "=" + o->value;
+            return preset_path(kind, unquoted(o->value));
+        }
+        for (const auto& entry : file.entries) {
+            if (entry.path != key) continue;
+            at = entry.value_at + ": " + key;
+            const auto* name = std::get_if<std::string>(&entry.value.value);
+            if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");
+            return preset_path(kind, is_path(*name) ? beside(file.path, *name) : *name);
+        }
+    } catch (const ConfigError& e) {
+        throw ConfigError(at + ": " + e.what());
+    }
+    return std::nullopt;
+}
+
+// Where the key that a cross rule complains about was set; a missing one at its table.
+std::string located(const Layers& layers, const std::string& file, const std::string& complaint) {
+    const auto key = complaint.substr(0, complaint.find(": "));
+    if (const auto set = layers.set_at.find(key); set != layers.set_at.end()) {
+        if (set->second.starts_with("--set ")) return set->second + complaint.substr(key.size());
+        return set->second + ": " + complaint;
+    }
+    for (auto table = key; !table.empty(); table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
+        if (const auto begins = layers.tables.find(table); begins != layers.tables.end())
+            return begins->second + ": " + complaint;
+    return file + ": " + complaint;
+}
+
+// A routing file brings its number of experts, unless the command line insists on one.
+void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
+    auto& e = layers.experiment;
+    if (last_override(overrides, "routing.file") && !last_override(overrides, "routing.kind"))
+        e.routing.kind = RoutingSpec::Kind::file;
+    if (e.routing.kind == RoutingSpec::Kind::file && !e.routing.file.empty() &&
+        !last_override(overrides, "workload.moe.experts"))
+        e.workload.moe.experts = read_routing(e.routing.file).experts;
+}
+
+void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
+                  const std::optional<std::string>& cluster) {
+    auto& e = layers.experiment;
+    e.name = fs::path(file).stem().string();
+    if (e.workload.name.empty()) e.workload.name = workload ? fs::path(*workload).stem().string() : e.name;
+    if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
+}
+
+}  // namespace
+
+Override parse_override(const std::string& text) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw ConfigError("--set " + text + ": expected KEY=VALUE, for example parallelism.ep=8");
+    return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    const auto file = read_toml(preset_path(PresetKind::experiment, path_or_preset));
+    Layers layers;
+    layers.tables = file.tables;
+    const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
+    const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
+    if (workload) lay_workload(layers, *workload);
+    if (cluster) lay_cluster(layers, *cluster);
+    lay_file(layers, file, "");
+    layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
+    for (const auto& o : overrides) lay_override(layers, o);
+    adopt_routing_file(layers, overrides);
+    name_unnamed(layers, file.path, workload, cluster);
+    try {
+        check_experiment(layers.experiment);
+    } catch (const ConfigError& e) {
+        throw ConfigError(located(layers, file.path, e.what()));
+    }
+    return layers.experiment;
+}
+
+Cluster read_cluster(const std::string& path_or_preset) {
+    const auto path = preset_path(PresetKind::cluster, path_or_preset);
+    Layers layers;
+    lay_cluster(layers, path);
+    auto& cluster = layers.experiment.cluster;
+    if (cluster.name.empty()) cluster.name = fs::path(path).stem().string();
+    for (const auto& key : cluster_keys())
+        if (is_missing(key, layers.experiment))
+            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " + std::string(key.meaning));
+    return cluster;
+}
+
+void set_key(Experiment& experiment, const Override& override) {
+    Layers layers;
+    const auto* key = find_key(override.key);
+    if (const auto* preset = key ? std::get_if<PresetField>(&key->field) : nullptr) {
+        try {
+            if (preset->kind == PresetKind::cluster) {
+                experiment.cluster = read_cluster(unquoted(override.value));
+            } else {
+                const auto path = preset_path(preset->kind, unquoted(override.value));
+                lay_workload(layers, path);
+                experiment.workload = layers.experiment.workload;
+                if (experiment.workload.name.empty()) experiment.workload.name = fs::path(path).stem().string();
+            }
+        } catch (const ConfigError& e) {
+            throw ConfigError("--set " + override.key + "=" + override.value + ": " + e.what());
+        }
+        return;
+    }
+    layers.experiment = experiment;
+    lay_override(layers, override);
+    if (override.key == "routing.file") layers.experiment.routing.kind = RoutingSpec::Kind::file;
+    experiment = layers.experiment;
+}
+
+std::string get_key(const Experiment& experiment, const std::string& key) {
+    const auto* found = find_key(key);
+    if (!found) throw ConfigError(key + ": " + unknown_key(key));
+    if (std::holds_alternative<PresetField>(found->field))
+        throw ConfigError(key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
+    return text_of(*found, experiment);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,61 @@
+// Values of keys by type: from a file's value, to text. Internal to model/.
+#pragma once
+
+#include "model/keys.h"
+
+namespace stepcast {
+
+// Throws ConfigError saying what was found and what was expected.
+void read_value(const ConfigValue& found, int& out);
+void read_value(const ConfigValue& found, bool& out);
+void read_value(const ConfigValue& found, double& out);
+void read_value(const ConfigValue& found, std::uint64_t& out);
+void read_value(const ConfigValue& found, std::string& out);
+void read_value(const ConfigValue& found, Seconds& out);
+void read_value(const ConfigValue& found, Bytes& out);
+void read_value(const ConfigValue& found, BytesPerSecond& out);
+void read_value(const ConfigValue& found, FlopsPerSecond& out);
+void read_value(const ConfigValue& found, Dtype& out);
+void read_value(const ConfigValue& found, Optimizer& out);
+void read_value(const ConfigValue& found, Workload::Kind& out);
+void read_value(const ConfigValue& found, MoeSystem& out);
+void read_value(const ConfigValue& found, Schedule& out);
+void read_value(const ConfigValue& found, Recompute& out);
+void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
+void read_value(const ConfigValue& found, Curve& out);                   // [["4 KiB", "3.1 us"], ..]
+void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
+
+// Reads back to an equal value; no quotes around text.
+std::string value_text(int value);
+std::string value_text(bool value);
+std::string value_text(double value);
+std::string value_text(std::uint64_t value);
+std::string value_text(const std::string& value);
+std::string value_text(const Curve& value);
+std::string value_text(const std::vector<GemmPoint>& value);
+inline std::string value_text(Seconds value) { return exact_text(value); }
+inline std::string value_text(Bytes value) { return exact_text(value); }
+inline std::string value_text(BytesPerSecond value) { return exact_text(value); }
+inline std::string value_text(FlopsPerSecond value) { return exact_text(value); }
+template <class Enum>
+    requires std::is_enum_v<Enum>
+std::string value_text(Enum value) {
+    return std::string(to_string(value));
+}
+
+template <class T>
+constexpr std::string_view kind_of() {
+    if constexpr (std::is_same_v<T, bool>) return "boolean";
+    else if constexpr (std::is_integral_v<T>) return "integer";
+    else if constexpr (std::is_same_v<T, double>) return "number";
+    else if constexpr (std::is_same_v<T, Seconds>) return "time";
+    else if constexpr (std::is_same_v<T, Bytes>) return "bytes";
+    else if constexpr (std::is_same_v<T, BytesPerSecond>) return "bytes per second";
+    else if constexpr (std::is_same_v<T, FlopsPerSecond>) return "flop per second";
+    else if constexpr (std::is_same_v<T, std::string>) return "text";
+    else if constexpr (std::is_same_v<T, Curve>) return "curve";
+    else if constexpr (std::is_same_v<T, std::vector<GemmPoint>>) return "gemm table";
+    else return "name";
+}
+
+}  // namespace stepcast

@@ -1,0 +1,110 @@
+// Keys of [cluster]; a cluster file holds the same ones without "cluster.".
+#include "model/keys.h"
+
+namespace stepcast {
+namespace {
+
+using E = Experiment;
+using C = Cluster;
+using G = Gpu;
+using L = Link;
+using K = KernelCosts;
+using H = HostCosts;
+
+constexpr double longest = 1e4;                        // seconds
+constexpr double fastest = 1e18;                       // bytes/s
+constexpr double least_share = 1e-4, most_share = 10;  // of a datasheet rate
+
+const Key table[] = {
+    {"cluster.preset", PresetField{PresetKind::cluster}, "cluster to start from: a preset's name or a file"},
+    {"cluster.name", field<&E::cluster, &C::name>, "name in reports"},
+    {"cluster.source", field<&E::cluster, &C::source>, "where the datasheet values come from"},
+    {"cluster.nodes", field<&E::cluster, &C::nodes>, "nodes", 1, 1 << 17},
+    {"cluster.gpus_per_node", field<&E::cluster, &C::gpus_per_node>, "ranks of a node", 1, 1024},
+    {"cluster.launch_blocking", field<&E::cluster, &C::launch_blocking>, "the host waits for every kernel"},
+
+    {"cluster.gpu.name", field<&E::cluster, &C::gpu, &G::name>, "device"},
+    {"cluster.gpu.sms", field<&E::cluster, &C::gpu, &G::sms>, "streaming multiprocessors, or cores of a rank", 1, 100000},
+    {"cluster.gpu.memory", field<&E::cluster, &C::gpu, &G::memory>, "device memory", 1, 1e15},
+    {"cluster.gpu.memory_bandwidth", field<&E::cluster, &C::gpu, &G::memory_bandwidth>, "memory bandwidth, datasheet", 1, fastest},
+    {"cluster.gpu.peak.fp32", field<&E::cluster, &C::gpu, &G::fp32>, "dense peak; 0 = none"},
+    {"cluster.gpu.peak.tf32", field<&E::cluster, &C::gpu, &G::tf32>, "dense peak; 0 = none"},
+    {"cluster.gpu.peak.fp16", field<&E::cluster, &C::gpu, &G::fp16>, "dense peak; 0 = none"},
+    {"cluster.gpu.peak.bf16", field<&E::cluster, &C::gpu, &G::bf16>, "dense peak; 0 = none"},
+    {"cluster.gpu.peak.fp8", field<&E::cluster, &C::gpu, &G::fp8>, "dense peak; 0 = none"},
+
+    {"cluster.link.intra.bandwidth", field<&E::cluster, &C::intra, &L::bandwidth>,
+     "per rank and direction in a node, collectives", 0, fastest},
+    {"cluster.link.intra.peer_bandwidth", field<&E::cluster, &C::intra, &L::peer_bandwidth>,
+     "per rank, kernels that read a peer's memory", 0, fastest},
+    {"cluster.link.intra.latency", field<&E::cluster, &C::intra, &L::latency>, "one message round", 0, longest},
+    {"cluster.link.intra.all_reduce", field<&E::cluster, &C::intra, &L::all_reduce>, "measured bytes and times"},
+    {"cluster.link.intra.all_gather", field<&E::cluster, &C::intra, &L::all_gather>, "measured bytes and times"},
+    {"cluster.link.intra.reduce_scatter", field<&E::cluster, &C::intra, &L::reduce_scatter>, "measured bytes and times"},
+    {"cluster.link.intra.broadcast", field<&E::cluster, &C::intra, &L::broadcast>, "measured bytes and times"},
+    {"cluster.link.intra.reduce", field<&E::cluster, &C::intra, &L::reduce>, "measured bytes and times"},
+    {"cluster.link.intra.all_to_all", field<&E::cluster, &C::intra, &L::all_to_all>, "measured bytes and times"},
+    {"cluster.link.intra.send_recv", field<&E::cluster, &C::intra, &L::send_recv>, "measured bytes and times"},
+    {"cluster.link.inter.bandwidth", field<&E::cluster, &C::inter, &L::bandwidth>,
+     "per rank and direction between nodes, collectives", 0, fastest},
+    {"cluster.link.inter.peer_bandwidth", field<&E::cluster, &C::inter, &L::peer_bandwidth>,
+     "per rank, kernels that read a peer's memory", 0, fastest},
+    {"cluster.link.inter.latency", field<&E::cluster, &C::inter, &L::latency>, "one message round", 0, longest},
+    {"cluster.link.inter.all_reduce", field<&E::cluster, &C::inter, &L::all_reduce>, "measured bytes and times"},
+    {"cluster.link.inter.all_gather", field<&E::cluster, &C::inter, &L::all_gather>, "measured bytes and times"},
+    {"cluster.link.inter.reduce_scatter", field<&E::cluster, &C::inter, &L::reduce_scatter>, "measured bytes and times"},
+    {"cluster.link.inter.broadcast", field<&E::cluster, &C::inter, &L::broadcast>, "measured bytes and times"},
+    {"cluster.link.inter.reduce", field<&E::cluster, &C::inter, &L::reduce>, "measured bytes and times"},
+    {"cluster.link.inter.all_to_all", field<&E::cluster, &C::inter, &L::all_to_all>, "measured bytes and times"},
+    {"cluster.link.inter.send_recv", field<&E::cluster, &C::inter, &L::send_recv>, "measured bytes and times"},
+
+    {"cluster.kernel.launch", field<&E::cluster, &C::kernel, &K::launch>, "fixed device-side cost of a kernel", 0, longest},
+    {"cluster.kernel.gemm_efficiency", field<&E::cluster, &C::kernel, &K::gemm_efficiency>,
+     "share of the peak in a full wave of the best tile", least_share, most_share},
+    {"cluster.kernel.gemm_k0", field<&E::cluster, &C::kernel, &K::gemm_k0>,
+     "fill and drain of the k loop, in k elements", 0, 1e6},
+    {"cluster.kernel.gemm_tile_256", field<&E::cluster, &C::kernel, &K::gemm_tile_256>,
+     "rate of a 256x128 tile relative to the best", least_share, most_share},
+    {"cluster.kernel.gemm_tile_128", field<&E::cluster, &C::kernel, &K::gemm_tile_128>, "128x128 tile", least_share, most_share},
+    {"cluster.kernel.gemm_tile_64", field<&E::cluster, &C::kernel, &K::gemm_tile_64>, "128x64 tile", least_share, most_share},
+    {"cluster.kernel.gemm_tile_32", field<&E::cluster, &C::kernel, &K::gemm_tile_32>, "64x64 tile", least_share, most_share},
+    {"cluster.kernel.memory_efficiency", field<&E::cluster, &C::kernel, &K::memory_efficiency>,
+     "share of the memory bandwidth in memory passes", least_share, most_share},
+    {"cluster.kernel.fused_ramp", field<&E::cluster, &C::kernel, &K::fused_ramp>,
+     "fused expert kernel: start, before the first wave", 0, longest},
+    {"cluster.kernel.fused_efficiency", field<&E::cluster, &C::kernel, &K::fused_efficiency>,
+     "fused expert kernel: share of the peak in a wave", least_share, most_share},
+    {"cluster.kernel.fused_tail", field<&E::cluster, &C::kernel, &K::fused_tail>,
+     "fused expert kernel: left after the last remote row", 0, longest},
+    {"cluster.kernel.fused_scatter_exposed", field<&E::cluster, &C::kernel, &K::fused_scatter_exposed>,
+     "fused expert kernel: share of remote writes not hidden by compute", 0, 1},
+    {"cluster.kernel.wgrad_efficiency", field<&E::cluster, &C::kernel, &K::wgrad_efficiency>,
+     "share of the peak in weight gradients over block lists", least_share, most_share},
+    {"cluster.kernel.transpose_efficiency", field<&E::cluster, &C::kernel, &K::transpose_efficiency>,
+     "share of the memory bandwidth in weight transposes", least_share, most_share},
+    {"cluster.kernel.gemm_table", field<&E::cluster, &C::kernel, &K::gemm_table>, "measured shapes, used before the law"},
+    {"cluster.kernel.memory_curve", field<&E::cluster, &C::kernel, &K::memory_curve>,
+     "measured memory passes, bytes read and written"},
+
+    {"cluster.host.call", field<&E::cluster, &C::host, &H::call>, "issue one kernel", 0, longest},
+    {"cluster.host.framework", field<&E::cluster, &C::host, &H::framework>, "one framework operation", 0, longest},
+    {"cluster.host.module_forward", field<&E::cluster, &C::host, &H::module_forward>, "one module call in forward", 0, longest},
+    {"cluster.host.module_backward", field<&E::cluster, &C::host, &H::module_backward>, "one module call in backward", 0, longest},
+    {"cluster.host.exchange_setup", field<&E::cluster, &C::host, &H::exchange_setup>,
+     "one group of sends and receives", 0, longest},
+    {"cluster.host.schedule", field<&E::cluster, &C::host, &H::schedule>,
+     "host-side scheduler of faster_moe and mix_moe, once a pass", 0, longest},
+    {"cluster.host.assignment", field<&E::cluster, &C::host, &H::assignment>,
+     "block lists of mix_moe, the part that a step waits for", 0, longest},
+
+    {"cluster.noise.op", field<&E::cluster, &C::noise, &Noise::op>,
+     "standard deviation of the logarithm, per task and step", 0, 2},
+    {"cluster.noise.step", field<&E::cluster, &C::noise, &Noise::step>,
+     "standard deviation of the logarithm, common to a run", 0, 2},
+};
+
+}  // namespace
+
+std::span<const Key> cluster_keys() { return table; }
+
+}  // namespace stepcast

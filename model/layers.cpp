@@ -1,0 +1,64 @@
+#include "model/layers.h"
+
+#include "model/errors.h"
+#include "model/keys.h"
+
+namespace stepcast {
+namespace {
+
+bool is_table(const std::string& path) {
+    for (const auto& key : all_keys())
+        if (key.path.starts_with(path + ".")) return true;
+    return false;
+}
+
+void check_tables(const TomlFile& file, const std::string& prefix) {
+    for (const auto& [path, at] : file.tables) {
+        if (path.empty() || is_table(prefix + path)) continue;
+        if (find_key(prefix + path)) throw ConfigError(at + ": " + path + ": found a table; expected a value");
+        bool holds_entries = false;  // then the entry says it better
+        for (const auto& entry : file.entries) holds_entries = holds_entries || entry.path.starts_with(path + ".");
+        if (!holds_entries) throw ConfigError(at + ": " + path + ": " + unknown_key(path, prefix));
+    }
+}
+
+}  // namespace
+
+void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix) {
+    check_tables(file, prefix);
+    for (const auto& entry : file.entries) {
+        const auto full = prefix + entry.path;
+        const auto* key = find_key(full);
+        const bool preset = key && std::holds_alternative<PresetField>(key->field);
+        if (preset && prefix.empty()) continue;
+        if (!key && is_table(full))
+            throw ConfigError(entry.value_at + ": " + entry.path + ": found a value; expected a table");
+        if (!key || preset) throw ConfigError(entry.key_at + ": " + entry.path + ": " + unknown_key(entry.path, prefix));
+        try {
+            assign(*key, layers.experiment, entry.value);
+        } catch (const ConfigError& e) {
+            throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
+        }
+        layers.set_at[full] = entry.value_at;
+    }
+}
+
+void lay_workload(Layers& layers, const std::string& path) { lay_file(layers, read_toml(path), "workload."); }
+
+void lay_override(Layers& layers, const Override& override) {
+    const auto at = "--set " + override.key + "=" + override.value;
+    const auto* key = find_key(override.key);
+    if (!key) {
+        if (is_table(override.key)) throw ConfigError(at + ": " + override.key + " is a table; expected one of its keys");
+        throw ConfigError(at + ": " + unknown_key(override.key));
+    }
+    if (std::holds_alternative<PresetField>(key->field)) return;
+    try {
+        assign_text(*key, layers.experiment, override.value);
+    } catch (const ConfigError& e) {
+        throw ConfigError(at + ": " + e.what());
+    }
+    layers.set_at[override.key] = at;
+}
+
+}  // namespace stepcast

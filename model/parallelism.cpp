@@ -1,0 +1,27 @@
+#include "model/parallelism.h"
+
+#include "model/names.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array<Named<MoeSystem>, 4> systems{{{MoeSystem::fast_moe, "fast_moe"},
+                                                   {MoeSystem::faster_moe, "faster_moe"},
+                                                   {MoeSystem::mix_moe, "mix_moe"},
+                                                   {MoeSystem::alltoall, "alltoall"}}};
+constexpr std::array<Named<Schedule>, 2> schedules{{{Schedule::gpipe, "gpipe"}, {Schedule::one_f_one_b, "1f1b"}}};
+constexpr std::array<Named<Recompute>, 3> recomputes{
+    {{Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}}};
+
+}  // namespace
+
+std::string_view to_string(MoeSystem system) { return name_of(systems, system); }
+MoeSystem parse_moe_system(std::string_view text) { return value_named(systems, text, "an MoE system"); }
+
+std::string_view to_string(Schedule schedule) { return name_of(schedules, schedule); }
+Schedule parse_schedule(std::string_view text) { return value_named(schedules, text, "a schedule"); }
+
+std::string_view to_string(Recompute recompute) { return name_of(recomputes, recompute); }
+Recompute parse_recompute(std::string_view text) { return value_named(recomputes, text, "a recompute mode"); }
+
+}  // namespace stepcast

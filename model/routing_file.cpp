@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include "model/csv.h"
+#include "model/errors.h"
+#include "model/names.h"
+#include "model/routing.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array<Named<RoutingSpec::Kind>, 4> kinds{{{RoutingSpec::Kind::uniform, "uniform"},
+                                                         {RoutingSpec::Kind::zipf, "zipf"},
+                                                         {RoutingSpec::Kind::random_gate, "random-gate"},
+                                                         {RoutingSpec::Kind::file, "file"}}};
+
+constexpr std::string_view first_line = "# stepcast routing 1, counts|block_totals, ranks R, experts E";
+constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26;
+
+// " ranks 4" -> 4
+int labelled(const CsvReader& csv, const std::string& field, const std::string& label, int most) {
+    const auto start = " " + label + " ";
+    if (!field.starts_with(start)) csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
+    int value = 0;
+    try {
+        value = csv_int(field.substr(start.size()), 1);
+    } catch (const ConfigError& e) {
+        csv.fail(label + ": " + e.what());
+    }
+    if (value > most) csv.fail(fmt::format("{}: {} is out of range; expected at most {}", label, value, most));
+    return value;
+}
+
+int cell(const CsvReader& csv, std::size_t column, std::string_view name, int limit) {
+    int value = 0;
+    try {
+        value = csv_int(csv.fields()[column], 0);
+    } catch (const ConfigError& e) {
+        csv.fail(fmt::format("{}: {}", name, e.what()));
+    }
+    if (value >= limit) csv.fail(fmt::format("{}: {} is out of range; expected less than {}", name, value, limit));
+    return value;
+}
+
+void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
+    if (csv.next() && csv.fields() == header) return;
+    csv.fail(fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","), fmt::join(header, ",")));
+}
+
+[[noreturn]] void incomplete(const CsvReader& csv, std::size_t found, std::size_t expected) {
+    csv.fail(fmt::format("file ends after {} rows; expected {} (ranks and experts are in its first line)", found, expected));
+}
+
+void read_counts(CsvReader& csv, Routing& routing) {
+    expect_header(csv, {"source", "expert", "slots"});
+    if (static_cast<long>(routing.ranks) * routing.experts > most_cells) csv.fail("ranks x experts is above 2^26");
+    routing.counts.assign(static_cast<std::size_t>(routing.ranks) * static_cast<std::size_t>(routing.experts), -1);
+    std::size_t rows = 0;
+    for (; csv.next(); ++rows) {
+        csv.expect_fields(3);
+        const auto source = static_cast<std::size_t>(cell(csv, 0, "source", routing.ranks));
+        const auto expert = static_cast<std::size_t>(cell(csv, 1, "expert", routing.experts));
+        auto& slots = routing.counts[source * static_cast<std::size_t>(routing.experts) + expert];
+        if (slots >= 0) csv.fail(fmt::format("source {}, expert {} was given before", source, expert));
+        slots = cell(csv, 2, "slots", 1 << 30);
+    }
+    if (rows != routing.counts.size()) incomplete(csv, rows, routing.counts.size());
+}
+
+void read_totals(CsvReader& csv, Routing& routing) {
+    expect_header(csv, {"rank", "blocks", "remote_blocks"});
+    routing.totals.assign(static_cast<std::size_t>(routing.ranks), {-1, -1});
+    std::size_t rows = 0;
+    for (; csv.next(); ++rows) {
+        csv.expect_fields(3);
+        auto& total = routing.totals[static_cast<std::size_t>(cell(csv, 0, "rank", routing.ranks))];
+        if (total.blocks >= 0) csv.fail("rank " + csv.fields()[0] + " was given before");
+        total.blocks = cell(csv, 1, "blocks", 1 << 30);
+        total.remote = cell(csv, 2, "remote_blocks", 1 << 30);
+        if (total.remote > total.blocks)
+            csv.fail(fmt::format("remote_blocks: {} is out of range; expected at most the {} blocks", total.remote, total.blocks));
+    }
+    if (rows != routing.totals.size()) incomplete(csv, rows, routing.totals.size());
+}
+
+}  // namespace
+
+std::string_view to_string(RoutingSpec::Kind kind) { return name_of(kinds, kind); }
+RoutingSpec::Kind parse_routing_kind(std::string_view text) { return value_named(kinds, text, "a routing kind"); }
+
+Routing read_routing(const std::string& path) {
+    CsvReader csv(path);
+    if (!csv.next() || csv.fields()[0] != "# stepcast routing 1" || csv.fields().size() != 4)
+        csv.fail("not a routing file; expected the first line \"" + std::string(first_line) + "\"");
+    const auto what = csv.fields()[1];
+    Routing routing;
+    routing.ranks = labelled(csv, csv.fields()[2], "ranks", most_ranks);
+    routing.experts = labelled(csv, csv.fields()[3], "experts", most_experts);
+    if (routing.experts % routing.ranks != 0)
+        csv.fail(fmt::format("{} experts cannot be spread over {} ranks; expected a multiple", routing.experts, routing.ranks));
+    if (what == " counts") read_counts(csv, routing);
+    else if (what == " block_totals") read_totals(csv, routing);
+    else csv.fail("found \"" + what + "\"; expected counts or block_totals");
+    return routing;
+}
+
+std::string write_routing(const Routing& routing) {
+    const bool counts = routing.totals.empty();
+    auto text = fmt::format("# stepcast routing 1, {}, ranks {}, experts {}\n", counts ? "counts" : "block_totals", routing.ranks,
+                            routing.experts);
+    text += counts ? "source,expert,slots\n" : "rank,blocks,remote_blocks\n";
+    if (counts)
+        for (int source = 0; source < routing.ranks; ++source)
+            for (int expert = 0; expert < routing.experts; ++expert)
+                text += fmt::format("{},{},{}\n", source, expert, routing.count(source, expert));
+    else
+        for (std::size_t rank = 0; rank < routing.totals.size(); ++rank)
+            text += fmt::format("{},{},{}\n", rank, routing.totals[rank].blocks, routing.totals[rank].remote);
+    return text;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,33 @@
+// A TOML file as a flat list of keys with positions, so that nothing else knows the TOML library. Internal to model/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace stepcast {
+
+// A value before anybody knows what it should be. A date or a table inside an array has no meaning here: it is refused
+// while reading.
+struct ConfigValue {
+    std::variant<bool, std::int64_t, double, std::string, std::vector<ConfigValue>> value;
+};
+
+struct TomlEntry {
+    std::string path;       // "link.intra.bandwidth"; element 2 of an array of tables [[a.b]]: "a.b.2.key"
+    ConfigValue value;
+    std::string key_at, value_at;  // "moe.toml:14:3"
+};
+
+struct TomlFile {
+    std::string path;
+    std::vector<TomlEntry> entries;             // in the order of the file
+    std::map<std::string, std::string> tables;  // where each table begins; "" is the file itself
+};
+
+TomlFile read_toml(const std::string& path);             // throws ConfigError: unreadable, syntax, duplicate key
+ConfigValue parse_toml_value(const std::string& text);   // one value, e.g. an array from the command line
+
+}  // namespace stepcast

@@ -1,0 +1,180 @@
+#include "model/units.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// Value = number * 10^power, or number * 2^power when not decimal.
+struct Unit {
+    std::string_view name;
+    bool decimal;
+    int power;
+    bool printed = true;  // false: read only
+};
+
+struct Dimension {
+    std::string_view what, example;
+    std::span<const Unit> units;  // ascending
+};
+
+constexpr Unit time_units[] = {{"ns", true, -9}, {"us", true, -6},  {"\u00b5s", true, -6, false},
+                               {"ms", true, -3}, {"s", true, 0}};
+constexpr Unit byte_units[] = {{"B", true, 0},    {"KiB", false, 10}, {"kB", true, 3},   {"KB", true, 3, false},
+                               {"MiB", false, 20}, {"MB", true, 6},    {"GiB", false, 30}, {"GB", true, 9},
+                               {"TiB", false, 40}, {"TB", true, 12}};
+constexpr Unit flop_units[] = {{"FLOP", true, 0},  {"kFLOP", true, 3},   {"MFLOP", true, 6},
+                               {"GFLOP", true, 9}, {"TFLOP", true, 12}, {"PFLOP", true, 15}};
+constexpr Unit bandwidth_units[] = {{"B/s", true, 0},           {"KiB/s", false, 10, false}, {"kB/s", true, 3},
+                                    {"KB/s", true, 3, false},   {"MiB/s", false, 20, false}, {"MB/s", true, 6},
+                                    {"GiB/s", false, 30, false}, {"GB/s", true, 9},           {"TiB/s", false, 40, false},
+                                    {"TB/s", true, 12}};
+constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3},   {"MFLOP/s", true, 6},
+                                    {"GFLOP/s", true, 9}, {"TFLOP/s", true, 12}, {"PFLOP/s", true, 15}};
+
+constexpr Dimension time_dimension{"a time", "8 us", time_units};
+constexpr Dimension byte_dimension{"bytes", "80 GiB", byte_units};
+constexpr Dimension flop_dimension{"floating-point operations", "2 TFLOP", flop_units};
+constexpr Dimension bandwidth_dimension{"bytes per second", "900 GB/s", bandwidth_units};
+constexpr Dimension flop_rate_dimension{"floating-point operations per second", "312 TFLOP/s", flop_rate_units};
+
+std::string expected(const Dimension& d) {
+    return "; expected " + std::string(d.what) + ", for example \"" + std::string(d.example) + "\"";
+}
+std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
+std::string_view trimmed(std::string_view text) {
+    const auto first = text.find_first_not_of(" \t");
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+double number_of(std::string_view text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+}
+
+// The decimal exponent is joined to the digits before the one rounding to double, so "3.1 us" is 3.1e-6 exactly.
+double scaled(std::string_view number, const Unit& unit) {
+    if (!unit.decimal) return std::ldexp(number_of(number), unit.power);
+    const auto e = number.find_first_of("eE");
+    int exponent = unit.power;
+    if (e != std::string_view::npos) {
+        int own = 0;
+        const auto* from = number.data() + e + 1 + (number.substr(e + 1).starts_with('+') ? 1 : 0);
+        if (std::from_chars(from, number.data() + number.size(), own).ec != std::errc()) return std::nan("");
+        exponent += own;
+    }
+    return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent));
+}
+
+double parse(std::string_view text, const Dimension& dimension) {
+    const auto body = trimmed(text);
+    double bare = 0;
+    const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), bare);
+    if (end == body.data()) throw ConfigError(quoted(text) + " is not a number with a unit" + expected(dimension));
+    const auto digits = static_cast<std::size_t>(end - body.data());
+    const auto unit_text = trimmed(body.substr(digits));
+    if (unit_text.empty()) throw ConfigError(quoted(text) + " has no unit" + expected(dimension));
+    for (const auto& unit : dimension.units) {
+        if (unit.name != unit_text) continue;
+        const double value = scaled(body.substr(0, digits), unit);
+        if (error != std::errc() || !std::isfinite(value))
+            throw ConfigError(quoted(text) + " is not a finite number" + expected(dimension));
+        return value;
+    }
+    std::vector<std::string> valid;
+    for (const auto& unit : dimension.units) valid.emplace_back(unit.name);
+    throw ConfigError(quoted(text) + " has the unknown unit " + quoted(unit_text) + expected(dimension) +
+                      did_you_mean(unit_text, valid));
+}
+
+// Decimal digits of a positive number: 0.digits * 10^point, the fewest that read back within `tolerance`.
+struct Decimal {
+    std::string digits;
+    int point = 0;
+};
+Decimal decimal_of(double value, double tolerance) {
+    char text[40];
+    for (int precision = 0; precision <= 17; ++precision) {
+        const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, precision).ptr;
+        const std::string_view whole(text, static_cast<std::size_t>(end - text));
+        if (precision < 17 && std::abs(number_of(whole) - value) > tolerance * value) continue;
+        const auto e = whole.find('e');
+        Decimal result;
+        for (const char c : whole.substr(0, e))
+            if (c != '.') result.digits += c;
+        result.point = std::atoi(text + e + 1) + 1;
+        result.digits.erase(result.digits.find_last_not_of('0') + 1);
+        return result;
+    }
+    return {};
+}
+
+std::string plain(const Decimal& d) {
+    const auto size = static_cast<int>(d.digits.size());
+    if (d.point > 18 || d.point < -6) return d.digits.substr(0, 1) + (size > 1 ? "." + d.digits.substr(1) : "") + "e" +
+                                             std::to_string(d.point - 1);
+    if (d.point <= 0) return "0." + std::string(static_cast<std::size_t>(-d.point), '0') + d.digits;
+    if (d.point >= size) return d.digits + std::string(static_cast<std::size_t>(d.point - size), '0');
+    return d.digits.substr(0, static_cast<std::size_t>(d.point)) + "." + d.digits.substr(static_cast<std::size_t>(d.point));
+}
+
+// Among the largest decimal and the largest binary unit not above the value, the one with fewer digits.
+std::string format(double value, const Dimension& dimension, double tolerance) {
+    const auto base = [&] {
+        for (const auto& unit : dimension.units)
+            if (unit.decimal && unit.power == 0) return unit;
+        return dimension.units.front();
+    }();
+    if (value == 0 || !std::isfinite(value)) return std::to_string(value).substr(0, value == 0 ? 1 : 4) + " " + std::string(base.name);
+    const double size = std::abs(value);
+    const Unit* decimal = nullptr;
+    const Unit* binary = nullptr;
+    for (const auto& unit : dimension.units) {
+        if (!unit.printed) continue;
+        if (unit.decimal && (!decimal || size >= scaled("1", unit) * (1 - 1e-7))) decimal = &unit;
+        if (!unit.decimal && size >= scaled("1", unit)) binary = &unit;
+    }
+    auto number = decimal_of(size, tolerance);
+    number.point -= decimal->power;
+    auto text = plain(number);
+    auto name = decimal->name;
+    if (binary) {
+        const auto other = plain(decimal_of(std::ldexp(size, -binary->power), tolerance));
+        if (other.size() < text.size()) {
+            text = other;
+            name = binary->name;
+        }
+    }
+    return (value < 0 ? "-" : "") + text + " " + std::string(name);
+}
+
+constexpr double readable = 1e-6;
+
+}  // namespace
+
+Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, time_dimension)); }
+Bytes parse_bytes(std::string_view text) { return Bytes(parse(text, byte_dimension)); }
+Flops parse_flops(std::string_view text) { return Flops(parse(text, flop_dimension)); }
+BytesPerSecond parse_bandwidth(std::string_view text) { return BytesPerSecond(parse(text, bandwidth_dimension)); }
+FlopsPerSecond parse_flop_rate(std::string_view text) { return FlopsPerSecond(parse(text, flop_rate_dimension)); }
+
+std::string to_string(Seconds value) { return format(value.si(), time_dimension, readable); }
+std::string to_string(Bytes value) { return format(value.si(), byte_dimension, readable); }
+std::string to_string(Flops value) { return format(value.si(), flop_dimension, readable); }
+std::string to_string(BytesPerSecond value) { return format(value.si(), bandwidth_dimension, readable); }
+std::string to_string(FlopsPerSecond value) { return format(value.si(), flop_rate_dimension, readable); }
+
+std::string exact_text(Seconds value) { return format(value.si(), time_dimension, 0); }
+std::string exact_text(Bytes value) { return format(value.si(), byte_dimension, 0); }
+std::string exact_text(BytesPerSecond value) { return format(value.si(), bandwidth_dimension, 0); }
+std::string exact_text(FlopsPerSecond value) { return format(value.si(), flop_rate_dimension, 0); }
+
+}  // namespace stepcast

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Configures and builds a preset: scripts/build.sh release|dev|asan [TARGET...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [[ ! "${1:-}" =~ ^(release|dev|asan)$ ]]; then
+    echo "usage: scripts/build.sh release|dev|asan [TARGET...]" >&2
+    exit 1
+fi
+preset=$1
+shift
+targets=()
+[ $# -eq 0 ] || targets=(--target "$@")
+
+mkdir -p "build/$preset"
+log=build/$preset/build.log
+if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}"; } </dev/null >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    echo "build: preset $preset failed; the whole output is in $log" >&2
+    exit 1
+fi

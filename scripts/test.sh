@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The whole test suite: installs what is missing, builds, runs ctest. ctest's lines stay in build/release/ctest.log.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install-deps.sh
+echo "test: building preset release (minutes the first time)" >&2
+scripts/build.sh release
+ctest --preset release --parallel "$(nproc)" --output-on-failure --no-tests=error </dev/null 2>&1 | tee build/release/ctest.log

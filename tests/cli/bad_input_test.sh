@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Every kind of bad input: one message with position, found and expected; exit code 1; nothing written half.
+source "$(dirname "$0")/expect.sh"
+
+# Words of the command line.
+refused '"simulat"' 'did you mean "simulate"?' -- simulat moe_layer_fast_moe
+refused '"--jsn"' 'did you mean "--json"?' -- simulate moe_layer_fast_moe --jsn
+refused 'moe_layer_fast_mo' 'did you mean "moe_layer_fast_moe"?' -- simulate moe_layer_fast_mo
+refused 'EXPERIMENT' -- simulate
+refused 'KEY=VALUE' -- simulate moe_layer_fast_moe --set workload.hidden
+refused '"tpu"' 'host' 'cuda' -- execute host_moe --device tpu
+refused 'pcie-a100-x5' 'did you mean "pcie-a100-x4"?' -- simulate moe_layer_fast_moe --set cluster.preset=pcie-a100-x5
+run 1
+stderr_has "Usage"
+stdout_is_empty
+run 2 execute host_moe --device cuda
+stderr_has "no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)"
+
+# Keys and values.
+refused 'workload.hiden' 'did you mean "workload.hidden"?' -- simulate moe_layer_fast_moe --set workload.hiden=1024
+refused 'cluster.link.intra.bandwidth' '"900" has no unit' 'GB/s' -- \
+    simulate moe_layer_fast_moe --set cluster.link.intra.bandwidth=900
+refused 'workload.hidden' '-4' -- simulate moe_layer_fast_moe --set workload.hidden=-4
+refused 'workload.hidden' '1000000000000' -- simulate moe_layer_fast_moe --set workload.hidden=1000000000000
+refused 'parallelism.micro_batch' -- simulate moe_layer_fast_moe --set parallelism.micro_batch=0
+refused 'parallelism' '3' '4' -- simulate moe_layer_fast_moe --set parallelism.dp=3
+refused 'experts' '6' -- simulate moe_layer_fast_moe --set workload.moe.experts=6
+refused 'parallelism.moe_system' 'did you mean "fast_moe"?' -- \
+    simulate moe_layer_fast_moe --set parallelism.moe_system=fast_mo
+
+# The same in a file, with its position.
+cat >typo.toml <<'TOML'
+[workload]
+preset = "moe_layer"
+hiden = 1024
+TOML
+refused 'typo.toml:3:1' 'hiden' 'hidden' -- simulate typo.toml
+printf '[workload\n' >broken.toml
+refused 'broken.toml:1' -- simulate broken.toml
+refused 'absent.toml' -- simulate absent.toml
+mkdir folder
+refused 'folder' -- simulate folder
+
+# A routing file of another shape: 2 ranks where the layer has 4.
+cat >routing.csv <<'CSV'
+# stepcast routing 1, counts, ranks 2, experts 2
+source,expert,slots
+0,0,8192
+0,1,8192
+1,0,8192
+1,1,8192
+CSV
+refused 'routing.csv' '2' '4' -- simulate moe_layer_fast_moe --set routing.kind=file --set routing.file=routing.csv
+printf '# stepcast routing 1, counts, ranks 4, experts 16\nsource,expert,slots\n0,0,twelve\n' >routing.csv
+refused 'routing.csv:3' 'twelve' -- simulate moe_layer_fast_moe --set routing.kind=file --set routing.file=routing.csv
+
+# Logs: absent, a folder, of no known dialect, cut off in a line. The output file stays as it was.
+echo "as it was" >samples.csv
+refused 'absent.log' -- import absent.log --out samples.csv
+refused 'folder' -- import folder --out samples.csv
+printf 'hello\nworld\n' >other.log
+refused 'other.log' -- import other.log --out samples.csv
+cat >cut.log <<'LOG'
+[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, num_local_experts = 4, topK = 2, a2a_ffn_overlap_degree = 1, device = `cuda:0`
+STEP-0: step_time = 43.092896 ms, foward_time = 22.542236, backward_time = 20.199425, perf = 19.14 tflops.
+STEP-1: step_time = 26.366977 ms, foward_ti
+LOG
+refused 'cut.log' -- import cut.log --out samples.csv
+[ "$(cat samples.csv)" = "as it was" ] || fail "$command_line: touched samples.csv"
+refused 'moe-step' 'moe-steps' -- import cut.log --format moe-step --out new.csv
+absent new.csv
+
+# Places that cannot be written: below a plain file.
+refused 'samples.csv' -- simulate moe_layer_fast_moe --trace samples.csv/trace.json
+refused 'samples.csv' -- compare "$sources/calibrate/measurements/moe_layer_bench.csv" --out samples.csv/out
+refused 'samples.csv' -- calibrate --device host --out samples.csv/host.toml
+
+# Cases and measurements.
+: >empty.csv
+refused 'empty.csv' -- compare empty.csv
+printf 'a,b\n1,2\n' >foreign.csv
+refused 'foreign.csv' -- compare foreign.csv
+refused 'absent.csv' -- compare absent.csv
+refused 'device' -- calibrate --out new.toml
+refused 'absent.csv' -- calibrate --measurements absent.csv --cluster pcie-a100-x4 --out new.toml
+absent new.toml
+
+finish

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What is asked for most: version, help, lists, one prediction as a table and as JSON.
+source "$(dirname "$0")/expect.sh"
+
+run 0 --version
+stdout_has "stepcast 0.1.0"
+run 0 --help
+for verb in simulate execute calibrate compare import list; do stdout_has "$verb"; done
+run 0 simulate --help
+stdout_has "--set"
+
+run 0 list presets
+for preset in moe_layer_fast_moe moe_layer_faster_moe moe_layer_mix_moe moe_layer_alltoall host_moe pcie-a100-x4; do
+    stdout_has "$preset"
+done
+run 0 list keys
+stdout_has "workload.moe.experts"
+stdout_has "cluster.link.intra.bandwidth"
+
+run 0 simulate moe_layer_fast_moe
+stdout_has "step"
+run 0 simulate moe_layer_fast_moe --json
+json experiment cluster.name cluster.calibrated step_s.mean step_s.p10 step_s.p50 step_s.p90 \
+    phases_s.forward phases_s.backward phases_s.gradient_sync phases_s.optimizer \
+    breakdown_s.compute breakdown_s.memory breakdown_s.exposed_communication breakdown_s.bubble \
+    breakdown_s.imbalance breakdown_s.host \
+    memory_bytes.peak memory_bytes.weights memory_bytes.gradients memory_bytes.optimizer \
+    memory_bytes.activations memory_bytes.buffers \
+    fits tokens_per_s model_flops_utilization tasks ranks_simulated
+
+# The same input gives the same output.
+cp .stdout first.json
+run 0 simulate moe_layer_fast_moe --json
+cmp -s first.json .stdout || fail "two runs of $command_line differ"
+
+# A key set on the command line reaches the prediction, quoted or bare.
+run 0 simulate moe_layer_fast_moe --json --set workload.moe.experts=64 --set 'cluster.link.intra.bandwidth="4 GB/s"'
+json step_s.mean
+cmp -s first.json .stdout && fail "$command_line: overrides changed nothing"
+
+run 0 simulate moe_layer_alltoall --trace trace.json
+[ -s trace.json ] || fail "$command_line: no trace.json"
+cp trace.json .stdout
+json traceEvents.0.ph
+
+finish

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# check_includes.sh [ROOT]: fails when a folder includes what it may not. The two tables below are the rule.
+set -euo pipefail
+cd "${1:-$(dirname "$0")/../..}"
+
+# Folder: project folders that it may include. "." is main.cpp, the map.
+folders='
+model:      model
+sim:        sim model
+exec:       exec model
+calibrate:  calibrate model sim
+reports:    reports model
+.:          model sim exec calibrate reports
+tests:      tests model sim exec calibrate reports
+benchmarks: benchmarks model sim
+'
+
+# Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
+headers='
+toml++/:            model/toml_reader.cpp
+boost/:             model/graph_view.cpp sim/topology.cpp tests/*
+nlohmann/:          reports/*.cpp tests/* at most 2
+gnuplot-iostream.h: reports/gnuplot.cpp
+CLI/:               main.cpp
+ceres/:             calibrate/fit.cpp
+Eigen/:             calibrate/fit.cpp
+cblas.h:            exec/*.cpp at most 2
+openblas:           exec/*.cpp at most 2
+mpi.h:              exec/*.cpp at most 2
+cuda:               exec/*
+cublas:             exec/*
+nccl.h:             exec/*
+dlfcn.h:            exec/*.cpp at most 1
+catch2/:            tests/*
+benchmark/:         benchmarks/*
+fmt/:               *
+immintrin.h:        exec/* sim/*
+unistd.h:           exec/* reports/*.cpp main.cpp tests/*
+sys/:               exec/* reports/*.cpp tests/*
+sched.h:            exec/*
+pthread.h:          exec/*
+signal.h:           exec/* reports/*.cpp main.cpp tests/*
+fcntl.h:            exec/* reports/*.cpp tests/*
+time.h:             exec/*
+'
+
+# One line an include: FILE:LINE:#include ...
+find . -path ./build -prune -o -path ./out -prune -o -path './.*' -prune -o -type f \
+    \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) -print |
+    sed 's|^\./||' | sort | xargs -r grep -HnE '^[[:space:]]*#[[:space:]]*include' |
+    awk -v folders="$folders" -v headers="$headers" '
+function glob_matches(file, glob) {
+    gsub(/[.+]/, "\\\\&", glob); gsub(/\*/, ".*", glob)
+    return file ~ ("^" glob "$")
+}
+function refuse(text) { print position ": " text; refused = 1 }
+function check_project(header,    target) {
+    target = header ~ /\// ? substr(header, 1, index(header, "/") - 1) : "."
+    if (!(folder in may)) refuse("\"" folder "\" is no folder of the design; add it to tests/includes/check_includes.sh")
+    else if (index(" " may[folder] " ", " " target " ") == 0)
+        refuse("includes \"" header "\"; " (folder == "." ? "main.cpp" : folder) " may include only: " may[folder])
+}
+function check_foreign(header,    i, n, globs, j) {
+    if (header ~ /^[a-z_0-9]+$/) return  # the standard library
+    for (i = 1; i <= rules; ++i) {
+        if (index(header, prefix[i]) != 1) continue
+        n = split(where[i], globs, " ")
+        for (j = 1; j <= n; ++j) if (glob_matches(file, globs[j])) {
+            if (limit[i] && file !~ /^tests\// && !seen[i, file]++) {
+                if (++users[i] > limit[i])
+                    refuse("includes <" header ">; at most " limit[i] " files may (" user_names[i] " do)")
+                user_names[i] = user_names[i] (user_names[i] == "" ? "" : ", ") file
+            }
+            return
+        }
+        refuse("includes <" header ">; only these may: " where[i])
+        return
+    }
+    refuse("includes <" header ">, which no rule names; add it to tests/includes/check_includes.sh")
+}
+BEGIN {
+    n = split(folders, line, "\n")
+    for (i = 1; i <= n; ++i) if (split(line[i], part, /: */) == 2) may[part[1]] = part[2]
+    n = split(headers, line, "\n")
+    for (i = 1; i <= n; ++i) if (split(line[i], part, /: +/) == 2) {
+        prefix[++rules] = part[1]
+        if (split(part[2], most, / at most /) == 2) limit[rules] = most[2]
+        where[rules] = most[1]
+    }
+}
+{
+    split($0, part, ":")
+    file = part[1]; position = part[1] ":" part[2]
+    folder = file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "."
+    if (match($0, /"[^"]+"/)) check_project(substr($0, RSTART + 1, RLENGTH - 2))
+    else if (match($0, /<[^>]+>/)) check_foreign(substr($0, RSTART + 1, RLENGTH - 2))
+    else refuse("an include of a macro; name the header")
+    ++checked
+}
+END {
+    if (!checked) { print "no include line found: wrong folder?"; exit 1 }
+    if (refused) exit 1
+    print checked " include lines, all allowed"
+}'
