@@ -38,4 +38,7 @@ struct Parallelism {
     friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
+// Micro-batches of one step on each data-parallel replica.
+inline int micro_batches(const Parallelism& p) { return p.global_batch == 0 ? 1 : p.global_batch / (p.dp * p.micro_batch); }
+
 }  // namespace stepcast

@@ -1,6 +1,7 @@
 #include "model/step.h"
 
 #include "model/errors.h"
+#include "model/mlp.h"
 #include "model/moe/layer.h"
 
 namespace stepcast {
@@ -41,6 +42,7 @@ void check_routing(const MoeLayer& layer, const Routing& routing) {
 }  // namespace
 
 Routing routing_of(const Experiment& e, int draw) {
+    if (e.workload.kind == Workload::Kind::mlp) return {};
     const MoeLayer layer = layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
     check_routing(layer, routing);
@@ -48,12 +50,12 @@ Routing routing_of(const Experiment& e, int draw) {
 }
 
 TaskGraph build_step(const Experiment& e, const Routing& routing) {
+    if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
     const MoeLayer layer = layer_of(e);
     check_routing(layer, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
-    const int micro_batches = e.parallelism.global_batch == 0 ? 1 : e.parallelism.global_batch / (e.parallelism.dp * e.parallelism.micro_batch);
-    for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
+    for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch) {
         for (int l = 0; l < e.workload.layers; ++l) add_forward(e.parallelism.moe_system, program, layer, routing);
         for (int l = 0; l < e.workload.layers; ++l) add_backward(e.parallelism.moe_system, program, layer, routing);
     }

@@ -23,9 +23,10 @@ struct Moe {
 };
 
 // `kind` says how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back,
-// GELU between), forward and backward, no optimizer.
+// GELU between), forward and backward, no optimizer; mlp: `layers` times two dense GEMMs of those shapes with GELU
+// between, gradients all-reduced over the data-parallel ranks in buckets, then the optimizer.
 struct Workload {
-    enum class Kind : std::uint8_t { moe_layer };
+    enum class Kind : std::uint8_t { moe_layer, mlp };
     std::string name;
     Kind kind = Kind::moe_layer;
     int layers = 1;

@@ -1,7 +1,7 @@
-// Memory of one rank, the worst of all. Weights and gradients of the experts that live there and of the gate;
-// activations kept for the backward: per layer and micro-batch in flight the slots before and after the experts and
-// the inner vectors before and after GELU, sized by the rows that this rank computes; buffers: one exchange in and out.
-// Ignores allocator slack and the CUDA context.
+// Memory of one rank, the worst of all. MoE layer: weights and gradients of the experts that live there and of the
+// gate; activations kept for the backward: per layer the slots before and after the experts and the inner vectors
+// before and after GELU, sized by the rows that this rank computes; buffers: one exchange in and out. MLP: two weights
+// a layer, its input and inner vectors, and the gradient buckets. Ignores allocator slack and the CUDA context.
 #include <algorithm>
 
 #include "model/step.h"
@@ -36,18 +36,19 @@ Bytes optimizer_bytes(const Workload& w, double parameters) {
 
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
+    const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn, tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
-    const double experts = w.moe.experts / static_cast<double>(rank_count(e.cluster));
+    const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));
     const double parameters = w.layers * (experts * 2 * hidden * ffn + hidden * w.moe.experts);
     const std::vector<double> slots = slots_computed(e, routing);
-    const double rows = *std::max_element(slots.begin(), slots.end());
+    const double rows = dense ? tokens : *std::max_element(slots.begin(), slots.end());
+    const double routed = dense ? 0 : tokens * w.moe.top_k;
     MemoryUse use;
     use.weights = parameters * size_of(w.dtype);
     use.gradients = use.weights;
     use.optimizer = optimizer_bytes(w, parameters);
-    const double kept = tokens * hidden + tokens * w.moe.top_k * hidden * 2 + rows * (2 * hidden + 2 * ffn);
-    use.activations = w.layers * kept * size_of(w.dtype);
-    use.buffers = (tokens * w.moe.top_k + rows) * hidden * size_of(w.dtype);
+    use.activations = w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
+    use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
     use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
     use.fits = e.cluster.gpu.memory == Bytes(0) || use.peak <= e.cluster.gpu.memory;
     return use;

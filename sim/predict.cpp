@@ -66,10 +66,10 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
     return kernels;
 }
 
-// Useful arithmetic of a balanced step: two GEMMs a slot forward, four backward, and the gate.
+// Useful arithmetic of a balanced step: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
-    const double expert = 2.0 * 2.0 * w.hidden * w.ffn * w.moe.top_k;
+    const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));
 }

@@ -1,0 +1,15 @@
+// GEMM time from measured shapes.
+#pragma once
+
+#include <span>
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+// The time of a measured (m, n, k, dtype) itself; otherwise the arithmetic over a rate that is interpolated from the
+// four nearest measured shapes: log(rate), weighted by inverse squared distance in (log m, log n, log k).
+// Throws ConfigError when the table has no shape of this dtype.
+Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k, Dtype dtype);
+
+}  // namespace stepcast
