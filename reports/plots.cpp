@@ -28,8 +28,8 @@ double in_ms(Seconds t) { return t.si() * 1e3; }
 std::string frame(const std::string& title, const std::string& subtitle, double right_edge) {
     return fmt::format("set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
                        "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
-                       "set lmargin at screen 0.085\nset rmargin at screen {}\nset tmargin at screen 0.865\nset bmargin at screen 0.11\n"
-                       "set grid back lc '#e2e2e2' lw 0.6\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars 0.5\n"
+                       "set lmargin at screen 0.1\nset rmargin at screen {}\nset tmargin at screen 0.865\nset bmargin at screen 0.11\n"
+                       "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars 0.5\n"
                        "set key at screen {},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' nobox\n",
                        gnuplot_text(title), gnuplot_text(subtitle), right_edge, right_edge + 0.012);
 }
@@ -43,12 +43,12 @@ Count count_of(const std::vector<Comparison>& comparisons, std::size_t shown, st
     return {shown, static_cast<std::size_t>(refused), std::max(expected, comparisons.size())};
 }
 
-// "9 of 9 cases", "only 7 of 9 cases (1 refused, 1 without a place here)".
+// "9 of 9 cases", "only 7 of 9 cases (1 refused, 1 not shown)".
 std::string count_title(const Count& count) {
     std::string text = fmt::format("{}{} of {} cases", count.shown < count.expected ? "only " : "", count.shown, count.expected);
     std::vector<std::string> why;
     if (count.refused > 0) why.push_back(fmt::format("{} refused", count.refused));
-    if (const auto other = count.expected - count.shown - count.refused; other > 0) why.push_back(fmt::format("{} without a place here", other));
+    if (const auto other = count.expected - count.shown - count.refused; other > 0) why.push_back(fmt::format("{} not shown", other));
     return why.empty() ? text : text + fmt::format(" ({})", fmt::join(why, ", "));
 }
 
@@ -58,8 +58,10 @@ void need_cases(std::size_t shown, const std::string& path) {
 
 std::string error_text(const std::vector<Comparison>& comparisons) {
     const CompareSummary s = summarise(comparisons);
-    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {} ({})", percent_text(s.mape), percent_text(s.median_ape), signed_percent_text(s.bias),
-                                   signed_percent_text(s.worst_error), s.worst_case);
+    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape), signed_percent_text(s.bias),
+                                   signed_percent_text(s.worst_error));
+    constexpr std::size_t longest_name = 40;  // more would leave the picture
+    if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
     if (s.with_interval > 0) text += fmt::format("; measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
     return text;
 }
@@ -163,19 +165,20 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     const Range data = range_ms(series);
     const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
     std::string script = data_blocks(series) + frame(title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
-                                                     "lines: predicted p50, bands: predicted p10..p90, points: measured median", 0.74);
+                                                     "lines: predicted p50, bands: predicted p10..p90, filled points: measured median", 0.74);
     std::set<double> positions;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
     script += fmt::format("set xlabel 'experts of the layer, over all ranks'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
                           *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(positions, ","));
     script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y") : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
-    script += "set style fill solid 0.2 noborder\n";
+    script += "set style fill transparent solid 0.2 noborder\n";
     std::vector<std::string> bands, lines, points;
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
         bands.push_back(fmt::format("$series{0} using 5:3:4 with filledcurves lc '{1}' notitle", i, colour(i)));
-        lines.push_back(fmt::format("$series{0} using 5:2 with lines lc '{1}' lw 1.6 title {2}", i, colour(i), gnuplot_text(name + ", predicted")));
+        bands.push_back(fmt::format("$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}' notitle", i, colour(i)));
+        lines.push_back(fmt::format("$series{0} using 5:2 with linespoints pt 6 ps 0.8 lc '{1}' lw 1.6 title {2}", i, colour(i), gnuplot_text(name + ", predicted")));
         points.push_back(fmt::format("$series{0} using 5:1 with points lc '{1}' pt {2} ps 2 title {3}", i, colour(i), point_type(i), gnuplot_text(name + ", measured")));
         ++i;
     }
@@ -187,24 +190,50 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     render_plot(script + plot_command(parts), path);
 }
 
+namespace {
+
+// What all names begin with, up to a separator: said once instead of under every bar.
+std::string common_beginning(const std::vector<std::string>& names) {
+    if (names.size() < 2) return "";
+    std::string common = names.front();
+    for (const std::string& name : names)
+        while (!name.starts_with(common)) common.pop_back();
+    return common.substr(0, common.find_last_of("-_/. ") + 1);
+}
+
+// Slanted labels under the bars, with room for the longest.
+std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
+    std::size_t longest = 0;
+    for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
+    const int size = names.size() > 24 ? 10 : names.size() > 14 ? 12 : 15, angle = longest > 20 || names.size() > 14 ? 60 : 35;
+    const double letter = 0.62 * size / 1000, degree = 3.14159265 / 180;
+    const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.45);
+    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size) +
+           (beginning.empty() ? "" : fmt::format("set label 3 {} at screen 0.98,0.025 right font ',14' textcolor '#555555'\n", gnuplot_text("all names begin with " + beginning)));
+}
+
+}  // namespace
+
 void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+    std::vector<std::string> names;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) names.push_back(c.what.case_id);
+    need_cases(names.size(), path);
+    const std::string beginning = common_beginning(names);
     std::string data = "$bars << EOD\n";
-    std::size_t shown = 0;
     double highest = 0;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
-        data += gnuplot_text(c.what.case_id);
+        data += gnuplot_text(c.what.case_id.substr(beginning.size()));
         for (const BreakdownPart& part : parts_of(c.forecast->breakdown)) data += fmt::format(" {}", in_ms(part.time));
         data += fmt::format(" {}\n", in_ms(c.what.measured_step));
         highest = std::max({highest, in_ms(total(c.forecast->breakdown)), in_ms(c.what.measured_step)});
-        ++shown;
     }
-    need_cases(shown, path);
-    std::string script = data + "EOD\n" + frame(title + ": " + count_title(count_of(comparisons, shown, expected)),
-                                                "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step", 0.78);
+    std::string script = data + "EOD\n" + frame(title + ": " + count_title(count_of(comparisons, names.size(), expected)),
+                                                "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step", 0.765);
     script += fmt::format("set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset style histogram rowstacked\n"
-                          "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n", highest * 1.06, static_cast<double>(shown) - 0.3);
-    script += fmt::format("set bmargin at screen 0.26\nset xtics rotate by 35 right font ',{}' scale 0\n", shown > 24 ? 9 : shown > 14 ? 12 : 14);
+                          "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n", highest * 1.06, static_cast<double>(names.size()) - 0.3);
+    script += bar_labels(names, beginning);
     std::vector<std::string> parts;
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
         const std::size_t i = parts.size();
@@ -218,11 +247,17 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
     std::string data;
     std::vector<std::string> parts;
     std::size_t left_out = 0;
+    Range across, up;
     const auto add = [&](const std::string& block, const std::vector<std::pair<double, double>>& points) {
         data += "$" + block + " << EOD\n";
         for (const auto& [x, y] : points) {
-            if (x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y)) data += fmt::format("{} {}\n", x, y);
-            else ++left_out;
+            if (!(x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y))) {
+                ++left_out;
+                continue;
+            }
+            data += fmt::format("{} {}\n", x, y);
+            across = {std::min(across.low, x), std::max(across.high, x)};
+            up = {std::min(up.low, y), std::max(up.high, y)};
         }
         data += "EOD\n";
     };
@@ -236,10 +271,10 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
             parts.push_back(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}' title {}", i, point_type(i), colour(i), gnuplot_text(curves[i].name + ", measured")));
         }
     }
-    if (parts.empty()) throw ConfigError(path + ".png: no curve to plot; expected at least one point");
+    if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
     const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; {} points not above 0 are left out", left_out);
     std::string script = data + frame(title, subtitle, 0.74) + fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
-    script += "set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\n";
+    script += fmt::format("set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
     render_plot(script + plot_command(parts), path);
 }
 
