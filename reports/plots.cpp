@@ -272,7 +272,7 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
         }
     }
     if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
-    const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; {} points not above 0 are left out", left_out);
+    const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
     std::string script = data + frame(title, subtitle, 0.74) + fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
     script += fmt::format("set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
     render_plot(script + plot_command(parts), path);

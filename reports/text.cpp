@@ -61,6 +61,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
     std::size_t room = table_width;
     while (text.size() > room) {
         std::size_t cut = text.rfind(' ', room);
+        while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %")) cut = text.rfind(' ', cut - 1);
         if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table
         if (cut == std::string_view::npos) break;
         lines.append(text.substr(0, cut)).append("\n").append(indent, ' ');
