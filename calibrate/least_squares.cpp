@@ -42,7 +42,7 @@ Eigen::MatrixXd normal_matrix(const Matrix& jacobian, const Vector& precision) {
 Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const Vector& lower, const Vector& upper) {
     if (x.empty()) return x;
     const std::size_t n = x.size();
-    auto* cost = new ceres::DynamicNumericDiffCostFunction<CeresResiduals, ceres::CENTRAL>(new CeresResiduals{&residuals, n});
+    auto* cost = new ceres::DynamicNumericDiffCostFunction<CeresResiduals, ceres::FORWARD>(new CeresResiduals{&residuals, n});
     cost->AddParameterBlock(static_cast<int>(n));
     cost->SetNumResiduals(static_cast<int>(count));
     ceres::Problem problem;  // owns the cost
