@@ -16,6 +16,12 @@ Seconds MoeRunTimes::kernel(const MoeKernel& key) const {
     return at->second;
 }
 
+Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ranks) const {
+    std::vector<double> times;
+    for (int rank = 0; rank < ranks; ++rank) times.push_back(kernel({name, phase, rank}).si());
+    return Seconds(median(times));
+}
+
 MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing) : routing_known_(routing.has_value()) {
     if (routing) {
         graphs_.push_back(build_step(experiment, *routing));
