@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "calibrate/import.h"
 #include "calibrate/moe_run_model.h"
@@ -17,10 +19,13 @@
 namespace stepcast {
 namespace {
 
-// Expected scatter: a recorded routing leaves the noise of a run (about 2 %), an unknown one that of the gate (6-8 %).
-// GA scatters by 8 %: its time depends on bytes per peer, which block totals do not hold.
-// What the forward waited for the host differs by 30 % between ranks and runs.
-constexpr double spread_known = 1, spread_scatter = 4, spread_wait = 10, spread_unknown = 3.5;
+// Expected scatter of a case, in units of the noise of a run whose routing is known (about 2 %). GA scatters by 8 %: its
+// time depends on bytes per peer, which block totals do not hold. What the forward waited for the host differs by 30 %
+// between ranks and runs. A run with unknown routing adds the scatter of its own draws (step_spread).
+constexpr double run_noise = 0.02;
+constexpr double spread_known = 1, spread_scatter = 4, spread_wait = 10;
+
+double step_spread(double routing_scatter) { return std::hypot(spread_known, routing_scatter / run_noise); }
 
 struct RecordedRun {
     std::string id;
@@ -79,7 +84,7 @@ class CaseMaker {
 public:
     CaseMaker(const RecordedRun& run, const Cluster& cluster, std::vector<FitCase>& cases)
         : run_(run), medians_(medians_of(run)), routing_(recorded_routing(medians_)),
-          model_(std::make_shared<MoeRunModel>(experiment_of(run, cluster), routing_)), cases_(cases) {}
+          model_(std::make_shared<MoeRunModel>(experiment_of(run, cluster), routing_)), before_(model_->times(cluster)), cases_(cases) {}
 
     void add_all() {
         for (const Sample& row : medians_) {
@@ -96,9 +101,10 @@ private:
                           [model = model_, part = std::move(part)](const Cluster& c) { return part(model->times(c), c); }, spread});
     }
     void add_step_time(const Sample& row) {
-        const double spread = routing_ ? spread_known : spread_unknown;
-        for (const auto& [phase, part] : {std::pair("step", &MoeRunTimes::step), std::pair("forward", &MoeRunTimes::forward), std::pair("backward", &MoeRunTimes::backward)}) {
-            if (row.phase == phase) add(row, phase, spread, [part](const MoeRunTimes& t, const Cluster&) { return t.*part; });
+        for (const auto& [phase, part, scatter] : {std::tuple("step", &MoeRunTimes::step, before_.step_scatter),
+                                                   std::tuple("forward", &MoeRunTimes::forward, before_.forward_scatter),
+                                                   std::tuple("backward", &MoeRunTimes::backward, before_.backward_scatter)}) {
+            if (row.phase == phase) add(row, phase, step_spread(scatter), [part = part](const MoeRunTimes& t, const Cluster&) { return t.*part; });
         }
     }
     void add_phase(const Sample& row) {
@@ -118,6 +124,7 @@ private:
     std::vector<Sample> medians_;
     std::optional<Routing> routing_;
     std::shared_ptr<MoeRunModel> model_;
+    MoeRunTimes before_;  // with the cluster that the fit starts from
     std::vector<FitCase>& cases_;
 };
 

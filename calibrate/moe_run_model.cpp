@@ -1,5 +1,6 @@
 #include "calibrate/moe_run_model.h"
 
+#include <cmath>
 #include <stdexcept>
 
 #include "model/measurements.h"
@@ -21,6 +22,12 @@ Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ran
     for (int rank = 0; rank < ranks; ++rank) times.push_back(kernel({name, phase, rank}).si());
     return Seconds(median(times));
 }
+
+namespace {
+
+double scatter(const std::vector<double>& values) { return 0.5 * std::log(quantile(values, 0.84) / quantile(values, 0.16)); }
+
+}  // namespace
 
 MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing) : routing_known_(routing.has_value()) {
     if (routing) {
@@ -53,6 +60,9 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
     times_.step = Seconds(median(step));
     times_.forward = Seconds(median(forward));
     times_.backward = Seconds(median(backward));
+    times_.step_scatter = scatter(step);
+    times_.forward_scatter = scatter(forward);
+    times_.backward_scatter = scatter(backward);
     last_ = cluster;
     return times_;
 }
