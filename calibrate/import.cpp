@@ -27,6 +27,7 @@ LogFormat recognise(const std::string& path) {
         phases = phases || line.text.starts_with("block_info ") || line.text.starts_with("AG, ");
         return !(benchmark && step);
     });
+    if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
     if (benchmark) return phases ? LogFormat::moe_phases : LogFormat::moe_steps;
     throw ConfigError(fmt::format("{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] world_size = .., "
                                   "num_local_experts = ..\" followed by \"STEP-0: step_time = ..\" (moe-steps), with \"block_info\" and \"AG,\" "
@@ -124,6 +125,8 @@ std::vector<std::string> import_to_files(const ImportRequest& request) {
         Summaries of_run = summaries(run.samples);
         for (const std::string& why : of_run.refused) report.push_back(why);
         medians.insert(medians.end(), of_run.rows.begin(), of_run.rows.end());
+        const std::vector<Sample> routing = routing_rows(run);
+        medians.insert(medians.end(), routing.begin(), routing.end());
         if (!request.medians_only) rows.insert(rows.end(), run.samples.begin(), run.samples.end());
         run.samples = {};
     }

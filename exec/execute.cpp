@@ -1,0 +1,196 @@
+#include "exec/execute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "exec/footprint.h"
+#include "exec/host_machine.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+bool Device::reports() const {
+    const std::vector<int> ranks = local_ranks();
+    return std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+}
+
+namespace {
+
+// What the ranks of one run share: read-only but for `measurement`, which only rank 0 touches, and the first failure.
+struct Run {
+    const TaskGraph& graph;
+    Device& device;
+    const ExecuteOptions& options;
+    std::vector<std::vector<TaskId>> tasks_of;  // by rank, in id order
+    Measurement measurement;
+    Seconds first_sample;
+    std::mutex failure_mutex;
+    std::exception_ptr failure;
+};
+
+std::vector<std::vector<TaskId>> split_by_rank(const TaskGraph& graph) {
+    std::vector<std::vector<TaskId>> tasks(static_cast<std::size_t>(graph.rank_count()));
+    for (TaskId task = 0; task < graph.size(); ++task)
+        for (const int rank : participants(graph.places(task))) tasks[static_cast<std::size_t>(rank)].push_back(task);
+    return tasks;
+}
+
+void run_task(Run& run, TaskId task, int rank) {
+    try {
+        for (const TaskId predecessor : run.graph.predecessors(task)) run.device.wait(task, rank, predecessor);
+        run.device.record(task, rank, Edge::start);
+        run.device.launch(task, run.graph.op(task), run.graph.places(task), rank);
+        run.device.record(task, rank, Edge::finish);
+    } catch (const DeviceError& error) {
+        throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, run.graph.name(task),
+                                      kind_name(run.graph.op(task)), error.what()));
+    }
+}
+
+// A rank's report of one step: when it began, its CPU share, then start and finish of each of its tasks.
+std::vector<double> run_step(Run& run, int rank) {
+    const std::vector<TaskId>& tasks = run.tasks_of[static_cast<std::size_t>(rank)];
+    std::vector<double> report;
+    report.reserve(2 + 2 * tasks.size());
+    report.push_back(run.device.begin_step(rank).si());
+    for (const TaskId task : tasks) run_task(run, task, rank);
+    run.device.synchronize(rank, run.options.timeout);
+    report.push_back(run.device.cpu_share(rank));
+    for (const TaskId task : tasks) {
+        report.push_back(run.device.elapsed(task, rank, Edge::start).si());
+        report.push_back(run.device.elapsed(task, rank, Edge::finish).si());
+    }
+    return report;
+}
+
+// Times count from the earliest rank's begin. A task on several ranks starts at the latest arrival, so that waiting
+// is not mistaken for transfer; a rank that may leave early (the root of a broadcast) starts no later than it finishes.
+Trace trace_of(const Run& run, const std::vector<std::vector<double>>& reports) {
+    double zero = reports.front()[0];
+    for (const std::vector<double>& report : reports) zero = std::min(zero, report[0]);
+    std::vector<std::size_t> next(reports.size(), 2);
+    Trace trace{Trace::Origin::executed, {}};
+    for (TaskId task = 0; task < run.graph.size(); ++task) {
+        const std::vector<int> ranks = participants(run.graph.places(task));
+        double arrival = 0;
+        for (const int rank : ranks) {
+            const auto at = static_cast<std::size_t>(rank);
+            arrival = std::max(arrival, reports[at][next[at]] - zero);
+        }
+        for (const Place& place : run.graph.places(task)) {
+            const auto at = static_cast<std::size_t>(place.rank());
+            const double finish = reports[at][next[at] + 1] - zero;
+            trace.spans.push_back({task, place, Seconds(std::min(arrival, finish)), Seconds(finish)});
+        }
+        for (const int rank : ranks) next[static_cast<std::size_t>(rank)] += 2;
+    }
+    return trace;
+}
+
+int accepted_steps(const Measurement& measurement) {
+    return static_cast<int>(std::count_if(measurement.steps.begin(), measurement.steps.end(),
+                                          [](const MeasuredStep& step) { return step.accepted; }));
+}
+
+// Rank 0: keeps a sample and says whether another one follows.
+bool keep_sample(Run& run, const std::vector<std::vector<double>>& reports) {
+    Measurement& measurement = run.measurement;
+    MeasuredStep step;
+    for (const std::vector<double>& report : reports) step.cpu_share = std::min(step.cpu_share, report[1]);
+    step.accepted = accepts(step.cpu_share, run.options.quiet);
+    Trace trace = trace_of(run, reports);
+    step.times = step_times(run.graph, trace);
+    measurement.steps.push_back(step);
+    measurement.traces.push_back(std::move(trace));
+    if (run.options.on_step) run.options.on_step(measurement);
+    const int taken = static_cast<int>(measurement.steps.size());
+    if (run.options.progress) run.options.progress(fmt::format("step {} of {}", taken, run.options.steps));
+    return wants_another(run.options.steps, accepted_steps(measurement), taken,
+                         Seconds(reports[0][0]) - run.first_sample, run.options.retry);
+}
+
+void drive_rank(Run& run, int rank) {
+    run.device.attach(rank);
+    for (int step = 0; step < run.options.warmup; ++step) run_step(run, rank);
+    bool more = run.options.steps > 0;
+    for (bool first = true; more; first = false) {
+        const std::vector<std::vector<double>> reports = run.device.gather(rank, run_step(run, rank));
+        if (rank == 0 && first) run.first_sample = Seconds(reports[0][0]);
+        const bool wanted = rank == 0 && keep_sample(run, reports);
+        more = run.device.broadcast(rank, wanted ? 1 : 0) > 0;
+    }
+}
+
+// The first failure is kept; the others follow from it.
+void drive_until_failure(Run& run, int rank) noexcept {
+    try {
+        drive_rank(run, rank);
+    } catch (...) {
+        {
+            const std::lock_guard lock(run.failure_mutex);
+            if (!run.failure) run.failure = std::current_exception();
+        }
+        run.device.abort(rank);
+    }
+}
+
+double relative_spread(const Measurement& measurement) {
+    double sum = 0, squares = 0, count = 0;
+    for (const MeasuredStep& step : measurement.steps) {
+        if (!step.accepted) continue;
+        sum += step.times.step.si();
+        squares += step.times.step.si() * step.times.step.si();
+        ++count;
+    }
+    const double mean = sum / count;
+    return count > 1 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) / mean : 0.0;
+}
+
+void add_doubts(Measurement& measurement, const QuietLimits& limits) {
+    std::vector<double> shares;
+    for (const MeasuredStep& step : measurement.steps) shares.push_back(step.cpu_share);
+    QuietVerdict verdict = judge_quiet(measurement.idle_share, shares, limits);
+    measurement.quiet = verdict.quiet;
+    std::vector<std::string>& warnings = measurement.warnings;
+    warnings.insert(warnings.end(), verdict.warnings.begin(), verdict.warnings.end());
+    constexpr int few = 5;
+    const int accepted = accepted_steps(measurement);
+    if (accepted == 0)
+        warnings.push_back(fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
+    else if (accepted < few)
+        warnings.push_back(fmt::format("too few: {} undisturbed steps", accepted));
+    constexpr double noisy = 0.10;
+    if (const double spread = relative_spread(measurement); spread > noisy)
+        warnings.push_back(fmt::format("noisy: undisturbed steps spread by {:.0f} %", 100 * spread));
+}
+
+}  // namespace
+
+Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions& options) {
+    Run run{graph, device, options, split_by_rank(graph), {}, {}, {}, {}};
+    Measurement& measurement = run.measurement;
+    measurement.device = device.description();
+    measurement.versions = device.versions();
+    measurement.date = current_date();
+    measurement.warmup = options.warmup;
+    if (options.check_idle) measurement.idle_share = idle_share(Seconds(1));
+    measurement.warnings = device.prepare(graph, options.timeout);
+
+    std::vector<std::thread> threads;
+    for (const int rank : device.local_ranks()) threads.emplace_back(drive_until_failure, std::ref(run), rank);
+    for (std::thread& thread : threads) thread.join();
+    if (run.failure) std::rethrow_exception(run.failure);
+    if (!device.reports()) return std::move(run.measurement);
+
+    constexpr Seconds clock_error(1e-4);  // between processes
+    for (const Trace& trace : measurement.traces) check_trace(graph, trace, clock_error);
+    add_doubts(measurement, options.quiet);
+    return std::move(run.measurement);
+}
+
+}  // namespace stepcast

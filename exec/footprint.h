@@ -1,0 +1,37 @@
+// How much memory one rank's share of an op reads and writes on the host, in floats: what its buffers must hold.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "model/task_graph.h"
+
+namespace stepcast {
+
+// The distinct ranks of a task, in the order of its places: a collective's participants.
+std::vector<int> participants(std::span<const Place> places);
+
+// An all-to-all as one participant sees it, in floats. What a rank keeps for itself stays where it is: 0.
+struct ExchangeCounts {
+    std::vector<std::size_t> to, from;
+};
+ExchangeCounts exchange_counts(const AllToAll& op, std::size_t index, std::size_t count);
+
+// Bounds of part `index` when `size` elements are split over `count` ranks.
+struct Part {
+    std::size_t begin = 0, end = 0;
+};
+Part part_of(std::size_t size, std::size_t index, std::size_t count);
+
+std::size_t float_count(Bytes bytes);  // rounded up
+
+// `input` is only read, `output` only written. Doubles, so that absurd sizes are numbers too.
+struct Footprint {
+    double input = 0, output = 0;
+    friend bool operator==(const Footprint&, const Footprint&) = default;
+};
+// Of participant `index` of `count`.
+Footprint footprint(const Op& op, std::size_t index, std::size_t count);
+
+}  // namespace stepcast

@@ -1,0 +1,234 @@
+#include "exec/host_device.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "exec/footprint.h"
+#include "exec/host_machine.h"
+#include "exec/host_ops.h"
+#include "exec/shared_collectives.h"
+
+namespace stepcast {
+
+struct HostDevice::Shared {
+    const TaskGraph& graph;
+    Patience patience;
+    RankGroup everyone;
+    std::map<std::vector<int>, std::unique_ptr<RankGroup>> groups;
+    std::vector<RankGroup*> group_of;                      // by task; null when one rank takes part
+    std::vector<std::vector<std::size_t>> exchange;        // by op: counts of an all-to-all
+    std::unique_ptr<std::atomic<std::uint64_t>[]> finished;  // by task: ranks that finished it, over all steps
+    std::vector<std::uint64_t> steps;                      // by rank: steps begun
+    std::vector<std::vector<double>> values;               // by rank, for gather
+    std::vector<std::vector<std::vector<float>>> windows;  // by target, then source: where fused kernels scatter to
+};
+
+HostDevice::HostDevice(int rank_count)
+    : rank_count_(rank_count), cores_(allowed_cores()), ranks_(static_cast<std::size_t>(rank_count)) {}
+HostDevice::~HostDevice() = default;
+
+std::string HostDevice::description() const {
+    return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
+                       std::min(static_cast<std::size_t>(rank_count_), cores_.size()), cores_.size(), processor_name());
+}
+
+std::vector<int> HostDevice::local_ranks() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
+    return ranks;
+}
+
+namespace {
+
+std::vector<std::size_t> counts_of(const AllToAll& op, std::size_t size) {
+    std::vector<std::size_t> counts;
+    for (std::size_t source = 0; source < size; ++source) {
+        const std::vector<std::size_t> row = exchange_counts(op, source, size).to;
+        counts.insert(counts.end(), row.begin(), row.end());
+    }
+    return counts;
+}
+
+std::size_t scattered_floats(const TaskGraph& graph) {
+    std::size_t most = 0;
+    for (const Op& op : graph.ops())
+        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->transfer == FusedGemm::Transfer::scatter)
+            most = std::max(most, float_count(fused->remote_bytes_per_block));
+    return most;
+}
+
+}  // namespace
+
+std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds timeout) {
+    if (graph.rank_count() != rank_count_)
+        throw std::logic_error(fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
+    failed_ = -1;
+    const bool enough = ranks_.size() <= cores_.size();
+    const Patience patience{timeout, enough};
+    shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}, {}});
+    shared_->group_of.resize(graph.size());
+    shared_->exchange.resize(graph.ops().size());
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        const std::vector<int> ranks = participants(graph.places(task));
+        if (ranks.size() > 1) {
+            auto& group = shared_->groups[ranks];
+            if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
+            shared_->group_of[task] = group.get();
+        }
+        if (const auto* op = std::get_if<AllToAll>(&graph.op(task))) shared_->exchange[graph.op_id(task)] = counts_of(*op, ranks.size());
+    }
+    shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
+    shared_->steps.assign(ranks_.size(), 0);
+    shared_->values.resize(ranks_.size());
+    shared_->windows.assign(ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
+    const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
+    for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
+
+    std::vector<std::string> doubts = host_doubts(graph);
+    if (!enough)
+        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", rank_count_, cores_.size()));
+    return doubts;
+}
+
+void HostDevice::attach(int rank) {
+    pin_to_core(cores_[static_cast<std::size_t>(rank) % cores_.size()]);
+    at(rank).attach(rank);
+}
+
+Seconds HostDevice::begin_step(int rank) {
+    ++shared_->steps[static_cast<std::size_t>(rank)];
+    shared_->everyone.meet(static_cast<std::size_t>(rank));
+    at(rank).begin_step();
+    return at(rank).begin();
+}
+
+void HostDevice::wait(TaskId task, int rank, TaskId predecessor) {
+    // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
+    const std::vector<int> ranks = participants(shared_->graph.places(predecessor));
+    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
+    const std::uint64_t wanted = shared_->steps[static_cast<std::size_t>(rank)] * ranks.size();
+    const auto done = [&] { return shared_->finished[predecessor].load(std::memory_order_acquire) >= wanted; };
+    if (!wait_until(done, shared_->patience, failed_))
+        throw DeviceError(fmt::format("task {} of rank {} did not finish within {} (task {} waits for it)", predecessor,
+                                      ranks.front(), to_string(shared_->patience.timeout), task));
+}
+
+void HostDevice::record(TaskId task, int rank, Edge edge) {
+    at(rank).record(task, edge);
+    if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
+}
+
+namespace {
+
+// One rank's share of a collective, on buffers from its memory.
+struct Collective {
+    RankGroup& group;
+    std::size_t index;
+    HostMemory& memory;
+    const std::vector<std::size_t>& exchange;
+
+    std::span<float> in(std::size_t count) const { return memory.input.take(count); }
+    std::span<float> out(std::size_t count) const { return memory.output.take(count); }
+    [[nodiscard]] std::size_t share(Bytes bytes) const { return (float_count(bytes) + group.size() - 1) / group.size(); }
+
+    void operator()(const AllReduce& op) const { all_reduce(group, index, in(float_count(op.bytes)), out(float_count(op.bytes))); }
+    void operator()(const AllGather& op) const { all_gather(group, index, in(share(op.bytes)), out(float_count(op.bytes))); }
+    void operator()(const ReduceScatter& op) const { reduce_scatter(group, index, in(float_count(op.bytes)), out(share(op.bytes))); }
+    void operator()(const Broadcast& op) const {
+        const auto root = static_cast<std::size_t>(op.root);
+        const std::size_t count = float_count(op.bytes);
+        broadcast(group, index, root, in(index == root ? count : 0), out(index == root ? 0 : count));
+    }
+    void operator()(const Reduce& op) const {
+        const auto root = static_cast<std::size_t>(op.root);
+        reduce(group, index, root, in(float_count(op.bytes)), out(index == root ? float_count(op.bytes) : 0));
+    }
+    void operator()(const AllToAll&) const {
+        std::size_t sent = 0, received = 0;
+        for (std::size_t peer = 0; peer < group.size(); ++peer) {
+            sent += exchange[index * group.size() + peer];
+            received += exchange[peer * group.size() + index];
+        }
+        all_to_all(group, index, exchange, in(sent), out(received));
+    }
+    void operator()(const SendRecv& op) const {
+        const std::size_t count = float_count(op.bytes);
+        send_receive(group, index, op.messages, in(index == 0 ? count : 0), out(index == 0 ? 0 : count));
+    }
+    void operator()(const Barrier&) const { group.meet(index); }
+    template <typename Other>
+    void operator()(const Other& op) const { throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op))); }
+};
+
+}  // namespace
+
+void HostDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
+    RankGroup* group = shared_->group_of[task];
+    if (group != nullptr) {
+        std::visit(Collective{*group, group->index_of(rank), at(rank).memory(), shared_->exchange[shared_->graph.op_id(task)]}, op);
+    } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
+        run_fused(*fused, rank);
+    } else {
+        at(rank).compute(op);  // a collective of one rank has nothing to do
+    }
+}
+
+// Remote blocks come first, their peers in turn. Gather copies a block's rows from the peer's input before the block
+// is multiplied, scatter copies its results into this rank's window on the peer afterwards; no two ranks write one place.
+void HostDevice::run_fused(const FusedGemm& op, int rank) {
+    HostMemory& memory = at(rank).memory();
+    const bool gathers = op.transfer == FusedGemm::Transfer::gather;
+    const std::size_t moved = float_count(op.remote_bytes_per_block);
+    const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k), c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
+    const std::span<float> a = memory.input.take(static_cast<std::size_t>(op.blocks) * a_block);
+    const std::span<float> b = memory.input.take(static_cast<std::size_t>(op.k * op.n));
+    const std::span<float> c = memory.output.take(static_cast<std::size_t>(op.blocks) * c_block);
+    const std::span<float> staged = memory.output.take(gathers ? static_cast<std::size_t>(op.remote_blocks) * moved : 0);
+    for (long first = 0; first < op.blocks; first += op.blocks_per_thread_block) {
+        const long last = std::min(op.blocks, first + op.blocks_per_thread_block);
+        const auto peer_of = [&](long block) { return static_cast<std::size_t>((rank + 1 + (rank_count_ > 1 ? block % (rank_count_ - 1) : 0)) % rank_count_); };
+        for (long block = first; gathers && block < std::min(last, op.remote_blocks); ++block) {
+            const std::span<float> theirs = ranks_[peer_of(block)].memory().input.all();
+            const std::size_t offset = static_cast<std::size_t>(block) * moved % (theirs.size() - moved + 1);
+            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset), moved, staged.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * moved));
+        }
+        const auto at_block = static_cast<std::size_t>(first);
+        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block, op.n, op.k);
+        for (long block = first; !gathers && block < std::min(last, op.remote_blocks); ++block) {
+            std::vector<float>& window = shared_->windows[peer_of(block)][static_cast<std::size_t>(rank)];
+            std::copy_n(c.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * c_block), std::min(moved, c_block), window.begin());
+        }
+    }
+}
+
+void HostDevice::synchronize(int rank, Seconds) { at(rank).end_step(); }
+
+Seconds HostDevice::elapsed(TaskId task, int rank, Edge edge) const { return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge); }
+
+double HostDevice::cpu_share(int rank) const { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
+
+std::vector<std::vector<double>> HostDevice::gather(int rank, std::vector<double> values) {
+    const auto own = static_cast<std::size_t>(rank);
+    shared_->values[own] = std::move(values);
+    shared_->everyone.meet(own);
+    std::vector<std::vector<double>> all;
+    if (rank == 0) all = shared_->values;
+    shared_->everyone.meet(own);
+    return all;
+}
+
+double HostDevice::broadcast(int rank, double value) {
+    gather(rank, {value});  // everybody's value stays in place until the meeting below
+    const double shared = shared_->values[0][0];
+    shared_->everyone.meet(static_cast<std::size_t>(rank));
+    return shared;
+}
+
+void HostDevice::abort(int failed) noexcept {
+    int none = -1;
+    failed_.compare_exchange_strong(none, failed);
+}
+
+}  // namespace stepcast

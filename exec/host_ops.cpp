@@ -1,0 +1,130 @@
+#include "exec/host_ops.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+namespace stepcast {
+
+namespace {
+
+void sgemm(CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, long m, long n, long k, const float* a, const float* b,
+           float* c) {
+    const auto lda = trans_a == CblasNoTrans ? k : m;
+    const auto ldb = trans_b == CblasNoTrans ? n : k;
+    cblas_sgemm(CblasRowMajor, trans_a, trans_b, static_cast<blasint>(m), static_cast<blasint>(n),
+                static_cast<blasint>(k), 1.0f, a, static_cast<blasint>(lda), b, static_cast<blasint>(ldb), 0.0f, c,
+                static_cast<blasint>(n));
+}
+
+// scores = softmax(Q K^T / sqrt(d)) of one head.
+void score(const Attention& shape, const float* q, const float* k, float* scores) {
+    const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, q, k, scores);
+    for (long i = 0; i < shape.seq_q; ++i) {
+        float* row = scores + i * shape.seq_k;
+        const long seen =
+            shape.causal ? std::clamp(i + shape.seq_k - shape.seq_q + 1, 0L, shape.seq_k) : shape.seq_k;
+        float largest = -std::numeric_limits<float>::infinity();
+        for (long j = 0; j < seen; ++j) largest = std::max(largest, row[j]);
+        float sum = 0;
+        for (long j = 0; j < seen; ++j) sum += row[j] = std::exp(scale * (row[j] - largest));
+        for (long j = 0; j < seen; ++j) row[j] /= sum;
+        std::fill(row + seen, row + shape.seq_k, 0.0f);
+    }
+}
+
+}  // namespace
+
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k,
+              long batch) {
+    for (long i = 0; i < batch; ++i)
+        sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a.data() + i * m * k, b.data() + i * k * n, c.data() + i * m * n);
+}
+
+void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b, std::span<float> c) {
+    const float* a_group = a.data();
+    const float* b_group = b.data();
+    float* c_group = c.data();
+    for (const long rows : op.rows) {
+        if (rows == 0) continue;
+        if (op.weight_gradient)
+            sgemm(CblasTrans, CblasNoTrans, op.k, op.n, rows, a_group, b_group, c_group);
+        else
+            sgemm(CblasNoTrans, CblasNoTrans, rows, op.n, op.k, a_group, b_group, c_group);
+        a_group += rows * op.k;
+        b_group += (op.weight_gradient ? rows : op.k) * op.n;
+        c_group += (op.weight_gradient ? op.k : rows) * op.n;
+    }
+}
+
+void attend(const Attention& shape, std::span<const float> q, std::span<const float> k, std::span<const float> v,
+            std::span<float> out, std::span<float> scores) {
+    const long q_size = shape.seq_q * shape.head_dim;
+    const long k_size = shape.seq_k * shape.head_dim;
+    for (long h = 0; h < shape.batch * shape.heads; ++h) {
+        score(shape, q.data() + h * q_size, k.data() + h * k_size, scores.data());
+        sgemm(CblasNoTrans, CblasNoTrans, shape.seq_q, shape.head_dim, shape.seq_k, scores.data(),
+              v.data() + h * k_size, out.data() + h * q_size);
+    }
+}
+
+// P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ = dS K, dK = dS^T Q.
+void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
+                     std::span<const float> v, std::span<const float> d_out, AttentionGradients gradients,
+                     std::span<float> scores) {
+    const long q_size = shape.seq_q * shape.head_dim;
+    const long k_size = shape.seq_k * shape.head_dim;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    float* p = scores.data();
+    float* d_p = scores.data() + shape.seq_q * shape.seq_k;
+    for (long h = 0; h < shape.batch * shape.heads; ++h) {
+        const float* d_o = d_out.data() + h * q_size;
+        score(shape, q.data() + h * q_size, k.data() + h * k_size, p);
+        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o, gradients.v.data() + h * k_size);
+        sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, d_o, v.data() + h * k_size, d_p);
+        for (long i = 0; i < shape.seq_q; ++i) {
+            const float* p_row = p + i * shape.seq_k;
+            float* d_row = d_p + i * shape.seq_k;
+            float dot = 0;
+            for (long j = 0; j < shape.seq_k; ++j) dot += p_row[j] * d_row[j];
+            for (long j = 0; j < shape.seq_k; ++j) d_row[j] = scale * p_row[j] * (d_row[j] - dot);
+        }
+        sgemm(CblasNoTrans, CblasNoTrans, shape.seq_q, shape.head_dim, shape.seq_k, d_p, k.data() + h * k_size,
+              gradients.q.data() + h * q_size);
+        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, d_p, q.data() + h * q_size,
+              gradients.k.data() + h * k_size);
+    }
+}
+
+float stream(std::span<const float> source, std::span<float> target) {
+    const std::size_t both = std::min(source.size(), target.size());
+    for (std::size_t i = 0; i < both; ++i) target[i] = source[i] + 1.0f;
+    // Sixteen partial sums, so that the additions keep up with the memory.
+    float sums[16] = {};
+    std::size_t i = both;
+    for (; i + 16 <= source.size(); i += 16)
+        for (std::size_t lane = 0; lane < 16; ++lane) sums[lane] += source[i + lane];
+    for (; i < source.size(); ++i) sums[0] += source[i];
+    std::fill(target.begin() + static_cast<std::ptrdiff_t>(both), target.end(), 1.0f);
+    float sum = 0;
+    for (const float part : sums) sum += part;
+    return sum;
+}
+
+float stream_transposed(std::span<const float> source, std::span<float> target) {
+    constexpr std::size_t columns = 64;
+    const std::size_t rows = std::min(source.size(), target.size()) / columns;
+    for (std::size_t column = 0; column < columns; ++column)
+        for (std::size_t row = 0; row < rows; ++row) target[column * rows + row] = source[row * columns + column] + 1.0f;
+    return stream(source.subspan(rows * columns), target.subspan(rows * columns));
+}
+
+void call_host(double calls) {
+    for (double call = 0; call < calls; ++call) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,41 @@
+// What each op does on the host, on buffers that the caller owns. Matrices are row-major; everything is fp32.
+#pragma once
+
+#include <span>
+
+#include "model/op.h"
+
+namespace stepcast {
+
+// `batch` times C[m,n] = A[m,k] B[k,n]; the batches lie one after another.
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k,
+              long batch = 1);
+
+// C[rows[g],n] = A[rows[g],k] B_g[k,n], one product a group; groups without rows have no B. As weight gradient
+// C_g[k,n] = A[rows[g],k]^T B[rows[g],n], and groups without rows have no C.
+void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b, std::span<float> c);
+
+// out[h,seq_q,head_dim] = softmax(Q K^T / sqrt(head_dim)) V for every sequence and head h; with `causal`, query i sees
+// the keys up to i + seq_k - seq_q. `scores` holds seq_q * seq_k.
+void attend(const Attention& shape, std::span<const float> q, std::span<const float> k, std::span<const float> v,
+            std::span<float> out, std::span<float> scores);
+
+// Gradients of attend() for the gradient `d_out` of its result. `scores` holds 2 * seq_q * seq_k.
+struct AttentionGradients {
+    std::span<float> q, k, v;
+};
+void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
+                     std::span<const float> v, std::span<const float> d_out, AttentionGradients gradients,
+                     std::span<float> scores);
+
+// Reads all of `source`, writes all of `target`: target[i] = source[i] + 1 where both reach; what is left of the source
+// is summed into the result, what is left of the target is set to 1.
+float stream(std::span<const float> source, std::span<float> target);
+
+// The same traffic with the source read as a matrix of rows of 64 floats, column by column.
+float stream_transposed(std::span<const float> source, std::span<float> target);
+
+// `calls` empty calls, the work of a host without a framework.
+void call_host(double calls);
+
+}  // namespace stepcast

@@ -1,0 +1,116 @@
+#include "exec/host_rank.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "exec/footprint.h"
+#include "exec/host_machine.h"
+#include "exec/host_ops.h"
+
+namespace stepcast {
+
+Seconds wall_clock() {
+    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+void HostRank::prepare(const MemoryPlan& plan, std::size_t tasks) {
+    plan_ = plan;
+    start_.assign(tasks, Seconds(0));
+    finish_.assign(tasks, Seconds(0));
+}
+
+void HostRank::attach(int rank) {
+    openblas_set_num_threads(1);
+    memory_ = allocate(plan_, rank);
+}
+
+void HostRank::begin_step() {
+    begin_ = wall_clock();
+    cpu_begin_ = thread_cpu_time();
+}
+
+void HostRank::end_step() {
+    const Seconds wall = wall_clock() - begin_;
+    cpu_share_ = wall > Seconds(0) ? std::min(1.0, (thread_cpu_time() - cpu_begin_) / wall) : 1.0;
+}
+
+namespace {
+
+// Takes the operands of an op from the buffers and runs it. False for ops that involve other ranks.
+struct Runner {
+    HostMemory& memory;
+    float& checksum;
+
+    std::span<float> in(long a, long b, long c = 1) { return memory.input.take(static_cast<std::size_t>(a * b * c)); }
+    std::span<float> out(long a, long b, long c = 1) { return memory.output.take(static_cast<std::size_t>(a * b * c)); }
+
+    bool operator()(const Gemm& op) {
+        multiply(in(op.m, op.k, op.batch), in(op.k, op.n, op.batch), out(op.m, op.n, op.batch), op.m, op.n, op.k, op.batch);
+        return true;
+    }
+    bool operator()(const GroupedGemm& op) {
+        long rows = 0, groups = 0;
+        for (const long r : op.rows) {
+            rows += r;
+            groups += r > 0;
+        }
+        const auto weights = [&](Region& region) { return region.take(static_cast<std::size_t>(groups * op.k * op.n)); };
+        const std::span<float> a = in(rows, op.k);
+        if (op.weight_gradient)
+            multiply_groups(op, a, in(rows, op.n), weights(memory.output));
+        else
+            multiply_groups(op, a, weights(memory.input), out(rows, op.n));
+        return true;
+    }
+    bool operator()(const Attention& op) {
+        const long heads = op.batch * op.heads;
+        const std::span<float> q = in(heads, op.seq_q, op.head_dim), k = in(heads, op.seq_k, op.head_dim);
+        const std::span<float> v = in(heads, op.seq_k, op.head_dim);
+        if (!op.backward) {
+            attend(op, q, k, v, out(heads, op.seq_q, op.head_dim), out(op.seq_q, op.seq_k));
+            return true;
+        }
+        const std::span<float> d_out = in(heads, op.seq_q, op.head_dim);
+        const AttentionGradients gradients{out(heads, op.seq_q, op.head_dim), out(heads, op.seq_k, op.head_dim),
+                                           out(heads, op.seq_k, op.head_dim)};
+        attend_backward(op, q, k, v, d_out, gradients, out(2, op.seq_q, op.seq_k));
+        return true;
+    }
+    bool operator()(const MemoryPass& op) {
+        const std::span<float> source = memory.input.take(float_count(op.read));
+        const std::span<float> target = memory.output.take(float_count(op.written));
+        checksum += op.access == MemoryPass::Access::stream ? stream(source, target) : stream_transposed(source, target);
+        return true;
+    }
+    bool operator()(const HostWork& op) {
+        call_host(op.calls);
+        return true;
+    }
+    template <typename Collective>
+    bool operator()(const Collective&) { return false; }
+};
+
+}  // namespace
+
+bool HostRank::compute(const Op& op) { return std::visit(Runner{memory_, checksum_}, op); }
+
+std::vector<std::string> host_doubts(const TaskGraph& graph) {
+    std::vector<std::string> doubts;
+    const auto note = [&](const auto& op) {
+        if constexpr (requires { op.dtype; }) {
+            if (op.dtype == Dtype::fp32) return;
+            std::string doubt = fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(op.dtype));
+            if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
+        }
+    };
+    for (const Op& op : graph.ops()) std::visit(note, op);
+    return doubts;
+}
+
+std::vector<std::string> host_versions() { return {openblas_get_config(), "compiler " __VERSION__}; }
+
+}  // namespace stepcast

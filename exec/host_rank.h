@@ -1,0 +1,44 @@
+// One rank on the host, whatever connects it to the others: its buffers, its clock marks, and the ops that need no peer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exec/device.h"
+#include "exec/host_memory.h"
+
+namespace stepcast {
+
+Seconds wall_clock();  // monotonic
+
+class HostRank {
+public:
+    void prepare(const MemoryPlan& plan, std::size_t tasks);
+    void attach(int rank);  // allocates and fills the buffers in the calling thread, near its core
+    void begin_step();
+    void end_step();
+    void record(TaskId task, Edge edge) { marks(edge)[task] = wall_clock(); }
+    [[nodiscard]] Seconds begin() const { return begin_; }
+    [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const { return edge == Edge::start ? start_[task] : finish_[task]; }
+    [[nodiscard]] double cpu_share() const { return cpu_share_; }
+    [[nodiscard]] HostMemory& memory() { return memory_; }
+
+    // Gemm, GroupedGemm, Attention, MemoryPass, HostWork; false for ops that involve other ranks.
+    bool compute(const Op& op);
+
+private:
+    std::vector<Seconds>& marks(Edge edge) { return edge == Edge::start ? start_ : finish_; }
+
+    MemoryPlan plan_;
+    HostMemory memory_;
+    std::vector<Seconds> start_, finish_;
+    Seconds begin_, cpu_begin_;
+    double cpu_share_ = 1;
+    float checksum_ = 0;  // keeps the reads of memory passes alive
+};
+
+// What the host does differently from what the graph asks: one line each.
+std::vector<std::string> host_doubts(const TaskGraph& graph);
+std::vector<std::string> host_versions();
+
+}  // namespace stepcast

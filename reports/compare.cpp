@@ -1,0 +1,102 @@
+#include "reports/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "model/measurements.h"
+
+namespace stepcast {
+namespace {
+
+// Ranks from 1, ties share their average.
+std::vector<double> ranks_of(const std::vector<double>& values) {
+    std::vector<std::size_t> order(values.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+    std::vector<double> ranks(values.size());
+    for (std::size_t first = 0; first < order.size();) {
+        std::size_t last = first;
+        while (last < order.size() && values[order[last]] == values[order[first]]) ++last;
+        const double shared = (static_cast<double>(first + 1) + static_cast<double>(last)) / 2;
+        for (; first < last; ++first) ranks[order[first]] = shared;
+    }
+    return ranks;
+}
+
+double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+std::optional<double> correlation_within_series(const std::vector<Comparison>& comparisons) {
+    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> series;
+    for (const Comparison& c : comparisons) {
+        if (!c.forecast) continue;
+        series[c.what.series].first.push_back(c.what.measured_step.si());
+        series[c.what.series].second.push_back(c.forecast->step.p50.si());
+    }
+    double weighted = 0, cases = 0;
+    for (const auto& [name, values] : series) {
+        if (values.first.size() < 3) continue;
+        const auto rho = spearman(values.first, values.second);
+        if (!rho) continue;
+        weighted += *rho * static_cast<double>(values.first.size());
+        cases += static_cast<double>(values.first.size());
+    }
+    if (cases == 0) return std::nullopt;
+    return weighted / cases;
+}
+
+}  // namespace
+
+std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b) {
+    if (a.size() < 2 || a.size() != b.size()) return std::nullopt;
+    const std::vector<double> x = ranks_of(a), y = ranks_of(b);
+    const double mx = mean(x), my = mean(y);
+    double xy = 0, xx = 0, yy = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        xy += (x[i] - mx) * (y[i] - my);
+        xx += (x[i] - mx) * (x[i] - mx);
+        yy += (y[i] - my) * (y[i] - my);
+    }
+    if (xx == 0 || yy == 0) return std::nullopt;
+    return xy / std::sqrt(xx * yy);
+}
+
+double relative_error(const Comparison& c) { return c.forecast->step.p50 / c.what.measured_step - 1; }
+
+bool inside_interval(const Comparison& c) {
+    return c.forecast->step.p10 <= c.what.measured_step && c.what.measured_step <= c.forecast->step.p90;
+}
+
+CompareSummary summarise(const std::vector<Comparison>& comparisons) {
+    CompareSummary s;
+    std::vector<double> errors, absolute;
+    int inside = 0;
+    for (const Comparison& c : comparisons) {
+        ++s.cases;
+        if (!c.forecast) {
+            ++s.refused;
+            continue;
+        }
+        ++s.predicted;
+        inside += inside_interval(c);
+        errors.push_back(relative_error(c));
+        absolute.push_back(std::abs(errors.back()));
+        if (absolute.back() >= std::abs(s.worst_error)) {
+            s.worst_error = errors.back();
+            s.worst_case = c.what.case_id;
+        }
+    }
+    if (s.predicted == 0) return s;
+    s.mape = mean(absolute);
+    s.median_ape = median(absolute);
+    s.p90_ape = quantile(absolute, 0.9);
+    s.bias = mean(errors);
+    s.inside_interval = inside / static_cast<double>(s.predicted);
+    s.rank_correlation = correlation_within_series(comparisons);
+    return s;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,31 @@
+// Predicted against measured, as numbers: one struct that tables, JSON and plots print.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cases.h"
+
+namespace stepcast {
+
+// Errors are (predicted p50 - measured) / measured. bias is their signed mean; inside_interval the share of predicted
+// cases whose measurement lies in p10..p90; rank_correlation Spearman's, within each series of at least three cases,
+// weighted by cases; empty when no series has three.
+struct CompareSummary {
+    int cases = 0, predicted = 0, refused = 0;
+    double mape = 0, median_ape = 0, p90_ape = 0, bias = 0, inside_interval = 0;
+    std::optional<double> rank_correlation;
+    std::string worst_case;
+    double worst_error = 0;
+    friend bool operator==(const CompareSummary&, const CompareSummary&) = default;
+};
+CompareSummary summarise(const std::vector<Comparison>& comparisons);
+
+double relative_error(const Comparison& comparison);    // signed; the comparison must have a forecast
+bool inside_interval(const Comparison& comparison);
+
+// Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
+std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace stepcast
