@@ -27,6 +27,7 @@ LogFormat recognise(const std::string& path) {
         phases = phases || line.text.starts_with("block_info ") || line.text.starts_with("AG, ");
         return !(benchmark && step);
     });
+    if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
     if (benchmark) return phases ? LogFormat::moe_phases : LogFormat::moe_steps;
     throw ConfigError(fmt::format("{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] world_size = .., "
                                   "num_local_experts = ..\" followed by \"STEP-0: step_time = ..\" (moe-steps), with \"block_info\" and \"AG,\" "

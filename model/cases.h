@@ -9,6 +9,7 @@
 
 #include "model/experiment.h"
 #include "model/forecast.h"
+#include "model/measurements.h"
 
 namespace stepcast {
 
@@ -33,6 +34,12 @@ struct Case {
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). `cluster` overrides the row's gpu column.
 Case case_of(const CaseRow& row, const std::string& cluster);
+
+// The cases that imported or own measurements hold: MoE layers of one run each, measured by the summary rows
+// (step = -1) or, without them, by the median over steps. A run with rows of single ranks recorded its routing: the
+// file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used where it is. `cluster` as in case_of.
+std::vector<Case> cases_of_measurements(const std::vector<Sample>& samples, const std::string& routing_folder = "",
+                                        const std::string& cluster = "");
 
 struct Comparison {
     Case what;

@@ -41,7 +41,9 @@ Sample sample_of(const std::vector<std::string>& f) {
 
 std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
-    if (!csv.next() || csv.fields() != header) csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
+    bool more = csv.next();
+    while (more && csv.fields().front().starts_with('#')) more = csv.next();  // provenance of shipped files
+    if (!more || csv.fields() != header) csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
     std::vector<Sample> samples;
     while (csv.next()) {
         csv.expect_fields(header.size());

@@ -23,7 +23,8 @@ struct Sample {
     friend bool operator==(const Sample&, const Sample&) = default;
 };
 
-std::vector<Sample> read_measurements(const std::string& path);  // throws ConfigError with file:line
+// Lines before the header that begin with # are comments. Throws ConfigError with file:line.
+std::vector<Sample> read_measurements(const std::string& path);
 std::string write_measurements(const std::vector<Sample>& samples);
 
 double median(std::vector<double> values);                // throws std::logic_error when empty

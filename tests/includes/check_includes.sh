@@ -22,8 +22,8 @@ boost/:             model/graph_view.cpp sim/topology.cpp tests/*
 nlohmann/:          reports/*.cpp tests/* at most 2
 gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               main.cpp
-ceres/:             calibrate/fit.cpp
-Eigen/:             calibrate/fit.cpp
+ceres/:             calibrate/*.cpp at most 1
+Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
 mpi.h:              exec/*.cpp at most 2
@@ -35,7 +35,7 @@ catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
-unistd.h:           exec/* reports/*.cpp main.cpp tests/*
+unistd.h:           exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 sys/:               exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*

@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "calibrate/fit.h"
+
+namespace stepcast {
+namespace {
+
+std::string percent(double fraction) { return fraction < 10 ? fmt::format("{:.1f} %", 100 * fraction) : std::string("over 1000 %"); }
+std::string power(double condition) { return std::isfinite(condition) ? fmt::format("{:.3g}", condition) : std::string("infinite"); }
+
+std::string verdict(const ParameterReport& report) {
+    if (!report.parameter.determined) {
+        return std::isfinite(report.data_error) ? fmt::format("not determined by these data ({} alone), kept prior", percent(std::expm1(report.data_error)))
+                                                : std::string("not determined by these data, kept prior");
+    }
+    return report.at_bound ? "determined, AT ITS BOUND: the formula may be wrong" : "determined";
+}
+
+void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {
+    for (const HeldOutError& e : errors) {
+        text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>+8.1f} % {:>+8.1f} %\n", e.kind, e.method, e.samples, percent(e.mape), 100 * e.bias, 100 * e.worst);
+    }
+}
+
+}  // namespace
+
+std::string describe(const FitResult& result) {
+    std::size_t wide = 9;
+    for (const ParameterReport& report : result.parameters) wide = std::max(wide, report.parameter.key.size());
+    std::string text = fmt::format("  {:<{}} {:>14} {:>14} {:>9}  \n", "parameter", wide, "value", "prior", "+-");
+    for (const ParameterReport& report : result.parameters) {
+        const FittedParameter& p = report.parameter;
+        text += fmt::format("  {:<{}} {:>14} {:>14} {:>9}  {}\n", p.key, wide, p.value, p.prior, percent(p.relative_error), verdict(report));
+    }
+    text += fmt::format("  condition of the fit: {} (with all parameters free: {}); scatter about the fit {}\n", power(result.condition),
+                        power(result.condition_all), percent(result.noise));
+    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "mean", "bias", "worst");
+    add_errors(text, result.fitted_errors);
+    add_errors(text, result.held_out_errors);
+    if (result.held_out_errors.empty()) text += "  no held-out errors: all cases are of one group\n";
+    return text;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,245 @@
+#include "calibrate/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "calibrate/fit_parameter.h"
+#include "calibrate/least_squares.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond, not even the order of magnitude is known
+constexpr double huber_limit = 2;                 // residuals beyond so many sigmas count linearly
+constexpr double first_noise = 0.05, least_noise = 1e-4;
+constexpr int reweightings = 12, reweightings_without_a_group = 3;
+
+// What is being solved: x[j] = log(value / prior) of every parameter; those not free stay at 0.
+struct Problem {
+    const Cluster& start;
+    const std::vector<ScaledParameter>& parameters;
+    const std::vector<FitCase>& cases;
+    std::vector<bool> in_data;  // per case: false = held out
+    std::vector<bool> free;     // per parameter
+    double noise = first_noise;
+    Vector weights;             // per case: Huber's, of the last iteration
+};
+
+std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
+    std::vector<std::size_t> ids;
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+        if (flags[i]) ids.push_back(i);
+    }
+    return ids;
+}
+
+Cluster cluster_at(const Problem& p, const Vector& x) {
+    Cluster cluster = p.start;
+    for (std::size_t j = 0; j < x.size(); ++j) cluster = with_value(cluster, p.parameters[j], x[j]);
+    return cluster;
+}
+
+double log_ratio(const FitCase& c, const Cluster& cluster) {
+    const Seconds predicted = c.predict(cluster);
+    if (!(predicted.si() > 0) || !std::isfinite(predicted.si())) {
+        throw std::logic_error(fmt::format("fit: case {} predicts {} s", c.name, predicted.si()));
+    }
+    return std::log(predicted / c.measured);
+}
+
+Vector log_ratios(const Problem& p, const Vector& x) {
+    const Cluster cluster = cluster_at(p, x);
+    Vector out;
+    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], cluster));
+    return out;
+}
+
+Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) {
+    for (std::size_t k = 0; k < ids.size(); ++k) all[ids[k]] = some[k];
+    return all;
+}
+
+// Noise and weights from residuals. Huber's proposal 2: a residual beyond the limit counts as the limit, so that a wild
+// case does not widen the noise that judges it.
+void reweigh(Problem& p, const Vector& residuals, double unknowns) {
+    double squares = 0;
+    for (std::size_t i = 0; i < residuals.size(); ++i) {
+        const double counted = std::min(std::abs(residuals[i]), huber_limit * p.noise);
+        squares += counted * counted;
+    }
+    const double freedom = static_cast<double>(residuals.size()) - unknowns;
+    if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / freedom));
+    for (std::size_t i = 0; i < residuals.size(); ++i) p.weights[i] = std::min(1.0, huber_limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
+}
+
+// Iteratively reweighted: inner solve with weights and noise held, then both from the new residuals.
+Vector solve(Problem& p, Vector x, int iterations) {
+    const std::vector<std::size_t> free = chosen(p.free), rows = chosen(p.in_data);
+    Vector lower, upper, start, precision;
+    for (std::size_t j : free) {
+        lower.push_back(p.parameters[j].lower);
+        upper.push_back(p.parameters[j].upper);
+        start.push_back(x[j]);
+        precision.push_back(1 / (p.parameters[j].sigma * p.parameters[j].sigma));
+    }
+    p.weights.assign(rows.size(), 1.0);
+    for (int iteration = 0; iteration < iterations; ++iteration) {
+        const auto scaled = [&](const Vector& some) {
+            Vector out = log_ratios(p, put(free, some, x));
+            for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
+            return out;
+        };
+        const auto with_priors = [&](const Vector& some) {
+            Vector out = scaled(some);
+            for (std::size_t k = 0; k < some.size(); ++k) out.push_back(some[k] / p.parameters[free[k]].sigma);
+            return out;
+        };
+        const Vector before = start;
+        start = minimise(with_priors, rows.size() + free.size(), start, lower, upper);
+        const Vector residuals = log_ratios(p, put(free, start, x));
+        const double last_noise = p.noise;
+        reweigh(p, residuals, effective_unknowns(jacobian(scaled, rows.size(), start), precision));
+        double moved = std::abs(std::log(p.noise / last_noise));
+        for (std::size_t k = 0; k < start.size(); ++k) moved = std::max(moved, std::abs(start[k] - before[k]));
+        if (iteration > 0 && moved < 1e-3) break;
+    }
+    return put(free, start, x);
+}
+
+// Of log predicted by log value, in units of the noise; all parameters, free or not.
+Matrix sensitivities(const Problem& p, const Vector& x) {
+    const auto scaled = [&](const Vector& at) {
+        Vector out = log_ratios(p, at);
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
+        return out;
+    };
+    return jacobian(scaled, chosen(p.in_data).size(), x);
+}
+
+Matrix columns_of(const Matrix& m, const std::vector<std::size_t>& ids) {
+    Matrix part{m.rows, ids.size(), Vector(m.rows * ids.size())};
+    for (std::size_t r = 0; r < m.rows; ++r) {
+        for (std::size_t k = 0; k < ids.size(); ++k) part.at(r, k) = m.at(r, ids[k]);
+    }
+    return part;
+}
+
+// Solves, gives back to their priors what the data do not determine (tightest priors first), and solves again.
+Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, const std::function<void(std::string_view)>& progress) {
+    Vector x(p.parameters.size(), 0.0);
+    data_errors.assign(x.size(), 0.0);
+    for (bool first = true;; first = false) {
+        x = solve(p, x, reweightings);
+        const Matrix all = sensitivities(p, x);
+        if (first) condition_all = scaled_condition(all);
+        const std::vector<std::size_t> free = chosen(p.free);
+        const Vector errors = standard_errors(columns_of(all, free), {});
+        std::vector<std::size_t> unknown;
+        double tightest = 1e300;
+        for (std::size_t k = 0; k < free.size(); ++k) {
+            data_errors[free[k]] = errors[k];
+            if (errors[k] < std::min(largest_determined_error, p.parameters[free[k]].sigma)) continue;
+            unknown.push_back(free[k]);
+            tightest = std::min(tightest, p.parameters[free[k]].sigma);
+        }
+        if (unknown.empty()) return x;
+        for (std::size_t j : unknown) {
+            if (p.parameters[j].sigma > 1.5 * tightest) continue;
+            p.free[j] = false;
+            x[j] = 0;
+            if (progress) progress(fmt::format("{}: not determined, back to its prior", p.parameters[j].key));
+        }
+    }
+}
+
+std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors, const std::string& method) {
+    std::vector<HeldOutError> errors;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        auto at = std::find_if(errors.begin(), errors.end(), [&](const HeldOutError& e) { return e.kind == cases[i].kind; });
+        if (at == errors.end()) at = errors.insert(errors.end(), HeldOutError{cases[i].kind, method, 0, 0, 0, 0});
+        const double error = std::expm1(log_errors[i]);
+        at->samples += 1;
+        at->mape += std::abs(error);
+        at->bias += error;
+        if (std::abs(error) > std::abs(at->worst)) at->worst = error;
+    }
+    for (HeldOutError& e : errors) {
+        e.mape /= e.samples;
+        e.bias /= e.samples;
+    }
+    return errors;
+}
+
+// log(predicted / measured) of every case by a fit that has not seen its group.
+Vector leave_one_out(Problem p, const Vector& x, const std::function<void(std::string_view)>& progress) {
+    Vector errors(p.cases.size(), 0.0);
+    std::set<std::string> groups;
+    for (const FitCase& c : p.cases) groups.insert(c.group);
+    if (groups.size() < 2) return {};
+    for (const std::string& group : groups) {
+        if (progress) progress(fmt::format("leave out {}", group));
+        for (std::size_t i = 0; i < p.cases.size(); ++i) p.in_data[i] = p.cases[i].group != group;
+        const Cluster without = cluster_at(p, solve(p, x, reweightings_without_a_group));
+        for (std::size_t i = 0; i < p.cases.size(); ++i) {
+            if (!p.in_data[i]) errors[i] = log_ratio(p.cases[i], without);
+        }
+    }
+    return errors;
+}
+
+void check(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases) {
+    if (cases.empty()) throw ConfigError("fit: no measured case; expected at least one");
+    std::set<std::string> keys;
+    for (const FitParameter& parameter : parameters) {
+        if (!keys.insert(parameter.key).second) throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
+    }
+    for (const FitCase& c : cases) {
+        if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si())) {
+            throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0", c.name, c.measured.si()));
+        }
+    }
+}
+
+}  // namespace
+
+FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
+              const std::function<void(std::string_view)>& progress) {
+    check(parameters, cases);
+    std::vector<ScaledParameter> scaled;
+    for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
+    Problem p{start, scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true), first_noise, {}};
+    FitResult result;
+    Vector data_errors;
+    const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, progress);
+
+    const Matrix all = sensitivities(p, x);
+    Vector precision;
+    for (const ScaledParameter& parameter : scaled) precision.push_back(1 / (parameter.sigma * parameter.sigma));
+    const Vector errors = standard_errors(all, precision);
+    result.condition = scaled_condition(columns_of(all, chosen(p.free)));
+    result.noise = p.noise;
+    for (std::size_t j = 0; j < scaled.size(); ++j) {
+        const bool determined = p.free[j];
+        const bool at_bound = determined && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
+        result.parameters.push_back({{scaled[j].key, determined ? value_text(scaled[j], x[j]) : parameters[j].prior, parameters[j].prior,
+                                      determined ? errors[j] : scaled[j].sigma, determined},
+                                     data_errors[j], at_bound});
+    }
+    result.cluster = start;
+    for (const ParameterReport& report : result.parameters) result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
+    result.fitted_errors = errors_by_kind(cases, log_ratios(p, x), "fitted");
+    if (const Vector held_out = leave_one_out(p, x, progress); !held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
+    Fitted& fitted = result.cluster.fitted.emplace();
+    fitted.samples = static_cast<int>(cases.size());
+    fitted.condition = result.condition;
+    fitted.errors = result.held_out_errors;
+    for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,63 @@
+// Cost parameters of a cluster from measured times: robust least squares on log ratios with priors, and an account of
+// what the data could not tell. Knows nothing of models or logs: a case is a measured time and how to predict it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+// A key below "cluster." that may move. The prior is a belief from elsewhere (datasheet, micro-benchmark); its sigma is
+// the standard deviation of the logarithm.
+struct FitParameter {
+    std::string key;
+    std::string prior;  // text with unit, as lower and upper
+    double prior_sigma = 0.5;
+    std::string lower, upper;
+    friend bool operator==(const FitParameter&, const FitParameter&) = default;
+};
+
+struct FitCase {
+    std::string name;
+    std::string kind;   // errors are reported per kind
+    std::string group;  // left out together (a run: its cases share conditions that a new run would not)
+    Seconds measured;
+    std::function<Seconds(const Cluster&)> predict;
+};
+
+// data_error is what the data say without any prior: one standard deviation of the logarithm, infinite when nothing.
+struct ParameterReport {
+    FittedParameter parameter;
+    double data_error = 0;
+    bool at_bound = false;
+    friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
+};
+
+struct FitResult {
+    Cluster cluster;  // with `fitted` filled except date and sources
+    std::vector<ParameterReport> parameters;
+    double noise = 0;          // scatter of log(predicted / measured) about the fit, one standard deviation
+    double condition = 0;      // of the scaled normal equations: determined parameters
+    double condition_all = 0;  // all parameters, before any was given back to its prior
+    std::vector<HeldOutError> fitted_errors;    // on the cases fitted: no evidence of prediction
+    std::vector<HeldOutError> held_out_errors;  // each group predicted by a fit without it
+    friend bool operator==(const FitResult&, const FitResult&) = default;
+};
+
+// Minimises sum of rho(log(predicted / measured) / noise) + sum of (log(value / prior) / prior_sigma)^2 within the
+// bounds; rho is Huber's. Noise is estimated from the residuals.
+//
+// A parameter is determined when its data_error is below min(0.5, prior_sigma). Others are given back to their priors,
+// those with the tightest priors first, and the rest is fitted anew; the uncertainty of what was given back stays in
+// the errors of the rest. Throws ConfigError for a bad parameter or case.
+FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
+              const std::function<void(std::string_view)>& progress = {});
+
+// The table for people: value, prior, error, determined or not, conditions, fitted beside held-out errors.
+std::string describe(const FitResult& result);
+
+}  // namespace stepcast
