@@ -52,10 +52,11 @@ double log_ratio(const FitCase& c, const Cluster& cluster) {
     return std::log(predicted / c.measured);
 }
 
+// Log ratios of the cases in the data, each over its spread.
 Vector log_ratios(const Problem& p, const Vector& x) {
     const Cluster cluster = cluster_at(p, x);
     Vector out;
-    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], cluster));
+    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], cluster) / p.cases[i].spread);
     return out;
 }
 
@@ -202,6 +203,7 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
         if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si())) {
             throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0", c.name, c.measured.si()));
         }
+        if (!(c.spread > 0)) throw std::logic_error(fmt::format("fit: {}: spread {}", c.name, c.spread));
     }
 }
 
@@ -232,7 +234,9 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     }
     result.cluster = start;
     for (const ParameterReport& report : result.parameters) result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
-    result.fitted_errors = errors_by_kind(cases, log_ratios(p, x), "fitted");
+    Vector fitted_errors;
+    for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, result.cluster));
+    result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");
     if (const Vector held_out = leave_one_out(p, x, progress); !held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
     Fitted& fitted = result.cluster.fitted.emplace();
     fitted.samples = static_cast<int>(cases.size());

@@ -125,6 +125,8 @@ std::vector<std::string> import_to_files(const ImportRequest& request) {
         Summaries of_run = summaries(run.samples);
         for (const std::string& why : of_run.refused) report.push_back(why);
         medians.insert(medians.end(), of_run.rows.begin(), of_run.rows.end());
+        const std::vector<Sample> routing = routing_rows(run);
+        medians.insert(medians.end(), routing.begin(), routing.end());
         if (!request.medians_only) rows.insert(rows.end(), run.samples.begin(), run.samples.end());
         run.samples = {};
     }

@@ -1,7 +1,6 @@
 #include "model/units.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <span>
 #include <vector>
 
@@ -110,7 +109,7 @@ Decimal decimal_of(double value, double tolerance) {
         Decimal result;
         for (const char c : whole.substr(0, e))
             if (c != '.') result.digits += c;
-        result.point = std::atoi(text + e + 1) + 1;
+        result.point = std::stoi(std::string(whole.substr(e + 1))) + 1;
         result.digits.erase(result.digits.find_last_not_of('0') + 1);
         return result;
     }

@@ -180,7 +180,9 @@ TEST_CASE("an import writes measurements and routing that read back, and after a
     const std::vector<Sample> rows = read_measurements(out);
     const auto medians = std::count_if(rows.begin(), rows.end(), [](const Sample& s) { return s.step == -1; });
     // step, forward, backward; wait_time of 2 ranks; AG forward and backward of 2; layer_forward least, median, greatest.
-    CHECK(medians == 3 + 2 + 4 + 3);
+    // And blocks and remote blocks of 2 ranks.
+    CHECK(medians == 3 + 2 + 4 + 3 + 4);
+    CHECK(recorded_routing(rows) == read);
     CHECK_THROWS_WITH(import_to_files({{good, good}, LogFormat::automatic, out, ""}), Contains("comes from two logs"));
 }
 

@@ -1,0 +1,177 @@
+// The map: each verb is one function that walks the spine (README) by calling the folders' functions in order.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "calibrate/import.h"
+#include "exec/execute.h"
+#include "exec/host_device.h"
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/presets.h"
+#include "model/step.h"
+#include "reports/chrome_trace.h"
+#include "reports/json.h"
+#include "reports/tables.h"
+#include "sim/predict.h"
+
+using namespace stepcast;
+
+namespace {
+
+struct Options {
+    std::string experiment, device, cluster, out, trace, routing_out, format = "auto", what = "presets";
+    std::vector<std::string> inputs, set, measurements;
+    int ranks = 0, steps = 0, warmup = -1;
+    bool json = false, strict = false;
+};
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
+// One line that is overwritten on a terminal; nothing in a pipe.
+void show_progress(std::string_view text) {
+    if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+}
+
+Experiment experiment_of(const Options& options) {
+    std::vector<Override> overrides;
+    for (const std::string& text : options.set) overrides.push_back(parse_override(text));
+    return read_experiment(options.experiment, overrides);
+}
+
+void run_simulate(const Options& options) {
+    const Experiment experiment = experiment_of(options);
+    const Forecast forecast = predict(experiment);
+    if (!options.trace.empty()) {
+        const TaskGraph graph = build_step(experiment, routing_of(experiment));
+        write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
+    }
+    print(options.json ? to_json(forecast) : forecast_table(forecast));
+}
+
+void run_execute(const Options& options) {
+    const Experiment experiment = experiment_of(options);
+    if (options.device == "cuda")
+        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
+    const TaskGraph graph = build_step(experiment, routing_of(experiment));
+    if (options.ranks > 0 && options.ranks != graph.rank_count())
+        throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
+                          std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
+    const auto device = open_host_device(graph.rank_count());
+    ExecuteOptions how;
+    how.steps = options.steps > 0 ? options.steps : experiment.run.steps;
+    how.warmup = options.warmup >= 0 ? options.warmup : experiment.run.warmup;
+    how.timeout = experiment.run.timeout;
+    how.progress = show_progress;
+    const Measurement measurement = execute(graph, *device, how);
+    if (!device->reports()) return;
+    for (const std::string& warning : measurement.warnings) say(warning);
+    if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
+    print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
+}
+
+void run_import(const Options& options) {
+    ImportRequest request;
+    request.logs = options.inputs;
+    request.format = parse_log_format(options.format);
+    request.out = options.out;
+    request.routing_out = options.routing_out;
+    for (const std::string& line : import_to_files(request)) say(line);
+}
+
+void run_list(const Options& options) {
+    if (options.what == "keys") {
+        for (const KeyDoc& key : key_docs())
+            std::printf("%-40s %-10s %-12s %s\n", key.key.c_str(), key.kind.c_str(), key.default_value.c_str(),
+                        key.meaning.c_str());
+        return;
+    }
+    const std::pair<const char*, PresetKind> kinds[] = {{"experiments", PresetKind::experiment},
+                                                        {"workloads", PresetKind::workload},
+                                                        {"clusters", PresetKind::cluster}};
+    for (const auto& [title, kind] : kinds) {
+        std::printf("%s\n", title);
+        for (const std::string& name : preset_names(kind)) std::printf("  %s\n", name.c_str());
+    }
+}
+
+CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&), const Options& options) {
+    CLI::App* verb = app.add_subcommand(name, purpose);
+    verb->callback([run, &options] { run(options); });
+    return verb;
+}
+
+void add_experiment(CLI::App* verb, Options& options) {
+    verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
+    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
+    verb->add_flag("--json", options.json, "one JSON object");
+    verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
+}
+
+void add_verbs(CLI::App& app, Options& options) {
+    CLI::App* verb = add_verb(app, "simulate", "predict a step", run_simulate, options);
+    add_experiment(verb, options);
+
+    verb = add_verb(app, "execute", "run a step on this machine", run_execute, options);
+    add_experiment(verb, options);
+    verb->add_option("--device", options.device, "host or cuda")->required()->check(CLI::IsMember({"host", "cuda"}));
+    verb->add_option("--ranks", options.ranks);
+    verb->add_option("--steps", options.steps);
+    verb->add_option("--warmup", options.warmup);
+
+    verb = add_verb(app, "import", "training logs to measurements", run_import, options);
+    verb->add_option("LOG", options.inputs)->required();
+    verb->add_option("--format", options.format, "auto, moe-steps or moe-phases");
+    verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
+    verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
+
+    verb = add_verb(app, "list", "presets or keys", run_list, options);
+    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
+}
+
+// What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const auto rest = app.remaining(true);
+    if (rest.empty()) return error.what();
+    std::vector<std::string> valid;
+    if (chosen.empty())
+        for (const CLI::App* verb : app.get_subcommands({})) valid.push_back(verb->get_name());
+    else
+        for (const CLI::Option* option : chosen.front()->get_options())
+            if (!option->get_lnames().empty()) valid.push_back("--" + option->get_lnames().front());
+    return "\"" + rest.front() + "\" is no " + (chosen.empty() ? "verb" : "argument of " + chosen.front()->get_name()) +
+           did_you_mean(rest.front(), valid);
+}
+
+int fail(int code, const std::string& message) {
+    say(message);
+    return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Options options;
+    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.", "stepcast");
+    app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+    app.require_subcommand(1);
+    add_verbs(app, options);
+    try {
+        app.parse(argc, argv);
+        return 0;
+    } catch (const CLI::Success& asked) {
+        return app.exit(asked);
+    } catch (const CLI::ParseError& error) {
+        return fail(1, usage_error(app, error));
+    } catch (const ConfigError& error) {
+        return fail(1, error.what());
+    } catch (const DeviceError& error) {
+        return fail(2, error.what());
+    } catch (const std::exception& error) {
+        return fail(3, std::string("a bug of stepcast: ") + error.what());
+    }
+}
