@@ -3,18 +3,25 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "calibrate/fit_moe.h"
 #include "calibrate/import.h"
+#include "calibrate/whole_files.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
+#include "exec/host_machine.h"
+#include "model/cases.h"
+#include "model/csv.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
 #include "model/step.h"
 #include "reports/chrome_trace.h"
 #include "reports/json.h"
+#include "reports/plots.h"
 #include "reports/tables.h"
 #include "sim/predict.h"
 
@@ -73,6 +80,62 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
+void run_calibrate(const Options& options) {
+    print(calibrate_from_measurements({.measurements = options.measurements, .cluster = options.cluster, .out = options.out,
+                                       .date = current_date()}, show_progress));
+}
+
+// What a path holds, by its content: a run folder, measurements, or cases of which some may be refused.
+std::vector<Comparison> cases_in(const std::string& path, const std::string& cluster) {
+    std::vector<Comparison> found;
+    CsvReader csv(path);
+    bool rows = csv.next();
+    while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
+    if (rows && csv.fields().front() == "run_id") {
+        const std::string routing = (std::filesystem::path(path).parent_path() / "routing").string();
+        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster)) found.push_back({known, {}, {}});
+        return found;
+    }
+    for (const CaseRow& row : read_cases(path)) {
+        Comparison& comparison = found.emplace_back();
+        comparison.what.source = row.cell("source");
+        comparison.what.case_id = row.cell("case_id");
+        try {
+            comparison.what = case_of(row, cluster);
+        } catch (const ConfigError& error) {
+            comparison.refused_because = error.what();
+        }
+    }
+    return found;
+}
+
+void run_compare(const Options& options) {
+    std::vector<Comparison> comparisons;
+    for (const std::string& path : options.inputs)
+        for (Comparison& comparison : cases_in(path, options.cluster)) comparisons.push_back(std::move(comparison));
+    for (Comparison& comparison : comparisons) try {
+            if (!comparison.refused_because.empty()) continue;
+            show_progress("predicting " + comparison.what.case_id);
+            comparison.forecast = predict(comparison.what.experiment);
+        } catch (const ConfigError& error) {
+            comparison.refused_because = error.what();
+        }
+    show_progress("");
+    const CompareSummary summary = summarise(comparisons);
+    if (!options.out.empty()) {
+        write_whole({{options.out + "/compare.csv", comparison_csv(comparisons)},
+                     {options.out + "/summary.md", comparison_markdown(comparisons)}});
+        if (summary.predicted > 0) {
+            plot_scatter(comparisons, "Step time", options.out + "/scatter");
+            plot_breakdown(comparisons, "Where the step goes", options.out + "/breakdown");
+            plot_against_experts(comparisons, "Step time against experts", options.out + "/experts");
+        }
+    }
+    print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
+    if (options.strict && summary.refused > 0)
+        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) + " cases refused");
+}
+
 void run_import(const Options& options) {
     ImportRequest request;
     request.logs = options.inputs;
@@ -121,6 +184,18 @@ void add_verbs(CLI::App& app, Options& options) {
     verb->add_option("--ranks", options.ranks);
     verb->add_option("--steps", options.steps);
     verb->add_option("--warmup", options.warmup);
+
+    verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file", run_calibrate, options);
+    verb->add_option("--measurements", options.measurements, "FILE.csv...");
+    verb->add_option("--cluster", options.cluster, "file or preset to start from");
+    verb->add_option("--out", options.out, "CLUSTER.toml")->required();
+
+    verb = add_verb(app, "compare", "predicted against measured", run_compare, options);
+    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
+    verb->add_option("--cluster", options.cluster, "file or preset to predict with");
+    verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
+    verb->add_flag("--json", options.json, "one JSON object");
+    verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 
     verb = add_verb(app, "import", "training logs to measurements", run_import, options);
     verb->add_option("LOG", options.inputs)->required();
