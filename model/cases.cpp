@@ -16,9 +16,10 @@ const std::vector<std::string> columns{
 void check_header(const CsvReader& csv) {
     const auto& header = csv.fields();
     for (const auto& name : header) {
-        if (std::find(columns.begin(), columns.end(), name) == columns.end())
-            csv.fail("\"" + name + "\" is no column of a cases file" + did_you_mean(name, columns) +
-                     "; docs/formats.md lists them");
+        if (std::find(columns.begin(), columns.end(), name) == columns.end()) {
+            const auto hint = did_you_mean(name, columns);
+            csv.fail("\"" + name + "\" is no column of a cases file" + (hint.empty() ? "; docs/formats.md lists them" : hint));
+        }
         if (std::count(header.begin(), header.end(), name) > 1) csv.fail("column " + name + " is there twice");
     }
     for (const std::string required : {"model", "step_s"})

@@ -88,9 +88,11 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
     std::string beside;
     const auto table = path.substr(0, path.find_last_of('.') + 1);
     for (const auto& key : all_keys()) {
-        if (!key.path.starts_with(prefix)) continue;
+        const bool preset = std::holds_alternative<PresetField>(key.field);
+        if (!key.path.starts_with(prefix) || (preset && !prefix.empty())) continue;
         const std::string shown(key.path.substr(prefix.size()));
         valid.push_back(shown);
+        if (const auto dot = shown.find('.'); dot != std::string::npos) valid.push_back(shown.substr(0, dot));
         if (const auto rest = shown.substr(std::min(shown.size(), table.size()));
             !table.empty() && shown.starts_with(table) && rest.find('.') == std::string::npos)
             beside += (beside.empty() ? "" : ", ") + rest;

@@ -15,7 +15,7 @@ const std::vector<Bad> bad_experiments{
     {"[parallelism]\nzzzzzzzzzzzz = 4\n",
      "e.toml:2:1: parallelism.zzzzzzzzzzzz: unknown key; expected one of dp, tp, pp, vp, ep, cp, sequence_parallel, zero, micro_batch, "
      "global_batch, schedule, recompute, bucket, overlap, overlap_chunks, moe_system, messages_per_tensor in parallelism"},
-    {"[workloads]\n", "e.toml:1:1: workloads: unknown key"},
+    {"[workloads]\n", "e.toml:1:1: workloads: unknown key, did you mean \"workload\"?"},
     {"steps = 4\n", "e.toml:1:1: steps: unknown key"},
     {"workload = 4\n", "e.toml:1:12: workload: found a value; expected a table"},
     {"[workload.hidden]\n", "e.toml:1:1: workload.hidden: found a table; expected a value"},

@@ -81,7 +81,8 @@ TEST_CASE("a file that is no cases file is refused with its line") {
         return complaint([&] { read_cases(path); }, folder.path());
     };
     CHECK(told("") == "c.csv:1: is empty; expected a cases file as in docs/formats.md");
-    CHECK(told("model,steps_s\n") == "c.csv:1: \"steps_s\" is no column of a cases file, did you mean \"step_s\"?; docs/formats.md lists them");
+    CHECK(told("model,steps_s\n") == "c.csv:1: \"steps_s\" is no column of a cases file, did you mean \"step_s\"?");
+    CHECK(told("model,step_s,wall\n") == "c.csv:1: \"wall\" is no column of a cases file; docs/formats.md lists them");
     CHECK(told("model,value\n") == "c.csv:1: column step_s is missing; expected a cases file as in docs/formats.md");
     CHECK(told("model,model,step_s\n") == "c.csv:1: column model is there twice");
     CHECK(told("model,step_s\na\n") == "c.csv:2: found 1 fields; expected 2 as in the header");

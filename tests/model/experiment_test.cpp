@@ -145,5 +145,7 @@ TEST_CASE("a mistaken override is quoted whole") {
           "--set cluster.link.intra.bandwidth=900: 900 has no unit; expected bytes per second, for example \"900 GB/s\"");
     CHECK(told("cluster.link.intra.latency=-1 us") == "--set cluster.link.intra.latency=-1 us: -1 us is out of range; expected 0 s to 10000 s");
     CHECK(told("cluster.preset=fuor") == "--set cluster.preset=fuor: \"fuor\" is no preset cluster, did you mean \"four\"?");
+    CHECK(told("cluster.nodes=2") ==
+          "--set cluster.nodes=2: pipeline 1 x data 4 x tensor 1 x context 1 = 4 ranks, but cluster has 8");
     CHECK(told("parallelism.ep=3") == "--set parallelism.ep=3: 3 does not divide dp x cp = 4");
 }
