@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/fit_moe.h"
+#include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
 #include "calibrate/whole_files.h"
 #include "exec/execute.h"
@@ -59,10 +60,14 @@ void run_simulate(const Options& options) {
     print(options.json ? to_json(forecast) : forecast_table(forecast));
 }
 
+void require_host(const std::string& device) {
+    if (device == "cuda") throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
+    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
-    if (options.device == "cuda")
-        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
+    require_host(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment));
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
@@ -80,7 +85,43 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
+// Refuses a place that cannot be written before long work starts, not after it.
+void make_folder(const std::filesystem::path& folder) {
+    std::error_code error;
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
+}
+
+void calibrate_host(const Options& options) {
+    require_host(options.device);
+    make_folder(std::filesystem::path(options.out).parent_path());
+    const int ranks = options.ranks > 0 ? options.ranks : 2;
+    const auto device = open_host_device(ranks);
+    std::vector<SweepResult> results;
+    int disturbed = 0;
+    for (TaskGraph& graph : host_sweeps(ranks)) {
+        show_progress("sweep " + std::to_string(results.size() + 1));
+        const Measurement measurement = execute(graph, *device, {.steps = 10, .check_idle = results.empty()});
+        disturbed += measurement.quiet ? 0 : 1;
+        results.push_back({std::move(graph), measurement});
+    }
+    show_progress("");
+    if (!device->reports()) return;
+    if (disturbed > 0)
+        say("busy: " + std::to_string(disturbed) + " of " + std::to_string(results.size()) + " sweeps were disturbed by other work");
+    const Cluster cluster = fit_host(results, processor_name(), available_memory() / ranks);
+    write_whole({{options.out, write_cluster(cluster)}});
+    std::printf("%s: %d ranks, %d samples\n", options.out.c_str(), ranks, cluster.fitted->samples);
+    for (const HeldOutError& error : cluster.fitted->errors)
+        std::printf("  %-16s %3d points held out: mean error %5.1f %%, bias %+5.1f %%, worst %+6.1f %%\n", error.kind.c_str(),
+                    error.samples, 100 * error.mape, 100 * error.bias, 100 * error.worst);
+}
+
 void run_calibrate(const Options& options) {
+    if (options.device.empty() == options.measurements.empty())
+        throw ConfigError("calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
+    if (!options.device.empty()) return calibrate_host(options);
+    if (options.cluster.empty()) throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     print(calibrate_from_measurements({.measurements = options.measurements, .cluster = options.cluster, .out = options.out,
                                        .date = current_date()}, show_progress));
 }
@@ -174,18 +215,23 @@ void add_experiment(CLI::App* verb, Options& options) {
     verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
 }
 
+CLI::Option* add_device(CLI::App* verb, Options& options) {
+    verb->add_option("--ranks", options.ranks, "how many")->check(CLI::PositiveNumber);
+    return verb->add_option("--device", options.device, "host or cuda");
+}
+
 void add_verbs(CLI::App& app, Options& options) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", run_simulate, options);
     add_experiment(verb, options);
 
     verb = add_verb(app, "execute", "run a step on this machine", run_execute, options);
     add_experiment(verb, options);
-    verb->add_option("--device", options.device, "host or cuda")->required()->check(CLI::IsMember({"host", "cuda"}));
-    verb->add_option("--ranks", options.ranks);
-    verb->add_option("--steps", options.steps);
-    verb->add_option("--warmup", options.warmup);
+    add_device(verb, options)->required();
+    verb->add_option("--steps", options.steps, "samples")->check(CLI::PositiveNumber);
+    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(CLI::NonNegativeNumber);
 
     verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file", run_calibrate, options);
+    add_device(verb, options);
     verb->add_option("--measurements", options.measurements, "FILE.csv...");
     verb->add_option("--cluster", options.cluster, "file or preset to start from");
     verb->add_option("--out", options.out, "CLUSTER.toml")->required();
