@@ -53,7 +53,7 @@ struct FitResult {
 // bounds; rho is Huber's. Noise is estimated from the residuals.
 //
 // A parameter is determined when its data_error is below min(0.5, prior_sigma). Others are given back to their priors,
-// those with the tightest priors first, and the rest is fitted anew; the uncertainty of what was given back stays in
+// those with the tightest priors and the least determined first, and the rest is fitted anew; the uncertainty of what was given back stays in
 // the errors of the rest. Throws ConfigError for a bad parameter or case.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress = {});

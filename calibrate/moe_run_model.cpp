@@ -16,6 +16,12 @@ Seconds MoeRunTimes::kernel(const MoeKernel& key) const {
     return at->second;
 }
 
+Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ranks) const {
+    std::vector<double> times;
+    for (int rank = 0; rank < ranks; ++rank) times.push_back(kernel({name, phase, rank}).si());
+    return Seconds(median(times));
+}
+
 MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing) : routing_known_(routing.has_value()) {
     if (routing) {
         graphs_.push_back(build_step(experiment, *routing));
@@ -33,7 +39,7 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
         const Costs costs = price(graph, cluster);
         Timeline timeline;
         run_in_order(graph, costs, timeline);
-        const StepTimes times = step_times(graph, to_trace(graph, timeline));
+        const StepTimes times = step_times(graph, timeline);
         step.push_back(times.step.si());
         forward.push_back(times.forward.si());
         backward.push_back(times.backward.si());
