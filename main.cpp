@@ -19,6 +19,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "model/run_folder.h"
 #include "model/step.h"
 #include "reports/chrome_trace.h"
 #include "reports/json.h"
@@ -44,14 +45,21 @@ void show_progress(std::string_view text) {
     if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
 }
 
-Experiment experiment_of(const Options& options) {
+std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-    return read_experiment(options.experiment, overrides);
+    return overrides;
+}
+
+// Refuses a place that cannot be written before long work starts, not after it.
+void make_folder(const std::filesystem::path& folder) {
+    std::error_code error;
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
 void run_simulate(const Options& options) {
-    const Experiment experiment = experiment_of(options);
+    const Experiment experiment = read_experiment(options.experiment, overrides_of(options));
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
@@ -66,7 +74,7 @@ void require_host(const std::string& device) {
 }
 
 void run_execute(const Options& options) {
-    const Experiment experiment = experiment_of(options);
+    const Experiment experiment = read_experiment(options.experiment, overrides_of(options));
     require_host(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment));
     if (options.ranks > 0 && options.ranks != graph.rank_count())
@@ -78,18 +86,21 @@ void run_execute(const Options& options) {
     how.warmup = options.warmup >= 0 ? options.warmup : experiment.run.warmup;
     how.timeout = experiment.run.timeout;
     how.progress = show_progress;
+    RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
+    if (!options.out.empty() && device->reports()) {
+        make_folder(options.out);
+        how.on_step = [&](const Measurement& sofar) {  // a run that is stopped keeps its finished samples
+            record.measurement = sofar;
+            write_run(options.out, record, experiment);
+        };
+    }
     const Measurement measurement = execute(graph, *device, how);
+    show_progress("");
     if (!device->reports()) return;
+    if (how.on_step) how.on_step(measurement);
     for (const std::string& warning : measurement.warnings) say(warning);
     if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
-}
-
-// Refuses a place that cannot be written before long work starts, not after it.
-void make_folder(const std::filesystem::path& folder) {
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
 void calibrate_host(const Options& options) {
@@ -126,9 +137,26 @@ void run_calibrate(const Options& options) {
                                        .date = current_date()}, show_progress));
 }
 
+Case case_of_run(const std::string& folder, const std::string& cluster) {
+    const RunRecord record = read_run(folder);
+    const StepTimes median = median_times(record.measurement);
+    Case run;
+    run.source = "executed";
+    run.case_id = run.series = std::filesystem::path(record.experiment).stem().string();
+    run.experiment = experiment_of(record);
+    if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
+    check_experiment(run.experiment);
+    run.measured_step = median.step;
+    run.measured_forward = median.forward;
+    run.measured_backward = median.backward;
+    run.assumptions = record.measurement.warnings;
+    return run;
+}
+
 // What a path holds, by its content: a run folder, measurements, or cases of which some may be refused.
 std::vector<Comparison> cases_in(const std::string& path, const std::string& cluster) {
     std::vector<Comparison> found;
+    if (std::filesystem::is_directory(path)) return {{case_of_run(path, cluster), {}, {}}};
     CsvReader csv(path);
     bool rows = csv.next();
     while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
@@ -226,6 +254,7 @@ void add_verbs(CLI::App& app, Options& options) {
 
     verb = add_verb(app, "execute", "run a step on this machine", run_execute, options);
     add_experiment(verb, options);
+    verb->add_option("--out", options.out, "folder for the run: every sample and trace");
     add_device(verb, options)->required();
     verb->add_option("--steps", options.steps, "samples")->check(CLI::PositiveNumber);
     verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(CLI::NonNegativeNumber);
