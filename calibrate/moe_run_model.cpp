@@ -50,7 +50,6 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
             times_.kernels[{std::string(graph.name(t)), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
         }
     }
-    times_.assignment = cluster.host.assignment;
     times_.step = Seconds(median(step));
     times_.forward = Seconds(median(forward));
     times_.backward = Seconds(median(backward));
