@@ -20,7 +20,8 @@ std::string beside(const std::string& file, const std::string& path) {
 }
 bool is_path(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".toml"); }
 std::string unquoted(const std::string& text) {
-    const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+    const bool quoted =
+        text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
     return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
@@ -54,8 +55,8 @@ std::optional<std::string> start_of(PresetKind kind, const std::string& key, con
 }
 
 // Keys whose product must agree; the complaint about them begins with "parallelism".
-constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp", "parallelism.pp", "parallelism.cp",
-                                          "cluster.nodes", "cluster.gpus_per_node"};
+constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp", "parallelism.pp",
+                                          "parallelism.cp", "cluster.nodes",  "cluster.gpus_per_node"};
 
 // Where the key that a cross rule complains about was set; a missing one at its table.
 std::string located(const Layers& layers, const std::string& complaint) {
@@ -69,7 +70,8 @@ std::string located(const Layers& layers, const std::string& complaint) {
         for (const auto candidate : rank_keys)
             if (at.empty() && set_at(candidate).starts_with("--set ")) at = set_at(candidate);
     if (at.starts_with("--set ")) return at + complaint.substr(key.size());
-    for (auto table = key; at.empty(); table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
+    for (auto table = key; at.empty();
+         table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
         if (const auto begins = layers.tables.find(table); begins != layers.tables.end()) at = begins->second;
     return at + ": " + complaint;
 }
@@ -130,7 +132,8 @@ Cluster read_cluster(const std::string& path_or_preset) {
     if (cluster.name.empty()) cluster.name = fs::path(path).stem().string();
     for (const auto& key : cluster_keys())
         if (is_missing(key, layers.experiment))
-            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " + std::string(key.meaning));
+            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " +
+                              std::string(key.meaning));
     return cluster;
 }
 
@@ -162,7 +165,8 @@ std::string get_key(const Experiment& experiment, const std::string& key) {
     const auto* found = find_key(key);
     if (!found) throw ConfigError(key + ": " + unknown_key(key));
     if (std::holds_alternative<PresetField>(found->field))
-        throw ConfigError(key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
+        throw ConfigError(
+            key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
     return text_of(*found, experiment);
 }
 
