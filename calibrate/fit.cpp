@@ -248,7 +248,13 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     Vector fitted_errors;
     for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, result.cluster));
     result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");
-    if (const Vector held_out = leave_one_out(p, x, progress); !held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
+    const Vector held_out = leave_one_out(p, x, progress);
+    if (!held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
+        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
+                                held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
+    }
     Fitted& fitted = result.cluster.fitted.emplace();
     fitted.samples = static_cast<int>(cases.size());
     fitted.condition = result.condition;

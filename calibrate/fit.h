@@ -38,9 +38,17 @@ struct ParameterReport {
     friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
 };
 
+// One case beside its predictions; held_out is 0 when nothing was left out.
+struct CaseResult {
+    std::string name, kind;
+    Seconds measured, fitted, held_out;
+    friend bool operator==(const CaseResult&, const CaseResult&) = default;
+};
+
 struct FitResult {
     Cluster cluster;  // with `fitted` filled except date and sources
     std::vector<ParameterReport> parameters;
+    std::vector<CaseResult> cases;
     double noise = 0;          // scatter of log(predicted / measured) of a case of spread 1, one standard deviation
     double condition = 0;      // of the scaled normal equations: determined parameters
     double condition_all = 0;  // all parameters, before any was given back to its prior

@@ -142,6 +142,25 @@ void refuse_building_blocks(const std::string& path) {
     if (line.starts_with("op,ranks,nodes,bytes")) refuse("collective building blocks", "the fit of latency and bandwidth per collective");
 }
 
+// Links are measured apart from the runs, and the start cluster states that measurement (before an earlier fit, if it
+// had one): their priors come from there.
+std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters, const Cluster& start) {
+    Experiment carrier;
+    carrier.cluster = start;
+    for (FitParameter& parameter : parameters) {
+        if (!parameter.key.starts_with("link.")) continue;
+        parameter.prior = get_key(carrier, "cluster." + parameter.key);
+        std::erase(parameter.prior, '"');
+        parameter.lower = "1 MB/s";
+        parameter.upper = "100 TB/s";
+        if (!start.fitted) continue;
+        for (const FittedParameter& earlier : start.fitted->parameters) {
+            if (earlier.key == parameter.key) parameter.prior = earlier.prior;
+        }
+    }
+    return parameters;
+}
+
 }  // namespace
 
 // Priors: host calls are orders of magnitude, of the framework's own (framework, exchange_setup) within 30 %; the fused
@@ -182,7 +201,7 @@ std::string calibrate_from_measurements(const CalibrationRequest& request, const
         rows.insert(rows.end(), more.begin(), more.end());
     }
     const std::vector<FitCase> cases = moe_cases(rows, start);
-    FitResult result = fit(start, moe_parameters(), cases, progress);
+    FitResult result = fit(start, with_link_priors(moe_parameters(), start), cases, progress);
     result.cluster.fitted->date = request.date;
     result.cluster.fitted->sources = request.measurements;
     write_whole({{request.out, write_cluster(result.cluster)}});

@@ -11,7 +11,8 @@
 
 namespace stepcast {
 
-// The free parameters with their priors and bounds.
+// The free parameters with their priors and bounds; calibrate_from_measurements() takes the priors of links from the
+// start cluster instead.
 std::vector<FitParameter> moe_parameters();
 
 // The cases that the rows offer, per run: step, forward and backward; with recorded block totals also the fused kernels

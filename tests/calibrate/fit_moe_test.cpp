@@ -141,4 +141,8 @@ TEST_CASE("a calibration writes a cluster file with provenance that reads back")
     CHECK(fitted.fitted->date == "2026-01-01");
     CHECK(fitted.fitted->sources == std::vector<std::string>{in.path});
     CHECK(fitted.fitted->parameters.size() == moe_parameters().size());
+    // Fitted again from its own output the result is the same: what was fitted is no prior, no datum counts twice.
+    const File again("again.toml");
+    calibrate_from_measurements({{in.path}, out.path, again.path, "2026-01-01"});
+    CHECK(read_cluster(again.path).fitted->parameters == fitted.fitted->parameters);
 }
