@@ -243,6 +243,18 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     render_plot(script + plot_command(parts), path);
 }
 
+std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& folder, std::size_t expected) {
+    if (size_of(series_of(comparisons, false)) == 0) return {};
+    std::vector<std::string> names{"scatter.png", "breakdown.png"};
+    plot_scatter(comparisons, title, folder + "/scatter", expected);
+    plot_breakdown(comparisons, title, folder + "/breakdown", expected);
+    if (size_of(series_of(comparisons, true)) > 0) {
+        plot_against_experts(comparisons, title, folder + "/experts", expected);
+        names.push_back("experts.png");
+    }
+    return names;
+}
+
 void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label, const std::string& y_label, const std::string& path) {
     std::string data;
     std::vector<std::string> parts;

@@ -146,6 +146,18 @@ TEST_CASE("A plot of fewer cases than stated says so") {
     CHECK(samples::file_text(folder + "/experts.svg").find("Recorded: only 7 of 10 cases (1 refused, 2 not shown)") != std::string::npos);
 }
 
+TEST_CASE("All plots that the cases allow are written, and named") {
+    const std::string folder = samples::temporary_folder("all");
+    CHECK(plot_comparison({samples::refused("r", "why")}, "t", folder).empty());
+    CHECK(fs::is_empty(folder));
+    std::vector<Comparison> cases{nine_cases()[0]};
+    CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "breakdown.png", "experts.png"});
+    cases[0].what.x = 0;
+    fs::remove(folder + "/experts.png");
+    CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "breakdown.png"});
+    CHECK_FALSE(fs::exists(folder + "/experts.png"));
+}
+
 TEST_CASE("A plot of no case is refused rather than empty") {
     const std::string path = samples::temporary_folder("none") + "/p";
     CHECK_THROWS_AS(plot_scatter({samples::refused("r", "why")}, "t", path), ConfigError);
