@@ -101,8 +101,7 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     std::string first = fmt::format("{} of {} cases predicted", s.predicted, s.cases);
     if (s.refused > 0) first += fmt::format(", {} refused", s.refused);
     if (s.predicted == 0) return {first};
-    std::string second = s.with_interval == 0 ? "no intervals: one draw and no noise" : fmt::format("measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
-    if (s.with_interval > 0 && s.with_interval < s.predicted) second += fmt::format(" ({} without spread)", s.predicted - s.with_interval);
+    std::string second = inside_count_text(s);
     if (s.rank_correlation) second += fmt::format("; rank correlation within series {:.3f}", *s.rank_correlation);
     std::vector<std::string> sentences{first + ": " + errors_text(s), second};
     add_roles(sentences, comparisons);
@@ -123,8 +122,12 @@ std::string provenance_text(const Cluster& cluster) {
     std::vector<std::string> names;
     for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
     std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
-    for (const HeldOutError& e : f.errors)
-        text += fmt::format("; {} error of {} {} mean, {} worst", e.method, e.kind, percent_text(e.mape), signed_percent_text(e.worst));
+    std::string method;
+    for (const HeldOutError& e : f.errors) {
+        text += e.method == method ? ", " : fmt::format("; {} errors (mean, worst): ", e.method);
+        text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
+        method = e.method;
+    }
     const auto kept = std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;

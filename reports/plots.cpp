@@ -62,7 +62,7 @@ std::string error_text(const std::vector<Comparison>& comparisons) {
                                    signed_percent_text(s.worst_error));
     constexpr std::size_t longest_name = 40;  // more would leave the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
-    if (s.with_interval > 0) text += fmt::format("; measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
+    if (s.with_interval > 0) text += "; " + inside_count_text(s);
     return text;
 }
 

@@ -7,10 +7,10 @@
 namespace stepcast {
 namespace {
 
-// Four significant digits down to the tenth of a nanosecond, so that columns line up and nothing small vanishes.
+// Four digits, so that columns line up; below a twentieth of a microsecond it is 0, not the dust of rounding.
 int decimals_of(double milliseconds) {
     const double size = std::abs(milliseconds);
-    return size >= 100 ? 1 : size >= 1 || size == 0 ? 2 : 4;
+    return size >= 100 ? 1 : size >= 1 || size < 5e-5 ? 2 : 4;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ TEST_CASE("A comparison sums up its errors, its interval and its refusals") {
     CHECK(s.bias == Approx(0.05 / 3));
     CHECK(s.inside_interval == Approx(2.0 / 3));
     CHECK(s.with_interval == 2);
+    CHECK(inside_count_text(s) == "measured inside p10..p90: 1 of 2 (1 more without an interval)");
     CHECK(s.worst_case == "a");
     CHECK(s.worst_error == Approx(0.1));
     REQUIRE(s.rank_correlation);

@@ -126,6 +126,7 @@ TEST_CASE("A summary says which figures a fit has seen and shows the plots") {
 
 TEST_CASE("Figures carry four digits and a unit that fits") {
     CHECK(time_text(Seconds(0)) == "0.00 ms");
+    CHECK(time_text(Seconds(1e-18)) == "0.00 ms");
     CHECK(time_text(Seconds(1.2345e-5)) == "0.0123 ms");
     CHECK(time_text(Seconds(0.0316)) == "31.60 ms");
     CHECK(time_text(Seconds(9.9999)) == "9999.9 ms");
