@@ -12,7 +12,7 @@ namespace stepcast {
 std::string frame(const PlotWords& words) {
     std::size_t longest = 0;
     for (const std::string& label : words.legend) longest = std::max(longest, label.size());
-    const double right_edge = std::clamp(0.935 - static_cast<double>(longest) * 0.0066, 0.5, 0.8);
+    const double right_edge = std::clamp(0.932 - static_cast<double>(longest) * 0.0076, 0.5, 0.8);
     return fmt::format("set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
                        "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
                        "set label 3 {} at screen 0.985,0.025 right font ',14' textcolor '#555555'\n"
