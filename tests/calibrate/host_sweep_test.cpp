@@ -76,6 +76,21 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     CHECK(parameter(cluster, "link.intra.latency").determined);
 }
 
+TEST_CASE("the fit of a busy host takes the quicker repetitions, since disturbance only adds time") {
+    // Of five repetitions four were disturbed to some degree, and none was accepted: the lower quartile is the second.
+    std::vector<SweepResult> results;
+    for (TaskGraph& graph : host_sweeps(2)) {
+        SweepResult result = measured(std::move(graph));
+        Measurement& m = result.measurement;
+        m.traces = {m.traces[1], m.traces[0], m.traces[0], m.traces[1], m.traces[1]};
+        m.steps.resize(5);
+        for (MeasuredStep& step : m.steps) step.accepted = false;
+        results.push_back(std::move(result));
+    }
+    for (const GemmPoint& p : fit_host(results, "core", Bytes(4e9)).kernel.gemm_table)
+        CHECK(p.time.si() == Approx(true_time(Gemm{p.m, p.n, p.k, 1, Dtype::fp32}).si()));
+}
+
 TEST_CASE("host sweeps keep every rank at work and each graph short") {
     for (const TaskGraph& graph : host_sweeps(2)) {
         std::size_t tasks[2] = {};
@@ -85,6 +100,6 @@ TEST_CASE("host sweeps keep every rank at work and each graph short") {
             if (graph.places(task).front().rank() == 0) flops += flops_of(graph.op(task));
         }
         CHECK(tasks[0] == tasks[1]);
-        CHECK(flops.si() <= 12.1e9);  // some hundred milliseconds
+        CHECK(flops.si() <= 4.1e9);  // some forty milliseconds
     }
 }
