@@ -38,9 +38,17 @@ struct ParameterReport {
     friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
 };
 
+// One case beside its predictions; held_out is 0 when nothing was left out.
+struct CaseResult {
+    std::string name, kind;
+    Seconds measured, fitted, held_out;
+    friend bool operator==(const CaseResult&, const CaseResult&) = default;
+};
+
 struct FitResult {
     Cluster cluster;  // with `fitted` filled except date and sources
     std::vector<ParameterReport> parameters;
+    std::vector<CaseResult> cases;
     double noise = 0;          // scatter of log(predicted / measured) of a case of spread 1, one standard deviation
     double condition = 0;      // of the scaled normal equations: determined parameters
     double condition_all = 0;  // all parameters, before any was given back to its prior
@@ -53,7 +61,7 @@ struct FitResult {
 // bounds; rho is Huber's. Noise is estimated from the residuals.
 //
 // A parameter is determined when its data_error is below min(0.5, prior_sigma). Others are given back to their priors,
-// those with the tightest priors first, and the rest is fitted anew; the uncertainty of what was given back stays in
+// those with the tightest priors and the least determined first, and the rest is fitted anew; the uncertainty of what was given back stays in
 // the errors of the rest. Throws ConfigError for a bad parameter or case.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress = {});

@@ -11,11 +11,12 @@
 
 namespace stepcast {
 
-// The free parameters with their priors and bounds.
+// The free parameters with their priors and bounds; calibrate_from_measurements() takes the priors of links from the
+// start cluster instead.
 std::vector<FitParameter> moe_parameters();
 
 // The cases that the rows offer, per run: step, forward and backward; with recorded block totals also the fused kernels
-// per rank. A run without recorded routing is predicted by the median over random-gate draws, the same draws in every
+// per rank, the weight gradient and the wait for the host's assignment. A run without recorded routing is predicted by the median over random-gate draws, the same draws in every
 // evaluation. Rows with step = -1 are used; runs that have none are summarised first. Throws ConfigError naming the run.
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster);
 

@@ -1,5 +1,6 @@
 #include "calibrate/moe_run_model.h"
 
+#include <cmath>
 #include <stdexcept>
 
 #include "model/measurements.h"
@@ -15,6 +16,18 @@ Seconds MoeRunTimes::kernel(const MoeKernel& key) const {
     if (at == kernels.end()) throw std::logic_error("moe fit: the graph has no kernel " + std::get<0>(key) + " on rank " + std::to_string(std::get<2>(key)));
     return at->second;
 }
+
+Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ranks) const {
+    std::vector<double> times;
+    for (int rank = 0; rank < ranks; ++rank) times.push_back(kernel({name, phase, rank}).si());
+    return Seconds(median(times));
+}
+
+namespace {
+
+double scatter(const std::vector<double>& values) { return 0.5 * std::log(quantile(values, 0.84) / quantile(values, 0.16)); }
+
+}  // namespace
 
 MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing) : routing_known_(routing.has_value()) {
     if (routing) {
@@ -33,7 +46,7 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
         const Costs costs = price(graph, cluster);
         Timeline timeline;
         run_in_order(graph, costs, timeline);
-        const StepTimes times = step_times(graph, to_trace(graph, timeline));
+        const StepTimes times = step_times(graph, timeline);
         step.push_back(times.step.si());
         forward.push_back(times.forward.si());
         backward.push_back(times.backward.si());
@@ -47,6 +60,9 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
     times_.step = Seconds(median(step));
     times_.forward = Seconds(median(forward));
     times_.backward = Seconds(median(backward));
+    times_.step_scatter = scatter(step);
+    times_.forward_scatter = scatter(forward);
+    times_.backward_scatter = scatter(backward);
     last_ = cluster;
     return times_;
 }

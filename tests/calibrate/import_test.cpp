@@ -186,6 +186,17 @@ TEST_CASE("an import writes measurements and routing that read back, and after a
     CHECK_THROWS_WITH(import_to_files({{good, good}, LogFormat::automatic, out, ""}), Contains("comes from two logs"));
 }
 
+TEST_CASE("runs of one system and size with different routings get a file each") {
+    const Folder folder;
+    std::string other = phases_run(12);
+    for (std::size_t at; (at = other.find("block_info 8 2")) != std::string::npos;) other.replace(at, 14, "block_info 8 1");
+    const std::string log = folder.file("a.log", phases_run(12) + phases_run(12) + other);
+    const std::vector<std::string> report = import_to_files({{log}, LogFormat::automatic, (folder.path / "m.csv").string(), folder.path.string()});
+    CHECK(read_routing((folder.path / "mix_moe_6.csv").string()).totals.at(1) == BlockTotals{8, 2});
+    CHECK(read_routing((folder.path / "mix_moe_6-2.csv").string()).totals.at(1) == BlockTotals{8, 1});
+    CHECK_FALSE(std::filesystem::exists(folder.path / "mix_moe_6-3.csv"));
+}
+
 TEST_CASE("a layer's shape survives in the model name") {
     const LayerShape shape{1024, 4096, 8192, 2, "fp16"};
     CHECK(parse_model_name(model_name(shape)) == shape);

@@ -20,7 +20,9 @@ std::string told(const std::function<void(Experiment&)>& change) {
 }
 }  // namespace
 
-TEST_CASE("the valid experiment is accepted") { CHECK(told([](Experiment&) {}).empty()); }
+TEST_CASE("the valid experiment is accepted") {
+    CHECK(told([](Experiment&) {}).empty());
+}
 
 // 2 x 8 = 16 ranks against 2 nodes of 4.
 TEST_CASE("the ranks of the split are the ranks of the cluster") {
@@ -41,7 +43,8 @@ TEST_CASE("expert ranks divide the data-parallel ones and experts divide by them
 
 TEST_CASE("a token goes to at most all experts") {
     CHECK(told([](Experiment& e) { e.workload.moe.top_k = 64; }).empty());
-    CHECK(told([](Experiment& e) { e.workload.moe.top_k = 65; }) == "workload.moe.top_k: 65 is above the 64 experts that there are");
+    CHECK(told([](Experiment& e) { e.workload.moe.top_k = 65; }) ==
+          "workload.moe.top_k: 65 is above the 64 experts that there are");
 }
 
 TEST_CASE("required sizes are there") {
@@ -106,19 +109,23 @@ TEST_CASE("the recorded systems spread experts over all ranks and have no overla
 }
 
 TEST_CASE("links that the split crosses have a bandwidth") {
-    CHECK(told([](Experiment& e) { e.cluster.intra.bandwidth = {}; }) == "cluster.link.intra.bandwidth: missing; a node has 4 ranks");
+    CHECK(told([](Experiment& e) { e.cluster.intra.bandwidth = {}; }) ==
+          "cluster.link.intra.bandwidth: missing; a node has 4 ranks");
     CHECK(told([](Experiment& e) { e.cluster.nodes = 4, e.cluster.gpus_per_node = 1; }) ==
           "cluster.link.inter.bandwidth: missing; there are 4 nodes");
     CHECK(told([](Experiment& e) { e.cluster.intra.peer_bandwidth = {}; }).empty());
-    CHECK(told([](Experiment& e) { e.cluster.intra.peer_bandwidth = {}, e.parallelism.moe_system = MoeSystem::mix_moe; }) ==
-          "cluster.link.intra.peer_bandwidth: missing; mix_moe reads rows from its peers");
+    CHECK(told([](Experiment& e) {
+              e.cluster.intra.peer_bandwidth = {}, e.parallelism.moe_system = MoeSystem::mix_moe;
+          }) == "cluster.link.intra.peer_bandwidth: missing; mix_moe reads rows from its peers");
 }
 
 TEST_CASE("the device has a rate for the dtype") {
     CHECK(told([](Experiment& e) { e.workload.dtype = Dtype::bf16; }) ==
-          "cluster.gpu.peak.bf16: device \"X100\" has no such rate; it has fp32, fp16; set this key or choose another workload.dtype");
+          "cluster.gpu.peak.bf16: device \"X100\" has no such rate; it has fp32, fp16; set this key or choose another "
+          "workload.dtype");
 }
 
 TEST_CASE("a routing file is named when it is asked for") {
-    CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) == "routing.file: missing; routing.kind is file");
+    CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) ==
+          "routing.file: missing; routing.kind is file");
 }

@@ -22,14 +22,19 @@ Cluster full() {
                                   : doc.kind == "bytes"            ? n + " GiB"
                                   : doc.kind == "bytes per second" ? n + ".2345678901234567 GB/s"
                                   : doc.kind == "flop per second"  ? n + " TFLOP/s"
-                                  : doc.kind == "curve"            ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
-                                                                   : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
+                                  : doc.kind == "curve"
+                                      ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
+                                      : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
         set_key(e, {doc.key, value});
     }
-    e.cluster.fitted = Fitted{"2025-01-02", {"a.csv", "b \"c\".csv"}, 12, 1.0 / 3,
-                              {{"kernel.launch", get_key(e, "cluster.kernel.launch"), "3 us", 0.05, true},
-                               {"kernel.gemm_k0", get_key(e, "cluster.kernel.gemm_k0"), "149", 0.5, false}},
-                              {{"step", "leave-one-out", 12, 0.03, -0.01, 0.08}, {"gemm", "held-out fifth", 5, 0.1, 0.2, 0.3}}};
+    e.cluster.fitted =
+        Fitted{"2025-01-02",
+               {"a.csv", "b \"c\".csv"},
+               12,
+               1.0 / 3,
+               {{"kernel.launch", get_key(e, "cluster.kernel.launch"), "3 us", 0.05, true},
+                {"kernel.gemm_k0", get_key(e, "cluster.kernel.gemm_k0"), "149", 0.5, false}},
+               {{"step", "leave-one-out", 12, 0.03, -0.01, 0.08}, {"gemm", "held-out fifth", 5, 0.1, 0.2, 0.3}}};
     return e.cluster;
 }
 }  // namespace
@@ -59,10 +64,12 @@ TEST_CASE("the nameplate keeps the priors and the fit is applied on reading") {
     REQUIRE(cluster.fitted);
     CHECK(cluster.fitted->parameters.at(1) == FittedParameter{"kernel.gemm_efficiency", "0.8", "0.8", 0.5, false});
     const auto text = write_cluster(cluster);
-    CHECK_THAT(text, Catch::Contains("\nlaunch = \"3 us\"\n") && Catch::Contains("\nvalue = \"4 us\"\nprior = \"3 us\"\n"));
+    CHECK_THAT(text,
+               Catch::Contains("\nlaunch = \"3 us\"\n") && Catch::Contains("\nvalue = \"4 us\"\nprior = \"3 us\"\n"));
 }
 
 TEST_CASE("a cluster without a name has that of its file") {
     const TestFolder folder;
-    CHECK(read_cluster(folder.write("mine.toml", "gpu.memory = \"1 GiB\"\ngpu.memory_bandwidth = \"1 GB/s\"\n")).name == "mine");
+    CHECK(read_cluster(folder.write("mine.toml", "gpu.memory = \"1 GiB\"\ngpu.memory_bandwidth = \"1 GB/s\"\n")).name ==
+          "mine");
 }

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "tests/model/files.h"
 #include "model/csv.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 
@@ -19,7 +19,9 @@ TEST_CASE("quotes, doubled quotes, line breaks in quotes and both line endings a
     const TestFolder folder;
     CHECK(rows_of(folder.write("a.csv", "a,b\r\n\"x, \"\"y\"\"\",\"two\nlines\"\r\n\n,\n\"q\"")) ==
           Rows{{"a", "b"}, {"x, \"y\"", "two\nlines"}, {"", ""}, {"q"}});
-    CHECK(rows_of(folder.write("b.csv", "\xef\xbb\xbf" "a,b\n1,\"\"\n")) == Rows{{"a", "b"}, {"1", ""}});
+    CHECK(rows_of(folder.write("b.csv",
+                               "\xef\xbb\xbf"
+                               "a,b\n1,\"\"\n")) == Rows{{"a", "b"}, {"1", ""}});
     CHECK(rows_of(folder.write("c.csv", "")).empty());
     CHECK(rows_of(folder.write("d.csv", "\n\r\n\n")).empty());
     CHECK(rows_of(folder.write("e.csv", "a,")) == Rows{{"a", ""}});
@@ -47,7 +49,8 @@ TEST_CASE("broken CSV is refused with its line") {
     CHECK(read("a\n\"x\"y\n") == "a.csv:2: found text after a closing \"; expected a comma or the end of the line");
     CHECK(read(std::string("a\nb\0c\n", 6)) == "a.csv:2: found a zero byte; expected text");
     CHECK(read(std::string(2 << 20, 'x')) == "a.csv:1: row is longer than 1 MiB; expected a CSV file");
-    CHECK(complaint([&] { rows_of(folder.path() + "/none.csv"); }, folder.path()) == "none.csv: cannot be read; expected a CSV file");
+    CHECK(complaint([&] { rows_of(folder.path() + "/none.csv"); }, folder.path()) ==
+          "none.csv: cannot be read; expected a CSV file");
     CHECK(complaint([&] { rows_of(folder.path()); }) == folder.path() + ": cannot be read; expected a CSV file");
 }
 

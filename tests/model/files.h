@@ -14,7 +14,9 @@
 
 namespace stepcast {
 
-inline std::string test_data() { return (std::filesystem::path(__FILE__).parent_path().parent_path() / "data").string(); }
+inline std::string test_data() {
+    return (std::filesystem::path(__FILE__).parent_path().parent_path() / "data").string();
+}
 
 class TestHome {
 public:
@@ -57,7 +59,8 @@ std::string complaint(Call call, const std::string& folder = "") {
     } catch (const ConfigError& e) {
         std::string what = e.what();
         if (const auto prefix = folder + "/"; !folder.empty())
-            for (auto at = what.find(prefix); at != std::string::npos; at = what.find(prefix)) what.erase(at, prefix.size());
+            for (auto at = what.find(prefix); at != std::string::npos; at = what.find(prefix))
+                what.erase(at, prefix.size());
         return what;
     }
     return "";

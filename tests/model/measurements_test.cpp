@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
-#include "tests/model/files.h"
 #include "model/measurements.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 
@@ -34,8 +34,10 @@ TEST_CASE("broken measurements are refused with their line") {
         return complaint([&] { read_measurements(path); }, folder.path());
     };
     const std::string good = "r,s,m,0,1,step,-1,0,0.1,s\n";
-    CHECK(read("a,b\n") == "m.csv:1: not a measurements file; expected the header \"" + header.substr(0, header.size() - 1) + "\"");
-    CHECK(read("") == "m.csv:1: not a measurements file; expected the header \"" + header.substr(0, header.size() - 1) + "\"");
+    CHECK(read("a,b\n") ==
+          "m.csv:1: not a measurements file; expected the header \"" + header.substr(0, header.size() - 1) + "\"");
+    CHECK(read("") ==
+          "m.csv:1: not a measurements file; expected the header \"" + header.substr(0, header.size() - 1) + "\"");
     CHECK(read(header + good + "r,s,m,0,1,step,-1,0,0.") == "m.csv:3: found 9 fields; expected 10 as in the header");
     CHECK(read(header + "r,s,m,0,1,step,-1,0,fast,s\n") == "m.csv:2: value: \"fast\" is no finite number");
     CHECK(read(header + "r,s,m,4.5,1,step,-1,0,1,s\n") == "m.csv:2: experts: \"4.5\" is no integer of at least 0");

@@ -1,12 +1,12 @@
 #include <catch2/catch.hpp>
 
-#include "tests/model/files.h"
+#include "model/cluster.h"
 #include "model/dtype.h"
 #include "model/forecast.h"
-#include "model/cluster.h"
 #include "model/parallelism.h"
 #include "model/routing.h"
 #include "model/workload.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 
@@ -17,18 +17,23 @@ TEST_CASE("the nearest valid word is proposed, a far one is not") {
     CHECK(did_you_mean("swep", valid) == ", did you mean \"sweep\"?");
     CHECK(did_you_mean("plot", valid).empty());
     CHECK(did_you_mean("", valid).empty());
+    CHECK(did_you_mean("op", std::vector<std::string>{"tp", "ep"}).empty());
     CHECK(did_you_mean(std::string(100000, 'a'), valid).empty());
 }
 
 TEST_CASE("every name reads back to its enumerator") {
-    for (const auto d : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8}) CHECK(parse_dtype(to_string(d)) == d);
-    for (const auto o : {Optimizer::none, Optimizer::sgd, Optimizer::adam, Optimizer::lamb}) CHECK(parse_optimizer(to_string(o)) == o);
+    for (const auto d : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
+        CHECK(parse_dtype(to_string(d)) == d);
+    for (const auto o : {Optimizer::none, Optimizer::sgd, Optimizer::adam, Optimizer::lamb})
+        CHECK(parse_optimizer(to_string(o)) == o);
     for (const auto k : {Workload::Kind::moe_layer, Workload::Kind::mlp}) CHECK(parse_workload_kind(to_string(k)) == k);
     for (const auto s : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall})
         CHECK(parse_moe_system(to_string(s)) == s);
     for (const auto s : {Schedule::gpipe, Schedule::one_f_one_b}) CHECK(parse_schedule(to_string(s)) == s);
-    for (const auto r : {Recompute::none, Recompute::selective, Recompute::full}) CHECK(parse_recompute(to_string(r)) == r);
-    for (const auto k : {RoutingSpec::Kind::uniform, RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate, RoutingSpec::Kind::file})
+    for (const auto r : {Recompute::none, Recompute::selective, Recompute::full})
+        CHECK(parse_recompute(to_string(r)) == r);
+    for (const auto k :
+         {RoutingSpec::Kind::uniform, RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate, RoutingSpec::Kind::file})
         CHECK(parse_routing_kind(to_string(k)) == k);
 }
 
@@ -52,7 +57,8 @@ TEST_CASE("a device without a rate names those it has") {
     gpu.fp16 = FlopsPerSecond(300e12);
     CHECK(peak(gpu, Dtype::fp16) == FlopsPerSecond(300e12));
     CHECK(complaint([&] { (void)peak(gpu, Dtype::fp8); }) ==
-          "cluster.gpu.peak.fp8: device \"X100\" has no such rate; it has fp16; set this key or choose another workload.dtype");
+          "cluster.gpu.peak.fp8: device \"X100\" has no such rate; it has fp16; set this key or choose another "
+          "workload.dtype");
 }
 
 // 1 + 2 + 4 + 8 + 16 + 32 = 63: every part counts once.

@@ -26,7 +26,8 @@ TEST_CASE("a name with a slash or the ending .toml is a path") {
 
 TEST_CASE("an unknown preset names the nearest, or all") {
     const TestHome home;
-    CHECK(complaint([] { preset_path(PresetKind::cluster, "fuor"); }) == "\"fuor\" is no preset cluster, did you mean \"four\"?");
+    CHECK(complaint([] { preset_path(PresetKind::cluster, "fuor"); }) ==
+          "\"fuor\" is no preset cluster, did you mean \"four\"?");
     CHECK(complaint([] { preset_path(PresetKind::experiment, "x"); }) ==
           "\"x\" is no preset experiment; expected one of moe_layer_alltoall, moe_layer_fast_moe, moe_layer_mix_moe");
     const TestFolder empty;

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "tests/model/files.h"
 #include "model/units.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -35,10 +35,14 @@ TEST_CASE("a text without a fitting unit says what was expected") {
           "\"8 sec\" has the unknown unit \"sec\"; expected a time, for example \"8 us\"");
     CHECK(complaint([] { parse_bytes("80 Gib"); }) ==
           "\"80 Gib\" has the unknown unit \"Gib\"; expected bytes, for example \"80 GiB\", did you mean \"GiB\"?");
-    CHECK(complaint([] { parse_bytes("GiB"); }) == "\"GiB\" is not a number with a unit; expected bytes, for example \"80 GiB\"");
-    CHECK(complaint([] { parse_seconds(""); }) == "\"\" is not a number with a unit; expected a time, for example \"8 us\"");
-    CHECK(complaint([] { parse_seconds("inf s"); }) == "\"inf s\" is not a finite number; expected a time, for example \"8 us\"");
-    CHECK(complaint([] { parse_seconds("1e999 s"); }) == "\"1e999 s\" is not a finite number; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_bytes("GiB"); }) ==
+          "\"GiB\" is not a number with a unit; expected bytes, for example \"80 GiB\"");
+    CHECK(complaint([] { parse_seconds(""); }) ==
+          "\"\" is not a number with a unit; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_seconds("inf s"); }) ==
+          "\"inf s\" is not a finite number; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_seconds("1e999 s"); }) ==
+          "\"1e999 s\" is not a finite number; expected a time, for example \"8 us\"");
 }
 
 // 1.5 * 2^30 has fewer digits in GiB than in GB; 25e6 has fewer in MB.
