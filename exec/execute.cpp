@@ -173,7 +173,7 @@ void add_doubts(Measurement& measurement, const QuietLimits& limits) {
 
 ExecuteOptions sweep_options() {
     ExecuteOptions options;
-    options.steps = 7;
+    options.steps = 11;
     options.warmup = 1;
     options.check_idle = false;
     options.retry = {5, Seconds(2)};

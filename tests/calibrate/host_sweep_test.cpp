@@ -1,8 +1,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
 
 #include "calibrate/host_sweep.h"
+#include "model/experiment.h"
 #include "sim/collective_costs.h"
 #include "sim/simulate.h"
 
@@ -74,6 +78,12 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     CHECK(cluster.kernel.gemm_k0 == Approx(50).epsilon(0.03));
     CHECK(cluster.kernel.memory_efficiency * cluster.gpu.memory_bandwidth.si() == Approx(10e9).epsilon(0.01));
     CHECK(parameter(cluster, "link.intra.latency").determined);
+
+    const std::string file = (std::filesystem::temp_directory_path() / ("stepcast_host_" + std::to_string(getpid()) + ".toml")).string();
+    std::ofstream(file) << write_cluster(cluster);
+    const Cluster back = read_cluster(file);
+    std::filesystem::remove(file);
+    CHECK(back == cluster);
 }
 
 TEST_CASE("the fit of a busy host takes the quicker repetitions, since disturbance only adds time") {
