@@ -25,6 +25,16 @@ void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {
     }
 }
 
+// The cases of kind "step": what people look at first.
+void add_steps(std::string& text, const std::vector<CaseResult>& cases) {
+    for (const CaseResult& c : cases) {
+        if (c.kind != "step") continue;
+        text += fmt::format("  {:<40} measured {:>12}, fitted {:>+6.1f} %", c.name, to_string(c.measured), 100 * (c.fitted / c.measured - 1));
+        if (c.held_out > Seconds(0)) text += fmt::format(", by a fit without it {:>+6.1f} %", 100 * (c.held_out / c.measured - 1));
+        text += '\n';
+    }
+}
+
 }  // namespace
 
 std::string describe(const FitResult& result) {
@@ -40,6 +50,7 @@ std::string describe(const FitResult& result) {
     text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "mean", "bias", "worst");
     add_errors(text, result.fitted_errors);
     add_errors(text, result.held_out_errors);
+    add_steps(text, result.cases);
     if (result.held_out_errors.empty()) text += "  no held-out errors: all cases are of one group\n";
     return text;
 }

@@ -52,10 +52,11 @@ double log_ratio(const FitCase& c, const Cluster& cluster) {
     return std::log(predicted / c.measured);
 }
 
+// Log ratios of the cases in the data, each over its spread.
 Vector log_ratios(const Problem& p, const Vector& x) {
     const Cluster cluster = cluster_at(p, x);
     Vector out;
-    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], cluster));
+    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], cluster) / p.cases[i].spread);
     return out;
 }
 
@@ -87,7 +88,7 @@ Vector solve(Problem& p, Vector x, int iterations) {
         start.push_back(x[j]);
         precision.push_back(1 / (p.parameters[j].sigma * p.parameters[j].sigma));
     }
-    p.weights.assign(rows.size(), 1.0);
+    if (p.weights.size() != rows.size()) p.weights.assign(rows.size(), 1.0);
     for (int iteration = 0; iteration < iterations; ++iteration) {
         const auto scaled = [&](const Vector& some) {
             Vector out = log_ratios(p, put(free, some, x));
@@ -129,6 +130,24 @@ Matrix columns_of(const Matrix& m, const std::vector<std::size_t>& ids) {
     return part;
 }
 
+// Of the free parameters that the data do not determine: those with the tightest priors, and of these the worst, with
+// any as badly determined as it (a collinear pair goes together: nothing says which of the two the data mean).
+std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_errors) {
+    std::vector<std::size_t> unknown;
+    for (const std::size_t j : chosen(p.free)) {
+        if (!(data_errors[j] < std::min(largest_determined_error, p.parameters[j].sigma))) unknown.push_back(j);
+    }
+    const auto keep = [&](const auto& condition) {
+        unknown.erase(std::remove_if(unknown.begin(), unknown.end(), [&](std::size_t j) { return !condition(j); }), unknown.end());
+    };
+    double tightest = 1e300, worst = 0;
+    for (const std::size_t j : unknown) tightest = std::min(tightest, p.parameters[j].sigma);
+    keep([&](std::size_t j) { return p.parameters[j].sigma <= 1.5 * tightest; });
+    for (const std::size_t j : unknown) worst = std::max(worst, data_errors[j]);
+    keep([&](std::size_t j) { return std::isinf(worst) ? std::isinf(data_errors[j]) : data_errors[j] >= 0.8 * worst; });
+    return unknown;
+}
+
 // Solves, gives back to their priors what the data do not determine (tightest priors first), and solves again.
 Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, const std::function<void(std::string_view)>& progress) {
     Vector x(p.parameters.size(), 0.0);
@@ -139,17 +158,10 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
         if (first) condition_all = scaled_condition(all);
         const std::vector<std::size_t> free = chosen(p.free);
         const Vector errors = standard_errors(columns_of(all, free), {});
-        std::vector<std::size_t> unknown;
-        double tightest = 1e300;
-        for (std::size_t k = 0; k < free.size(); ++k) {
-            data_errors[free[k]] = errors[k];
-            if (errors[k] < std::min(largest_determined_error, p.parameters[free[k]].sigma)) continue;
-            unknown.push_back(free[k]);
-            tightest = std::min(tightest, p.parameters[free[k]].sigma);
-        }
-        if (unknown.empty()) return x;
-        for (std::size_t j : unknown) {
-            if (p.parameters[j].sigma > 1.5 * tightest) continue;
+        for (std::size_t k = 0; k < free.size(); ++k) data_errors[free[k]] = errors[k];
+        const std::vector<std::size_t> given_back = least_determined(p, data_errors);
+        if (given_back.empty()) return x;
+        for (std::size_t j : given_back) {
             p.free[j] = false;
             x[j] = 0;
             if (progress) progress(fmt::format("{}: not determined, back to its prior", p.parameters[j].key));
@@ -202,6 +214,7 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
         if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si())) {
             throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0", c.name, c.measured.si()));
         }
+        if (!(c.spread > 0)) throw std::logic_error(fmt::format("fit: {}: spread {}", c.name, c.spread));
     }
 }
 
@@ -232,8 +245,16 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     }
     result.cluster = start;
     for (const ParameterReport& report : result.parameters) result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
-    result.fitted_errors = errors_by_kind(cases, log_ratios(p, x), "fitted");
-    if (const Vector held_out = leave_one_out(p, x, progress); !held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
+    Vector fitted_errors;
+    for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, result.cluster));
+    result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");
+    const Vector held_out = leave_one_out(p, x, progress);
+    if (!held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
+        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
+                                held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
+    }
     Fitted& fitted = result.cluster.fitted.emplace();
     fitted.samples = static_cast<int>(cases.size());
     fitted.condition = result.condition;

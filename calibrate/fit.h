@@ -27,6 +27,7 @@ struct FitCase {
     std::string group;  // left out together (a run: its cases share conditions that a new run would not)
     Seconds measured;
     std::function<Seconds(const Cluster&)> predict;
+    double spread = 1;  // its expected scatter relative to the other cases
 };
 
 // data_error is what the data say without any prior: one standard deviation of the logarithm, infinite when nothing.
@@ -37,10 +38,18 @@ struct ParameterReport {
     friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
 };
 
+// One case beside its predictions; held_out is 0 when nothing was left out.
+struct CaseResult {
+    std::string name, kind;
+    Seconds measured, fitted, held_out;
+    friend bool operator==(const CaseResult&, const CaseResult&) = default;
+};
+
 struct FitResult {
     Cluster cluster;  // with `fitted` filled except date and sources
     std::vector<ParameterReport> parameters;
-    double noise = 0;          // scatter of log(predicted / measured) about the fit, one standard deviation
+    std::vector<CaseResult> cases;
+    double noise = 0;          // scatter of log(predicted / measured) of a case of spread 1, one standard deviation
     double condition = 0;      // of the scaled normal equations: determined parameters
     double condition_all = 0;  // all parameters, before any was given back to its prior
     std::vector<HeldOutError> fitted_errors;    // on the cases fitted: no evidence of prediction
@@ -48,11 +57,11 @@ struct FitResult {
     friend bool operator==(const FitResult&, const FitResult&) = default;
 };
 
-// Minimises sum of rho(log(predicted / measured) / noise) + sum of (log(value / prior) / prior_sigma)^2 within the
+// Minimises sum of rho(log(predicted / measured) / (spread noise)) + sum of (log(value / prior) / prior_sigma)^2 within the
 // bounds; rho is Huber's. Noise is estimated from the residuals.
 //
 // A parameter is determined when its data_error is below min(0.5, prior_sigma). Others are given back to their priors,
-// those with the tightest priors first, and the rest is fitted anew; the uncertainty of what was given back stays in
+// those with the tightest priors and the least determined first, and the rest is fitted anew; the uncertainty of what was given back stays in
 // the errors of the rest. Throws ConfigError for a bad parameter or case.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress = {});

@@ -40,20 +40,20 @@ std::string describe(const ImportResult& result) {
                        result.runs.size(), result.lines.used, result.lines.skipped, result.lines.unknown);
 }
 
-// One file a run that recorded its routing. Runs of one system and size that recorded the same share a file.
+// One file a run that recorded its routing. Runs of one system and size that recorded the same share a file; one that
+// recorded another gets a number behind its name.
 std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder, std::vector<std::string>& report) {
     std::vector<PlannedFile> files;
-    std::map<std::string, const ImportedRun*> taken;
+    std::map<std::string, std::vector<const ImportedRun*>> taken;
     for (const ImportedRun& run : runs) {
         if (!run.routing) continue;
-        const std::string name = fmt::format("{}_{}.csv", run.system, run.experts);
-        const auto [at, fresh] = taken.emplace(name, &run);
-        if (fresh) {
-            files.push_back({(std::filesystem::path(folder) / name).string(), write_routing(*run.routing)});
-        } else if (at->second->routing != run.routing) {
-            throw ConfigError(fmt::format("{}: two runs with different routings, {} and {}, would both be written there; import "
-                                          "their logs one at a time", name, at->second->run_id, run.run_id));
-        }
+        const std::string name = fmt::format("{}_{}", run.system, run.experts);
+        std::vector<const ImportedRun*>& before = taken[name];
+        if (std::any_of(before.begin(), before.end(), [&](const ImportedRun* other) { return other->routing == run.routing; })) continue;
+        before.push_back(&run);
+        const std::string numbered = before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
+        if (before.size() > 1) report.push_back(fmt::format("{}: recorded another routing than {}; written to {}", run.run_id, before.front()->run_id, numbered));
+        files.push_back({(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
     }
     if (files.empty()) report.push_back("no run records its routing; no routing file written");
     return files;
@@ -125,6 +125,8 @@ std::vector<std::string> import_to_files(const ImportRequest& request) {
         Summaries of_run = summaries(run.samples);
         for (const std::string& why : of_run.refused) report.push_back(why);
         medians.insert(medians.end(), of_run.rows.begin(), of_run.rows.end());
+        const std::vector<Sample> routing = routing_rows(run);
+        medians.insert(medians.end(), routing.begin(), routing.end());
         if (!request.medians_only) rows.insert(rows.end(), run.samples.begin(), run.samples.end());
         run.samples = {};
     }

@@ -72,6 +72,11 @@ struct Summaries {
 };
 Summaries summaries(const std::vector<Sample>& samples);
 
+// Recorded block totals as rows of a measurements file (phases "blocks" and "remote_blocks" per rank, unit 1), so that a
+// file of medians says itself under which routing they hold; and back.
+std::vector<Sample> routing_rows(const ImportedRun& run);
+std::optional<Routing> recorded_routing(const std::vector<Sample>& rows_of_one_run);
+
 struct ImportRequest {
     std::vector<std::string> logs;
     LogFormat format = LogFormat::automatic;

@@ -47,6 +47,40 @@ void summarise(const Series& series, int from, std::vector<Sample>& rows) {
 
 }  // namespace
 
+std::vector<Sample> routing_rows(const ImportedRun& run) {
+    std::vector<Sample> rows;
+    if (!run.routing || run.samples.empty()) return rows;
+    for (int rank = 0; rank < run.ranks; ++rank) {
+        const BlockTotals& totals = run.routing->totals[static_cast<std::size_t>(rank)];
+        for (const auto& [phase, value] : {std::pair("blocks", totals.blocks), std::pair("remote_blocks", totals.remote)}) {
+            Sample& row = rows.emplace_back(run.samples.front());
+            row.phase = phase;
+            row.rank = rank;
+            row.step = -1;
+            row.value = value;
+            row.unit = "1";
+        }
+    }
+    return rows;
+}
+
+std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
+    std::optional<Routing> routing;
+    std::vector<bool> seen;
+    for (const Sample& row : rows) {
+        const bool blocks = row.phase == "blocks";
+        if ((!blocks && row.phase != "remote_blocks") || row.rank < 0 || row.rank >= row.ranks) continue;
+        if (!routing) {
+            routing = Routing{row.ranks, row.experts, {}, std::vector<BlockTotals>(static_cast<std::size_t>(row.ranks))};
+            seen.assign(2 * routing->totals.size(), false);
+        }
+        const auto rank = static_cast<std::size_t>(row.rank);
+        (blocks ? routing->totals[rank].blocks : routing->totals[rank].remote) = static_cast<int>(std::lround(row.value));
+        seen[2 * rank + (blocks ? 0 : 1)] = true;
+    }
+    return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing : std::nullopt;
+}
+
 int first_steady_step(int steps) {
     // The last floor(0.7 n) of n; 30 for the recorded 100.
     return std::min(30, steps - steps * 7 / 10);

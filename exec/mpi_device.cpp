@@ -1,11 +1,317 @@
 #include "exec/mpi_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "exec/footprint.h"
+#include "exec/host_machine.h"
+#include "exec/host_rank.h"
+#include "exec/mpi_group.h"
+#include "exec/rank_group.h"
 #include "model/errors.h"
 
 namespace stepcast {
 
-std::unique_ptr<Device> open_mpi_device() {
-    throw ConfigError("execute: started by an MPI launcher, but stepcast was built without MPI; install libopenmpi-dev "
-                      "and build again, or start it without the launcher to run ranks as threads");
+namespace {
+
+class MpiDevice final : public Device {
+public:
+    MpiDevice();
+    ~MpiDevice() override;
+
+    [[nodiscard]] std::string description() const override;
+    [[nodiscard]] std::vector<std::string> versions() const override;
+    [[nodiscard]] int rank_count() const override { return static_cast<int>(world_.ranks.size()); }
+    [[nodiscard]] std::vector<int> local_ranks() const override { return {own_rank()}; }
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override;
+    void attach(int rank) override;
+    Seconds begin_step(int rank) override;
+    void wait(TaskId task, int rank, TaskId predecessor) override;
+    void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) override;
+    void record(TaskId task, int rank, Edge edge) override;
+    void synchronize(int rank, Seconds timeout) override;
+    [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override { return rank_.elapsed(task, edge) + offset_; }
+    [[nodiscard]] double cpu_share(int) const override { return rank_.cpu_share(); }
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override;
+    double broadcast(int rank, double value) override;
+    void abort(int failed) noexcept override { failed_ = failed; }
+
+private:
+    [[nodiscard]] int own_rank() const { return static_cast<int>(world_.index); }
+    void free_groups();
+    MpiGroup make_group(const std::vector<int>& ranks, int tag);
+    void connect(const TaskGraph& graph);
+    void align_clock();
+    double exchange_time(int peer, bool first);
+
+    MpiGroup world_;
+    int local_index_ = 0, local_size_ = 1;
+    FailedRank failed_{-1};
+    HostRank rank_;
+    Seconds offset_;  // added to this process's clock to read rank 0's
+    const TaskGraph* graph_ = nullptr;
+    std::map<std::vector<int>, MpiGroup> groups_;
+    std::vector<const MpiGroup*> group_of_;        // by task; null when this rank is alone in it or not in it
+    std::vector<std::vector<int>> notify_;      // by task: ranks that wait for it without taking part
+    std::vector<std::uint64_t> seen_;           // by task: the last step in which its end was received
+    std::vector<MPI_Request> notices_;
+    std::uint64_t step_ = 0;
+};
+
+MpiDevice::MpiDevice() {
+    world_.failed = &failed_;
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    world_.comm = MPI_COMM_WORLD;
+    int size = 0;
+    int index = 0;
+    check(MPI_Comm_rank(MPI_COMM_WORLD, &index));
+    check(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    world_.index = static_cast<std::size_t>(index);
+    for (int rank = 0; rank < size; ++rank) world_.ranks.push_back(rank);
+    MPI_Comm node = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, index, MPI_INFO_NULL, &node));
+    check(MPI_Comm_rank(node, &local_index_));
+    check(MPI_Comm_size(node, &local_size_));
+    check(MPI_Comm_free(&node));
+    if (provided < MPI_THREAD_SERIALIZED) throw DeviceError("MPI: this library does not let one thread after another call it");
 }
+
+// After a failure the other processes may be anywhere, and MPI_Finalize would wait for them: leaving without it lets the
+// launcher end the job.
+MpiDevice::~MpiDevice() {
+    if (failed_ >= 0 || std::uncaught_exceptions() > 0) return;
+    free_groups();
+    MPI_Finalize();
+}
+
+std::string MpiDevice::description() const {
+    return fmt::format("host, {} ranks as MPI processes, {}", rank_count(), processor_name());
+}
+
+std::vector<std::string> MpiDevice::versions() const {
+    std::vector<std::string> versions = host_versions();
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    if (MPI_Get_library_version(text, &length) == MPI_SUCCESS) {
+        const std::string_view version(text, static_cast<std::size_t>(length));
+        versions.emplace_back(version.substr(0, version.find(',')));
+    }
+    return versions;
+}
+
+void MpiDevice::free_groups() {
+    for (auto& [ranks, group] : groups_) MPI_Comm_free(&group.comm);
+    groups_.clear();
+}
+
+MpiGroup MpiDevice::make_group(const std::vector<int>& ranks, int tag) {
+    MpiGroup made = world_;
+    made.ranks = ranks;
+    MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    check(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
+    check(MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &made.comm));
+    check(MPI_Group_free(&group));
+    check(MPI_Group_free(&world));
+    check(MPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN));
+    made.index = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), own_rank()) - ranks.begin());
+    return made;
+}
+
+// Communicators in the order of first use, the same on all ranks; and who must be told when a task ends.
+void MpiDevice::connect(const TaskGraph& graph) {
+    free_groups();
+    group_of_.assign(graph.size(), nullptr);
+    notify_.assign(graph.size(), {});
+    seen_.assign(graph.size(), 0);
+    const auto has = [](const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); };
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        const std::vector<int> ranks = participants(graph.places(task));
+        for (const TaskId predecessor : graph.predecessors(task)) {
+            const std::vector<int> before = participants(graph.places(predecessor));
+            if (!has(before, own_rank())) continue;
+            for (const int rank : ranks)
+                if (!has(before, rank) && !has(notify_[predecessor], rank)) notify_[predecessor].push_back(rank);
+        }
+        if (ranks.size() < 2 || !has(ranks, own_rank())) continue;
+        MpiGroup& group = groups_[ranks];
+        if (group.comm == MPI_COMM_NULL) group = make_group(ranks, static_cast<int>(groups_.size()));
+        group_of_[task] = &group;
+    }
+}
+
+double MpiDevice::exchange_time(int peer, bool first) {
+    double value = wall_clock().si();
+    MPI_Request request = MPI_REQUEST_NULL;
+    for (const bool send : {first, !first}) {
+        if (send) check(MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
+        else check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
+        finish(world_, request, {peer});
+        if (!send && !first) value = wall_clock().si();
+    }
+    return value;
+}
+
+// Rank 0's clock at the middle of the quickest of some round trips.
+void MpiDevice::align_clock() {
+    constexpr int trips = 20;
+    if (world_.index == 0) {
+        for (const int peer : world_.ranks)
+            for (int trip = 0; peer != 0 && trip < trips; ++trip) exchange_time(peer, false);
+        return;
+    }
+    Seconds quickest(INFINITY);
+    for (int trip = 0; trip < trips; ++trip) {
+        const Seconds sent = wall_clock();
+        const Seconds theirs(exchange_time(0, true));
+        const Seconds back = wall_clock();
+        if (back - sent >= quickest) continue;
+        quickest = back - sent;
+        offset_ = theirs - 0.5 * (sent + back);
+    }
+}
+
+std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds timeout) {
+    if (graph.rank_count() != rank_count())
+        throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started", graph.rank_count(), rank_count()));
+    for (const Op& op : graph.ops())
+        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->remote_blocks > 0)
+            throw ConfigError("execute: fused_gemm works on other ranks' memory, which MPI processes do not share; run the "
+                              "ranks as threads, without the launcher");
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const bool enough = local_size_ <= cores;
+    world_.patience = {timeout, enough};
+    graph_ = &graph;
+    rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
+    connect(graph);
+    align_clock();
+    std::vector<std::string> doubts = host_doubts(graph);
+    if (!enough) doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores));
+    return doubts;
+}
+
+void MpiDevice::attach(int rank) {
+    const std::vector<int> cores = allowed_cores();
+    pin_to_core(cores[static_cast<std::size_t>(local_index_) % cores.size()]);
+    rank_.attach(rank);
+}
+
+Seconds MpiDevice::begin_step(int) {
+    ++step_;
+    meet(world_);
+    rank_.begin_step();
+    return rank_.begin() + offset_;
+}
+
+void MpiDevice::wait(TaskId, int rank, TaskId predecessor) {
+    const std::vector<int> before = participants(graph_->places(predecessor));
+    if (std::find(before.begin(), before.end(), rank) != before.end() || seen_[predecessor] == step_) return;
+    for (const int peer : before) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, static_cast<int>(predecessor) + 1, MPI_COMM_WORLD, &request));
+        finish(world_, request, {peer});
+    }
+    seen_[predecessor] = step_;
+}
+
+void MpiDevice::record(TaskId task, int, Edge edge) {
+    rank_.record(task, edge);
+    if (edge == Edge::start) return;
+    for (const int peer : notify_[task]) {
+        notices_.push_back(MPI_REQUEST_NULL);
+        check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, static_cast<int>(task) + 1, MPI_COMM_WORLD, &notices_.back()));
+    }
+}
+
+void MpiDevice::synchronize(int, Seconds) {
+    for (const MPI_Request notice : notices_) finish(world_, notice, world_.ranks);
+    notices_.clear();
+    rank_.end_step();
+}
+
+// One rank's share of a collective, on buffers from its memory.
+struct Collective {
+    const MpiGroup& group;
+    HostMemory& memory;
+
+    [[nodiscard]] std::span<float> in(std::size_t count) const { return memory.input.take(count); }
+    [[nodiscard]] std::span<float> out(std::size_t count) const { return memory.output.take(count); }
+    [[nodiscard]] std::size_t own_part(Bytes bytes) const {
+        const Part part = part_of(float_count(bytes), group.index, group.ranks.size());
+        return part.end - part.begin;
+    }
+
+    void operator()(const AllReduce& op) const { all_reduce(group, in(float_count(op.bytes)), out(float_count(op.bytes))); }
+    void operator()(const AllGather& op) const { all_gather(group, in(own_part(op.bytes)), out(float_count(op.bytes))); }
+    void operator()(const ReduceScatter& op) const { reduce_scatter(group, in(float_count(op.bytes)), out(own_part(op.bytes))); }
+    void operator()(const Broadcast& op) const {
+        const auto root = static_cast<std::size_t>(op.root);
+        broadcast(group, root, group.index == root ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
+    }
+    void operator()(const Reduce& op) const {
+        const auto root = static_cast<std::size_t>(op.root);
+        reduce(group, root, in(float_count(op.bytes)), out(group.index == root ? float_count(op.bytes) : 0));
+    }
+    void operator()(const AllToAll& op) const {
+        const ExchangeCounts counts = exchange_counts(op, group.index, group.ranks.size());
+        const Footprint sizes = footprint(op, group.index, group.ranks.size());
+        all_to_all(group, counts.to, counts.from, in(static_cast<std::size_t>(sizes.input)), out(static_cast<std::size_t>(sizes.output)));
+    }
+    void operator()(const SendRecv& op) const {
+        send_receive(group, op.messages, group.index == 0 ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
+    }
+    void operator()(const Barrier&) const { meet(group); }
+    template <typename Other>
+    void operator()(const Other& op) const { throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op))); }
+};
+
+void MpiDevice::launch(TaskId task, const Op& op, std::span<const Place>, int) {
+    if (const MpiGroup* group = group_of_[task]; group != nullptr) {
+        std::visit(Collective{*group, rank_.memory()}, op);
+    } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
+        rank_.compute(Gemm{fused->blocks * fused->rows_per_block, fused->n, fused->k, 1, fused->dtype});
+    } else {
+        rank_.compute(op);
+    }
+}
+
+std::vector<std::vector<double>> MpiDevice::gather(int rank, std::vector<double> values) {
+    const auto size = world_.ranks.size();
+    const int count = mpi_count(values.size());
+    std::vector<int> counts(size), offsets(size);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD, &request));
+    finish(world_, request, world_.ranks);
+    std::size_t sum = 0;
+    for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
+        offsets[peer] = mpi_count(sum);
+        sum += static_cast<std::size_t>(counts[peer]);
+    }
+    std::vector<double> joined(sum);
+    check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
+    finish(world_, request, world_.ranks);
+    std::vector<std::vector<double>> all;
+    for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)
+        all.emplace_back(joined.begin() + offsets[peer], joined.begin() + offsets[peer] + counts[peer]);
+    return all;
+}
+
+double MpiDevice::broadcast(int, double value) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
+    finish(world_, request, world_.ranks);
+    return value;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_mpi_device() { return std::make_unique<MpiDevice>(); }
 
 }  // namespace stepcast

@@ -42,7 +42,8 @@ Seconds seconds_in(const CaseRow& row, const std::string& column) {
     } catch (const ConfigError& e) {
         throw ConfigError(column + ": " + e.what());
     }
-    if (!(value > 0)) throw ConfigError(column + ": " + row.cell(column) + " is out of range; expected more than 0 seconds");
+    if (!(value > 0))
+        throw ConfigError(column + ": " + row.cell(column) + " is out of range; expected more than 0 seconds");
     return Seconds(value);
 }
 
@@ -51,8 +52,8 @@ void check_rank_product(const CaseRow& row) {
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
     const auto product = of("tp") * of("pp") * of("dp") * of("cp");
     if (product != of("gpus"))
-        throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {} ranks, but gpus is {}", of("tp"), of("pp"), of("dp"),
-                                      of("cp"), product, of("gpus")));
+        throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {} ranks, but gpus is {}", of("tp"), of("pp"),
+                                      of("dp"), of("cp"), product, of("gpus")));
 }
 
 // `model` names an experiment preset, alone or with its MoE system ("moe_layer" + "mix_moe").
@@ -61,7 +62,8 @@ std::string preset_of(const CaseRow& row) {
     if (exists(PresetKind::experiment, model)) return model;
     const auto joined = model + "_" + row.cell("moe_system");
     if (!row.cell("moe_system").empty() && exists(PresetKind::experiment, joined)) return joined;
-    if (row.cell("layers").empty()) throw ConfigError("layers: missing, and model \"" + model + "\" names no preset experiment");
+    if (row.cell("layers").empty())
+        throw ConfigError("layers: missing, and model \"" + model + "\" names no preset experiment");
     std::string names;
     for (const auto& name : preset_names(PresetKind::experiment)) names += (names.empty() ? "" : ", ") + name;
     throw ConfigError("model: \"" + model + "\" is not supported; expected a preset experiment: " + names);
@@ -91,20 +93,33 @@ std::string dtype_in(const std::string& precision) {
 struct Column {
     const char *name, *key;
 };
-constexpr Column plain_columns[] = {
-    {"layers", "workload.layers"},       {"hidden", "workload.hidden"},       {"heads", "workload.heads"},
-    {"kv_heads", "workload.kv_heads"},   {"ffn", "workload.ffn"},             {"vocab", "workload.vocab"},
-    {"seq", "workload.seq"},             {"experts", "workload.moe.experts"}, {"topk", "workload.moe.top_k"},
-    {"tp", "parallelism.tp"},            {"pp", "parallelism.pp"},            {"vp", "parallelism.vp"},
-    {"dp", "parallelism.dp"},            {"ep", "parallelism.ep"},            {"cp", "parallelism.cp"},
-    {"mbs", "parallelism.micro_batch"},  {"gbs", "parallelism.global_batch"}, {"moe_system", "parallelism.moe_system"}};
+constexpr Column plain_columns[] = {{"layers", "workload.layers"},
+                                    {"hidden", "workload.hidden"},
+                                    {"heads", "workload.heads"},
+                                    {"kv_heads", "workload.kv_heads"},
+                                    {"ffn", "workload.ffn"},
+                                    {"vocab", "workload.vocab"},
+                                    {"seq", "workload.seq"},
+                                    {"experts", "workload.moe.experts"},
+                                    {"topk", "workload.moe.top_k"},
+                                    {"tp", "parallelism.tp"},
+                                    {"pp", "parallelism.pp"},
+                                    {"vp", "parallelism.vp"},
+                                    {"dp", "parallelism.dp"},
+                                    {"ep", "parallelism.ep"},
+                                    {"cp", "parallelism.cp"},
+                                    {"mbs", "parallelism.micro_batch"},
+                                    {"gbs", "parallelism.global_batch"},
+                                    {"moe_system", "parallelism.moe_system"}};
 
 std::vector<Override> overrides_of(const CaseRow& row) {
     std::vector<Override> overrides;
     for (const auto& column : plain_columns)
         if (const auto& text = row.cell(column.name); !text.empty()) overrides.push_back({column.key, text});
-    if (const auto& text = row.cell("precision"); !text.empty()) overrides.push_back({"workload.dtype", dtype_in(text)});
-    if (const auto& text = row.cell("recompute"); !text.empty()) overrides.push_back({"parallelism.recompute", first_word(text)});
+    if (const auto& text = row.cell("precision"); !text.empty())
+        overrides.push_back({"workload.dtype", dtype_in(text)});
+    if (const auto& text = row.cell("recompute"); !text.empty())
+        overrides.push_back({"parallelism.recompute", first_word(text)});
     if (const auto& text = row.cell("zero"); !text.empty()) overrides.push_back({"parallelism.zero", first_word(text)});
     if (const auto& text = row.cell("sp"); !text.empty()) {
         const auto word = first_word(text);
@@ -115,7 +130,8 @@ std::vector<Override> overrides_of(const CaseRow& row) {
 }
 
 // A kind ("uniform") or a file, relative to the cases file; without either the distribution of a random gate.
-void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides, std::vector<std::string>& assumptions) {
+void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions) {
     const auto& routing = row.cell("routing");
     if (routing.empty()) {
         if (preset.workload.moe.experts == 0) return;
@@ -124,7 +140,9 @@ void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Overr
         assumptions.push_back("routing not stated: random-gate, 200 draws");
     } else if (routing.ends_with(".csv")) {
         const std::filesystem::path path(routing);
-        overrides.push_back({"routing.file", path.is_absolute() ? routing : (std::filesystem::path(row.file).parent_path() / path).string()});
+        overrides.push_back({"routing.file", path.is_absolute()
+                                                 ? routing
+                                                 : (std::filesystem::path(row.file).parent_path() / path).string()});
     } else {
         overrides.push_back({"routing.kind", routing});
     }
@@ -145,14 +163,17 @@ Case predictable(const CaseRow& row, const std::string& cluster) {
     if (!machine.empty()) overrides.push_back({"cluster.preset", machine});
     add_routing(row, preset, overrides, result.assumptions);
     for (const auto& [column, text] : row.cells)
-        if (text.find("(assumed)") != std::string::npos && column != "notes") result.assumptions.push_back(column + ": " + text);
+        if (text.find("(assumed)") != std::string::npos && column != "notes")
+            result.assumptions.push_back(column + ": " + text);
     result.experiment = read_experiment(preset_name, overrides);
     result.source = row.cell("source");
     result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
     result.series = row.cell("moe_system").empty() ? row.cell("model") : row.cell("moe_system");
     result.x = result.experiment.workload.moe.experts;
-    if (const auto asked = count_in(row, "gpus", rank_count(result.experiment.cluster)); asked != rank_count(result.experiment.cluster))
-        throw ConfigError(fmt::format("gpus: {}, but the experiment has {} ranks", asked, rank_count(result.experiment.cluster)));
+    if (const auto asked = count_in(row, "gpus", rank_count(result.experiment.cluster));
+        asked != rank_count(result.experiment.cluster))
+        throw ConfigError(
+            fmt::format("gpus: {}, but the experiment has {} ranks", asked, rank_count(result.experiment.cluster)));
     return result;
 }
 

@@ -9,16 +9,19 @@ namespace stepcast {
 namespace {
 
 const std::vector<std::string> columns{
-    "source", "case_id", "model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "experts", "topk", "gpus",
-    "gpu", "interconnect", "tp", "pp", "vp", "dp", "ep", "cp", "sp", "zero", "mbs", "gbs", "recompute", "precision", "metric",
-    "value", "unit", "step_s", "ref", "notes", "forward_s", "backward_s", "moe_system", "routing"};
+    "source",  "case_id", "model", "layers",    "hidden",       "heads",      "kv_heads",  "ffn",    "vocab", "seq",
+    "experts", "topk",    "gpus",  "gpu",       "interconnect", "tp",         "pp",        "vp",     "dp",    "ep",
+    "cp",      "sp",      "zero",  "mbs",       "gbs",          "recompute",  "precision", "metric", "value", "unit",
+    "step_s",  "ref",     "notes", "forward_s", "backward_s",   "moe_system", "routing"};
 
 void check_header(const CsvReader& csv) {
     const auto& header = csv.fields();
     for (const auto& name : header) {
-        if (std::find(columns.begin(), columns.end(), name) == columns.end())
-            csv.fail("\"" + name + "\" is no column of a cases file" + did_you_mean(name, columns) +
-                     "; docs/formats.md lists them");
+        if (std::find(columns.begin(), columns.end(), name) == columns.end()) {
+            const auto hint = did_you_mean(name, columns);
+            csv.fail("\"" + name + "\" is no column of a cases file" +
+                     (hint.empty() ? "; docs/formats.md lists them" : hint));
+        }
         if (std::count(header.begin(), header.end(), name) > 1) csv.fail("column " + name + " is there twice");
     }
     for (const std::string required : {"model", "step_s"})

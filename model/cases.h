@@ -30,6 +30,7 @@ struct Case {
     std::vector<std::string> assumptions;
     Seconds measured_step;
     std::optional<Seconds> measured_forward, measured_backward;
+    std::optional<bool> held_out;  // whether the cluster was fitted without it; empty = not known
 };
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). `cluster` overrides the row's gpu column.

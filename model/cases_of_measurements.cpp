@@ -26,10 +26,14 @@ std::vector<Run> runs_of(const std::vector<Sample>& samples) {
         const auto [at, fresh] = index.emplace(s.run_id, runs.size());
         if (fresh) runs.emplace_back().first = &s;
         auto& run = runs[at->second];
-        if (s.rank >= 0) run.has_ranks = true;
-        else if (s.phase != "step" && s.phase != "forward" && s.phase != "backward") continue;
-        else if (s.step == -1) run.summary[s.phase] = s.value;
-        else run.samples[s.phase].push_back(s.value);
+        if (s.rank >= 0)
+            run.has_ranks = true;
+        else if (s.phase != "step" && s.phase != "forward" && s.phase != "backward")
+            continue;
+        else if (s.step == -1)
+            run.summary[s.phase] = s.value;
+        else
+            run.samples[s.phase].push_back(s.value);
     }
     return runs;
 }
@@ -45,12 +49,17 @@ std::vector<Override> shape_of(const std::string& model) {
     if (model == "moe_layer") return {};
     int hidden = 0, ffn = 0, tokens = 0, top_k = 0, end = 0;
     char dtype[16] = {};
-    const int read = std::sscanf(model.c_str(), "moe_layer-%9dx%9d-%15[a-z0-9]-%9d-top%9d%n", &hidden, &ffn, dtype, &tokens, &top_k, &end);
+    const int read = std::sscanf(model.c_str(), "moe_layer-%9dx%9d-%15[a-z0-9]-%9d-top%9d%n", &hidden, &ffn, dtype,
+                                 &tokens, &top_k, &end);
     if (read != 5 || static_cast<std::size_t>(end) != model.size())
-        throw ConfigError("model \"" + model + "\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
-    return {{"workload.hidden", std::to_string(hidden)}, {"workload.ffn", std::to_string(ffn)},
-            {"workload.dtype", dtype},                   {"workload.seq", std::to_string(tokens)},
-            {"parallelism.micro_batch", "1"},            {"workload.moe.top_k", std::to_string(top_k)}};
+        throw ConfigError("model \"" + model +
+                          "\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
+    return {{"workload.hidden", std::to_string(hidden)},
+            {"workload.ffn", std::to_string(ffn)},
+            {"workload.dtype", dtype},
+            {"workload.seq", std::to_string(tokens)},
+            {"parallelism.micro_batch", "1"},
+            {"workload.moe.top_k", std::to_string(top_k)}};
 }
 
 // The routing file of a run that recorded its routing, or "".

@@ -24,8 +24,8 @@ void check_rank_count(const Experiment& e) {
     const auto asked = static_cast<long>(p.dp) * p.tp * p.pp * p.cp;
     const auto there = static_cast<long>(e.cluster.nodes) * e.cluster.gpus_per_node;
     if (asked != there)
-        refuse("parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster has {}", p.pp, p.dp, p.tp,
-               p.cp, asked, there);
+        refuse("parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster has {}", p.pp, p.dp,
+               p.tp, p.cp, asked, there);
 }
 
 void check_expert_group(const Experiment& e) {
@@ -37,14 +37,16 @@ void check_expert_group(const Experiment& e) {
 void check_experts(const Experiment& e) {
     const auto& moe = e.workload.moe;
     if (e.workload.kind == Workload::Kind::mlp) {
-        if (moe.experts != 0) refuse("workload.moe.experts: {}, but workload.kind mlp is dense; expected 0", moe.experts);
-        if (e.parallelism.ep != 1) refuse("parallelism.ep: {}, but workload.kind mlp has no experts; expected 1", e.parallelism.ep);
+        if (moe.experts != 0)
+            refuse("workload.moe.experts: {}, but workload.kind mlp is dense; expected 0", moe.experts);
+        if (e.parallelism.ep != 1)
+            refuse("parallelism.ep: {}, but workload.kind mlp has no experts; expected 1", e.parallelism.ep);
         return;
     }
     if (moe.experts < 1) refuse("workload.moe.experts: missing; expected the experts of a layer over all ranks");
     if (moe.experts % e.parallelism.ep != 0)
-        refuse("workload.moe.experts: {} cannot be spread over parallelism.ep = {} ranks; expected a multiple", moe.experts,
-               e.parallelism.ep);
+        refuse("workload.moe.experts: {} cannot be spread over parallelism.ep = {} ranks; expected a multiple",
+               moe.experts, e.parallelism.ep);
     if (moe.top_k > moe.experts)
         refuse("workload.moe.top_k: {} is above the {} experts that there are", moe.top_k, moe.experts);
 }
@@ -60,8 +62,8 @@ void check_batch(const Experiment& e) {
 void check_tokens(const Experiment& e) {
     const auto slots = static_cast<double>(e.parallelism.micro_batch) * e.workload.seq * e.workload.moe.top_k;
     if (slots > 1e9)
-        refuse("parallelism.micro_batch: {} x seq {} x top_k {} is above 1e9 slots on a rank", e.parallelism.micro_batch,
-               e.workload.seq, e.workload.moe.top_k);
+        refuse("parallelism.micro_batch: {} x seq {} x top_k {} is above 1e9 slots on a rank",
+               e.parallelism.micro_batch, e.workload.seq, e.workload.moe.top_k);
 }
 
 void check_modelled(const Experiment& e) {
@@ -69,7 +71,8 @@ void check_modelled(const Experiment& e) {
     const auto& p = e.parallelism;
     const auto only = [&](std::string_view key, auto found, auto expected) {
         if (found != expected)
-            refuse("{}: {}, but workload.kind {} does not model it; expected {}", key, value_text(found), kind, value_text(expected));
+            refuse("{}: {}, but workload.kind {} does not model it; expected {}", key, value_text(found), kind,
+                   value_text(expected));
     };
     only("parallelism.tp", p.tp, 1);
     only("parallelism.pp", p.pp, 1);
@@ -116,7 +119,8 @@ void check_routing_file(const Experiment& e) {
         refuse("workload.moe.experts: {}, but routing file {} has {} experts", e.workload.moe.experts, e.routing.file,
                routing.experts);
     if (routing.ranks != rank_count(e.cluster))
-        refuse("routing.file: {} has {} ranks, but cluster has {}", e.routing.file, routing.ranks, rank_count(e.cluster));
+        refuse("routing.file: {} has {} ranks, but cluster has {}", e.routing.file, routing.ranks,
+               rank_count(e.cluster));
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ Row* row_of(std::vector<Row>& rows, const std::string& path, const std::string& 
     const auto dot = path.find('.', table.size());
     if (dot == std::string::npos) return nullptr;
     const auto digits = path.substr(table.size(), dot - table.size());
-    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) return nullptr;
+    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos)
+        return nullptr;
     const auto index = static_cast<std::size_t>(std::stoul(digits));
     if (index >= rows.size()) rows.resize(index + 1);
     name = path.substr(dot + 1);
@@ -28,44 +29,81 @@ Row* row_of(std::vector<Row>& rows, const std::string& path, const std::string& 
 }
 
 bool read_parameter(const std::string& name, const ConfigValue& value, FittedParameter& p) {
-    if (name == "key") read_value(value, p.key);
-    else if (name == "value") read_value(value, p.value);
-    else if (name == "prior") read_value(value, p.prior);
-    else if (name == "relative_error") read_value(value, p.relative_error);
-    else if (name == "determined") read_value(value, p.determined);
-    else return false;
+    if (name == "key")
+        read_value(value, p.key);
+    else if (name == "value")
+        read_value(value, p.value);
+    else if (name == "prior")
+        read_value(value, p.prior);
+    else if (name == "relative_error")
+        read_value(value, p.relative_error);
+    else if (name == "determined")
+        read_value(value, p.determined);
+    else
+        return false;
     return true;
 }
 
 bool read_error(const std::string& name, const ConfigValue& value, HeldOutError& e) {
-    if (name == "kind") read_value(value, e.kind);
-    else if (name == "method") read_value(value, e.method);
-    else if (name == "samples") read_value(value, e.samples);
-    else if (name == "mape") read_value(value, e.mape);
-    else if (name == "bias") read_value(value, e.bias);
-    else if (name == "worst") read_value(value, e.worst);
-    else return false;
+    if (name == "kind")
+        read_value(value, e.kind);
+    else if (name == "method")
+        read_value(value, e.method);
+    else if (name == "samples")
+        read_value(value, e.samples);
+    else if (name == "mape")
+        read_value(value, e.mape);
+    else if (name == "bias")
+        read_value(value, e.bias);
+    else if (name == "worst")
+        read_value(value, e.worst);
+    else
+        return false;
     return true;
 }
 
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     std::string name;
-    if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name)) return read_parameter(name, entry.value, *p);
+    if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
+        return read_parameter(name, entry.value, *p);
     if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
-    if (entry.path == "fitted.date") read_value(entry.value, fitted.date);
-    else if (entry.path == "fitted.samples") read_value(entry.value, fitted.samples);
-    else if (entry.path == "fitted.condition") read_value(entry.value, fitted.condition);
+    if (entry.path == "fitted.date")
+        read_value(entry.value, fitted.date);
+    else if (entry.path == "fitted.samples")
+        read_value(entry.value, fitted.samples);
+    else if (entry.path == "fitted.condition")
+        read_value(entry.value, fitted.condition);
     else if (entry.path == "fitted.sources") {
         const auto* sources = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
         if (!sources) throw ConfigError("found no array; expected an array of file names");
         for (const auto& source : *sources) read_value(source, fitted.sources.emplace_back());
-    } else return false;
+    } else
+        return false;
     return true;
+}
+
+// `at` says where a field of the parameter stands. The prior is only tried: the nameplate holds it already.
+template <class Where>
+void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
+    const auto* key = find_key(prefix + p.key);
+    if (!key || std::holds_alternative<PresetField>(key->field))
+        throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
+    const auto assign_at = [&](const std::string& name, const std::string& text, Experiment& experiment) {
+        try {
+            assign_text(*key, experiment, text);
+        } catch (const ConfigError& e) {
+            throw ConfigError(at(name) + ": " + p.key + ": " + e.what());
+        }
+    };
+    Experiment scratch;
+    if (!p.prior.empty()) assign_at("prior", p.prior, scratch);
+    assign_at("value", p.value, layers.experiment);
+    layers.set_at[prefix + p.key] = at("value");
 }
 
 void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
     Fitted fitted;
-    std::map<std::string, std::string> value_at;  // parameter's index -> where
+    std::map<std::string, std::string> value_at;  // path -> where
     for (const auto& entry : entries) {
         bool known = false;
         try {
@@ -73,22 +111,18 @@ void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
         } catch (const ConfigError& e) {
             throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
         }
-        if (!known) throw ConfigError(entry.key_at + ": " + entry.path + ": unknown key; docs/formats.md lists those of [fitted]");
+        if (!known)
+            throw ConfigError(entry.key_at + ": " + entry.path +
+                              ": unknown key; docs/formats.md lists those of [fitted]");
         value_at[entry.path] = entry.value_at;
     }
     for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
-        const auto& p = fitted.parameters[i];
-        const auto at = value_at["fitted.parameters." + std::to_string(i) + (p.value.empty() ? ".key" : ".value")];
-        const auto* key = find_key(prefix + p.key);
-        if (!key || std::holds_alternative<PresetField>(key->field))
-            throw ConfigError(value_at["fitted.parameters." + std::to_string(i) + ".key"] + ": fitted.parameters: \"" + p.key +
-                              "\": " + unknown_key(p.key, prefix));
-        try {
-            assign_text(*key, layers.experiment, p.value);
-        } catch (const ConfigError& e) {
-            throw ConfigError(at + ": " + p.key + ": " + e.what());
-        }
-        layers.set_at[prefix + p.key] = at;
+        const auto row = "fitted.parameters." + std::to_string(i);
+        lay_parameter(layers, fitted.parameters[i], [&](const std::string& name) {
+            auto at = value_at.find(row + "." + name);
+            if (at == value_at.end()) at = value_at.lower_bound(row);  // a missing field: what stands near it
+            return at == value_at.end() ? value_at.begin()->second : at->second;
+        });
     }
     layers.experiment.cluster.fitted = std::move(fitted);
 }
@@ -126,12 +160,14 @@ std::string fitted_text(const Fitted& fitted) {
     for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
     text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
     for (const auto& p : fitted.parameters)
-        text += fmt::format("\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
-                            quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
+        text += fmt::format(
+            "\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
+            quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
     for (const auto& e : fitted.errors)
-        text += fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\nmape = {}\nbias = {}\nworst = {}\n",
-                            quoted_toml(e.kind), quoted_toml(e.method), e.samples, value_text(e.mape), value_text(e.bias),
-                            value_text(e.worst));
+        text +=
+            fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\nmape = {}\nbias = {}\nworst = {}\n",
+                        quoted_toml(e.kind), quoted_toml(e.method), e.samples, value_text(e.mape), value_text(e.bias),
+                        value_text(e.worst));
     return text;
 }
 

@@ -15,14 +15,18 @@ constexpr std::size_t longest_row = 1 << 20;  // no file of ours comes near; a b
 
 CsvReader::CsvReader(const std::string& path) : path_(path), in_(path, std::ios::binary) {
     std::error_code ignored;
-    if (!in_ || std::filesystem::is_directory(path, ignored)) throw ConfigError(path + ": cannot be read; expected a CSV file");
+    if (!in_ || std::filesystem::is_directory(path, ignored))
+        throw ConfigError(path + ": cannot be read; expected a CSV file");
 }
 
-void CsvReader::fail(const std::string& what) const { throw ConfigError(path_ + ":" + std::to_string(row_line_) + ": " + what); }
+void CsvReader::fail(const std::string& what) const {
+    throw ConfigError(path_ + ":" + std::to_string(row_line_) + ": " + what);
+}
 
 void CsvReader::expect_fields(std::size_t count) const {
     if (fields_.size() != count)
-        fail("found " + std::to_string(fields_.size()) + " fields; expected " + std::to_string(count) + " as in the header");
+        fail("found " + std::to_string(fields_.size()) + " fields; expected " + std::to_string(count) +
+             " as in the header");
 }
 
 int CsvReader::get() {
@@ -51,7 +55,8 @@ void CsvReader::read_field(int& c) {
     if (c == '"') {
         read_quoted(field, c);
         if (c == '\r') c = get();
-        if (c != ',' && c != '\n' && c != EOF) fail("found text after a closing \"; expected a comma or the end of the line");
+        if (c != ',' && c != '\n' && c != EOF)
+            fail("found text after a closing \"; expected a comma or the end of the line");
     } else {
         for (; c != ',' && c != '\n' && c != EOF; c = get()) field += static_cast<char>(c);
         if (c != ',' && !field.empty() && field.back() == '\r') field.pop_back();

@@ -15,8 +15,8 @@ public:
     bool next();                                  // the next row that is not empty; false at the end
     [[nodiscard]] const std::vector<std::string>& fields() const { return fields_; }
     [[nodiscard]] const std::string& path() const { return path_; }
-    [[nodiscard]] int line() const { return row_line_; }      // where the row begins
-    [[noreturn]] void fail(const std::string& what) const;    // ConfigError "file:line: what"
+    [[nodiscard]] int line() const { return row_line_; }    // where the row begins
+    [[noreturn]] void fail(const std::string& what) const;  // ConfigError "file:line: what"
     // Throws unless the row has `count` fields, as a truncated one has not.
     void expect_fields(std::size_t count) const;
 

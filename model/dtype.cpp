@@ -5,11 +5,8 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array<Named<Dtype>, 5> names{{{Dtype::fp32, "fp32"},
-                                             {Dtype::tf32, "tf32"},
-                                             {Dtype::fp16, "fp16"},
-                                             {Dtype::bf16, "bf16"},
-                                             {Dtype::fp8, "fp8"}}};
+constexpr std::array<Named<Dtype>, 5> names{
+    {{Dtype::fp32, "fp32"}, {Dtype::tf32, "tf32"}, {Dtype::fp16, "fp16"}, {Dtype::bf16, "bf16"}, {Dtype::fp8, "fp8"}}};
 
 }  // namespace
 

@@ -20,7 +20,8 @@ std::string beside(const std::string& file, const std::string& path) {
 }
 bool is_path(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".toml"); }
 std::string unquoted(const std::string& text) {
-    const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+    const bool quoted =
+        text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
     return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
@@ -53,17 +54,26 @@ std::optional<std::string> start_of(PresetKind kind, const std::string& key, con
     return std::nullopt;
 }
 
+// Keys whose product must agree; the complaint about them begins with "parallelism".
+constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp", "parallelism.pp",
+                                          "parallelism.cp", "cluster.nodes",  "cluster.gpus_per_node"};
+
 // Where the key that a cross rule complains about was set; a missing one at its table.
-std::string located(const Layers& layers, const std::string& file, const std::string& complaint) {
+std::string located(const Layers& layers, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
-    if (const auto set = layers.set_at.find(key); set != layers.set_at.end()) {
-        if (set->second.starts_with("--set ")) return set->second + complaint.substr(key.size());
-        return set->second + ": " + complaint;
-    }
-    for (auto table = key; !table.empty(); table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
-        if (const auto begins = layers.tables.find(table); begins != layers.tables.end())
-            return begins->second + ": " + complaint;
-    return file + ": " + complaint;
+    const auto set_at = [&](std::string_view wanted) {
+        const auto found = layers.set_at.find(std::string(wanted));
+        return found == layers.set_at.end() ? std::string() : found->second;
+    };
+    auto at = set_at(key);
+    if (key == "parallelism")
+        for (const auto candidate : rank_keys)
+            if (at.empty() && set_at(candidate).starts_with("--set ")) at = set_at(candidate);
+    if (at.starts_with("--set ")) return at + complaint.substr(key.size());
+    for (auto table = key; at.empty();
+         table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
+        if (const auto begins = layers.tables.find(table); begins != layers.tables.end()) at = begins->second;
+    return at + ": " + complaint;
 }
 
 // A routing file brings its number of experts, unless the command line insists on one.
@@ -109,7 +119,7 @@ Experiment read_experiment(const std::string& path_or_preset, std::span<const Ov
     try {
         check_experiment(layers.experiment);
     } catch (const ConfigError& e) {
-        throw ConfigError(located(layers, file.path, e.what()));
+        throw ConfigError(located(layers, e.what()));
     }
     return layers.experiment;
 }
@@ -122,7 +132,8 @@ Cluster read_cluster(const std::string& path_or_preset) {
     if (cluster.name.empty()) cluster.name = fs::path(path).stem().string();
     for (const auto& key : cluster_keys())
         if (is_missing(key, layers.experiment))
-            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " + std::string(key.meaning));
+            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " +
+                              std::string(key.meaning));
     return cluster;
 }
 
@@ -154,7 +165,8 @@ std::string get_key(const Experiment& experiment, const std::string& key) {
     const auto* found = find_key(key);
     if (!found) throw ConfigError(key + ": " + unknown_key(key));
     if (std::holds_alternative<PresetField>(found->field))
-        throw ConfigError(key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
+        throw ConfigError(
+            key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
     return text_of(*found, experiment);
 }
 

@@ -24,6 +24,7 @@ Seconds total(const Breakdown& breakdown);
 struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
     bool fits = true;
+    Bytes capacity;  // of one rank's device; 0 = not known
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 

@@ -12,11 +12,14 @@ namespace {
 std::string shown(const ConfigValue& found) {
     return std::visit(
         []<class T>(const T& v) -> std::string {
-            if constexpr (std::is_same_v<T, std::string>) return "\"" + v + "\"";
-            else if constexpr (std::is_same_v<T, std::vector<ConfigValue>>) return "an array";
+            if constexpr (std::is_same_v<T, std::string>)
+                return "\"" + v + "\"";
+            else if constexpr (std::is_same_v<T, std::vector<ConfigValue>>)
+                return "an array";
             else if constexpr (std::is_same_v<T, double>)
                 return value_text(v) + (value_text(v).find_first_of(".einf") == std::string::npos ? ".0" : "");
-            else return fmt::format("{}", v);
+            else
+                return fmt::format("{}", v);
         },
         found.value);
 }
@@ -69,12 +72,14 @@ E named(const ConfigValue& found, E (*parse)(std::string_view)) {
 template <class Read>
 void each_row(const ConfigValue& found, std::size_t width, std::string_view example, Read read) {
     const auto* rows = as<std::vector<ConfigValue>>(found);
-    if (!rows) throw ConfigError(fmt::format("found {}; expected an array of points, for example {}", shown(found), example));
+    if (!rows)
+        throw ConfigError(fmt::format("found {}; expected an array of points, for example {}", shown(found), example));
     for (std::size_t i = 0; i < rows->size(); ++i) {
         const auto* row = as<std::vector<ConfigValue>>((*rows)[i]);
         if (!row || row->size() != width)
             throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
-                                          row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), width, example));
+                                          row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), width,
+                                          example));
         try {
             read(*row);
         } catch (const ConfigError& e) {
@@ -111,9 +116,12 @@ void read_value(const ConfigValue& found, bool& out) {
     out = *v;
 }
 void read_value(const ConfigValue& found, double& out) {
-    if (const auto* v = as<double>(found)) out = *v;
-    else if (const auto* i = as<std::int64_t>(found)) out = static_cast<double>(*i);
-    else wrong(found, "not a number", "a number without unit, for example 0.85");
+    if (const auto* v = as<double>(found))
+        out = *v;
+    else if (const auto* i = as<std::int64_t>(found))
+        out = static_cast<double>(*i);
+    else
+        wrong(found, "not a number", "a number without unit, for example 0.85");
 }
 void read_value(const ConfigValue& found, std::string& out) {
     const auto* v = as<std::string>(found);
@@ -166,8 +174,8 @@ std::string value_text(const Curve& value) {
 std::string value_text(const std::vector<GemmPoint>& value) {
     std::string text;
     for (const auto& p : value)
-        text += fmt::format("{}[{}, {}, {}, \"{}\", \"{}\"]", text.empty() ? "" : ", ", p.m, p.n, p.k, to_string(p.dtype),
-                            exact_text(p.time));
+        text += fmt::format("{}[{}, {}, {}, \"{}\", \"{}\"]", text.empty() ? "" : ", ", p.m, p.n, p.k,
+                            to_string(p.dtype), exact_text(p.time));
     return "[" + text + "]";
 }
 
@@ -175,8 +183,10 @@ std::string quoted_toml(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') result += '\\';
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        else result += c;
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+            result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        else
+            result += c;
     }
     return result + "\"";
 }

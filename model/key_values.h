@@ -38,24 +38,32 @@ inline std::string value_text(Bytes value) { return exact_text(value); }
 inline std::string value_text(BytesPerSecond value) { return exact_text(value); }
 inline std::string value_text(FlopsPerSecond value) { return exact_text(value); }
 template <class Enum>
-    requires std::is_enum_v<Enum>
-std::string value_text(Enum value) {
-    return std::string(to_string(value));
-}
+requires std::is_enum_v<Enum> std::string value_text(Enum value) { return std::string(to_string(value)); }
 
 template <class T>
 constexpr std::string_view kind_of() {
-    if constexpr (std::is_same_v<T, bool>) return "boolean";
-    else if constexpr (std::is_integral_v<T>) return "integer";
-    else if constexpr (std::is_same_v<T, double>) return "number";
-    else if constexpr (std::is_same_v<T, Seconds>) return "time";
-    else if constexpr (std::is_same_v<T, Bytes>) return "bytes";
-    else if constexpr (std::is_same_v<T, BytesPerSecond>) return "bytes per second";
-    else if constexpr (std::is_same_v<T, FlopsPerSecond>) return "flop per second";
-    else if constexpr (std::is_same_v<T, std::string>) return "text";
-    else if constexpr (std::is_same_v<T, Curve>) return "curve";
-    else if constexpr (std::is_same_v<T, std::vector<GemmPoint>>) return "gemm table";
-    else return "name";
+    if constexpr (std::is_same_v<T, bool>)
+        return "boolean";
+    else if constexpr (std::is_integral_v<T>)
+        return "integer";
+    else if constexpr (std::is_same_v<T, double>)
+        return "number";
+    else if constexpr (std::is_same_v<T, Seconds>)
+        return "time";
+    else if constexpr (std::is_same_v<T, Bytes>)
+        return "bytes";
+    else if constexpr (std::is_same_v<T, BytesPerSecond>)
+        return "bytes per second";
+    else if constexpr (std::is_same_v<T, FlopsPerSecond>)
+        return "flop per second";
+    else if constexpr (std::is_same_v<T, std::string>)
+        return "text";
+    else if constexpr (std::is_same_v<T, Curve>)
+        return "curve";
+    else if constexpr (std::is_same_v<T, std::vector<GemmPoint>>)
+        return "gemm table";
+    else
+        return "name";
 }
 
 }  // namespace stepcast

@@ -11,19 +11,25 @@
 namespace stepcast {
 namespace {
 
+// Fields are reached by non-const accessors; those who read through it do not write.
 Experiment& writable(const Experiment& experiment) { return const_cast<Experiment&>(experiment); }
 
 template <class T>
 double number_in(const T& value) {
-    if constexpr (requires { value.si(); }) return value.si();
-    else if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
-    else return 0;
+    if constexpr (requires { value.si(); })
+        return value.si();
+    else if constexpr (std::is_arithmetic_v<T>)
+        return static_cast<double>(value);
+    else
+        return 0;
 }
 
 template <class T>
 std::string bound_text(double bound) {
-    if constexpr (requires(T v) { v.si(); }) return to_string(T(bound));
-    else return fmt::format("{}", bound);
+    if constexpr (requires(T v) { v.si(); })
+        return to_string(T(bound));
+    else
+        return fmt::format("{}", bound);
 }
 
 template <class T>
@@ -41,15 +47,19 @@ template <class T>
 ConfigValue typed(const std::string& raw) {
     const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
     const auto text = quoted ? raw.substr(1, raw.size() - 2) : raw;
-    if constexpr (std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>) return parse_toml_value(text);
-    else if constexpr (std::is_same_v<T, std::string> || std::is_enum_v<T>) return {text};
+    if constexpr (std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>)
+        return parse_toml_value(text);
+    else if constexpr (std::is_same_v<T, std::string> || std::is_enum_v<T>)
+        return {text};
     else {
         if (text == "true" || text == "false") return {text == "true"};
         const auto* end = text.data() + text.size();
         std::int64_t integer = 0;
-        if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end) return {integer};
+        if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end)
+            return {integer};
         double number = 0;
-        if (const auto r = std::from_chars(text.data(), end, number); r.ec == std::errc() && r.ptr == end) return {number};
+        if (const auto r = std::from_chars(text.data(), end, number); r.ec == std::errc() && r.ptr == end)
+            return {number};
         return {text};
     }
 }
@@ -88,9 +98,11 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
     std::string beside;
     const auto table = path.substr(0, path.find_last_of('.') + 1);
     for (const auto& key : all_keys()) {
-        if (!key.path.starts_with(prefix)) continue;
+        const bool preset = std::holds_alternative<PresetField>(key.field);
+        if (!key.path.starts_with(prefix) || (preset && !prefix.empty())) continue;
         const std::string shown(key.path.substr(prefix.size()));
         valid.push_back(shown);
+        if (const auto dot = shown.find('.'); dot != std::string::npos) valid.push_back(shown.substr(0, dot));
         if (const auto rest = shown.substr(std::min(shown.size(), table.size()));
             !table.empty() && shown.starts_with(table) && rest.find('.') == std::string::npos)
             beside += (beside.empty() ? "" : ", ") + rest;
@@ -103,8 +115,10 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
     std::visit(
         [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>) preset_is_no_field(key);
-            else assign_field(key, get, experiment, value);
+            if constexpr (std::is_same_v<F, PresetField>)
+                preset_is_no_field(key);
+            else
+                assign_field(key, get, experiment, value);
         },
         key.field);
 }
@@ -112,8 +126,10 @@ void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
 void assign_text(const Key& key, Experiment& experiment, const std::string& text) {
     std::visit(
         [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>) preset_is_no_field(key);
-            else assign_field(key, get, experiment, typed<std::remove_cvref_t<decltype(get(experiment))>>(text));
+            if constexpr (std::is_same_v<F, PresetField>)
+                preset_is_no_field(key);
+            else
+                assign_field(key, get, experiment, typed<std::remove_cvref_t<decltype(get(experiment))>>(text));
         },
         key.field);
 }
@@ -121,8 +137,10 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 std::string text_of(const Key& key, const Experiment& experiment) {
     return std::visit(
         [&]<class F>(F get) -> std::string {
-            if constexpr (std::is_same_v<F, PresetField>) return "";
-            else return value_text(get(writable(experiment)));
+            if constexpr (std::is_same_v<F, PresetField>)
+                return "";
+            else
+                return value_text(get(writable(experiment)));
         },
         key.field);
 }
@@ -135,8 +153,11 @@ std::string toml_text_of(const Key& key, const Experiment& experiment) {
             } else {
                 using T = std::remove_cvref_t<decltype(get(writable(experiment)))>;
                 const auto text = value_text(get(writable(experiment)));
-                if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>) return text;
-                else return quoted_toml(text);
+                if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Curve> ||
+                              std::is_same_v<T, std::vector<GemmPoint>>)
+                    return text;
+                else
+                    return quoted_toml(text);
             }
         },
         key.field);
@@ -145,15 +166,18 @@ std::string toml_text_of(const Key& key, const Experiment& experiment) {
 bool is_missing(const Key& key, const Experiment& experiment) {
     return std::visit(
         [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>) return false;
-            else return number_in(get(writable(experiment))) < key.least;
+            if constexpr (std::is_same_v<F, PresetField>)
+                return false;
+            else
+                return number_in(get(writable(experiment))) < key.least;
         },
         key.field);
 }
 
 bool is_unset(const Key& key, const Experiment& experiment) {
     const auto text = text_of(key, experiment);
-    return text == text_of(key, Experiment{}) && (text.empty() || text == "[]" || text == "0" || text.starts_with("0 "));
+    return text == text_of(key, Experiment{}) &&
+           (text.empty() || text == "[]" || text == "0" || text.starts_with("0 "));
 }
 
 std::vector<KeyDoc> key_docs() {
@@ -162,8 +186,10 @@ std::vector<KeyDoc> key_docs() {
     for (const auto& key : all_keys()) {
         const auto kind = std::visit(
             []<class F>(F get) -> std::string {
-                if constexpr (std::is_same_v<F, PresetField>) return "preset";
-                else return std::string(kind_of<std::remove_cvref_t<decltype(get(std::declval<Experiment&>()))>>());
+                if constexpr (std::is_same_v<F, PresetField>)
+                    return "preset";
+                else
+                    return std::string(kind_of<std::remove_cvref_t<decltype(get(std::declval<Experiment&>()))>>());
             },
             key.field);
         docs.push_back({std::string(key.path), kind, is_missing(key, defaults) ? "required" : text_of(key, defaults),

@@ -38,7 +38,7 @@ struct Key {
 // The field reached through members: field<&Experiment::workload, &Workload::hidden>.
 template <auto... Members>
 auto& field(Experiment& experiment) {
-    return (experiment .* ... .* Members);
+    return (experiment.*....*Members);
 }
 
 std::span<const Key> workload_keys();  // workload, parallelism, routing, run
@@ -59,7 +59,7 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 std::string text_of(const Key& key, const Experiment& experiment);       // bare, exact: as for --set
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
-bool is_missing(const Key& key, const Experiment& experiment);           // required and still at its default
-bool is_unset(const Key& key, const Experiment& experiment);             // empty or zero by default, and untouched
+bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
+bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 
 }  // namespace stepcast

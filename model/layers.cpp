@@ -33,7 +33,8 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix) {
         if (preset && prefix.empty()) continue;
         if (!key && is_table(full))
             throw ConfigError(entry.value_at + ": " + entry.path + ": found a value; expected a table");
-        if (!key || preset) throw ConfigError(entry.key_at + ": " + entry.path + ": " + unknown_key(entry.path, prefix));
+        if (!key || preset)
+            throw ConfigError(entry.key_at + ": " + entry.path + ": " + unknown_key(entry.path, prefix));
         try {
             assign(*key, layers.experiment, entry.value);
         } catch (const ConfigError& e) {
@@ -49,7 +50,8 @@ void lay_override(Layers& layers, const Override& override) {
     const auto at = "--set " + override.key + "=" + override.value;
     const auto* key = find_key(override.key);
     if (!key) {
-        if (is_table(override.key)) throw ConfigError(at + ": " + override.key + " is a table; expected one of its keys");
+        if (is_table(override.key))
+            throw ConfigError(at + ": " + override.key + " is a table; expected one of its keys");
         throw ConfigError(at + ": " + unknown_key(override.key));
     }
     if (std::holds_alternative<PresetField>(key->field)) return;

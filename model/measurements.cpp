@@ -12,7 +12,8 @@
 namespace stepcast {
 namespace {
 
-const std::vector<std::string> header{"run_id", "system", "model", "experts", "ranks", "phase", "rank", "step", "value", "unit"};
+const std::vector<std::string> header{"run_id", "system", "model", "experts", "ranks",
+                                      "phase",  "rank",   "step",  "value",   "unit"};
 constexpr std::size_t most_samples = 20'000'000;
 
 Sample sample_of(const std::vector<std::string>& f) {
@@ -32,7 +33,8 @@ Sample sample_of(const std::vector<std::string>& f) {
         throw ConfigError(header[column] + ": " + e.what());
     }
     s.unit = f[9];
-    if (s.unit != "s" && s.unit != "B" && s.unit != "1") throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
+    if (s.unit != "s" && s.unit != "B" && s.unit != "1")
+        throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
     if (s.run_id.empty() || s.phase.empty()) throw ConfigError("run_id and phase must not be empty");
     return s;
 }
@@ -43,7 +45,8 @@ std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
     bool more = csv.next();
     while (more && csv.fields().front().starts_with('#')) more = csv.next();  // provenance of shipped files
-    if (!more || csv.fields() != header) csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
+    if (!more || csv.fields() != header)
+        csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
     std::vector<Sample> samples;
     while (csv.next()) {
         csv.expect_fields(header.size());
@@ -60,8 +63,9 @@ std::vector<Sample> read_measurements(const std::string& path) {
 std::string write_measurements(const std::vector<Sample>& samples) {
     auto text = fmt::format("{}\n", fmt::join(header, ","));
     for (const auto& s : samples)
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id), csv_field(s.system), csv_field(s.model), s.experts,
-                            s.ranks, csv_field(s.phase), s.rank, s.step, s.value, csv_field(s.unit));
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id), csv_field(s.system), csv_field(s.model),
+                        s.experts, s.ranks, csv_field(s.phase), s.rank, s.step, s.value, csv_field(s.unit));
     return text;
 }
 

@@ -19,7 +19,8 @@ constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26
 // " ranks 4" -> 4
 int labelled(const CsvReader& csv, const std::string& field, const std::string& label, int most) {
     const auto start = " " + label + " ";
-    if (!field.starts_with(start)) csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
+    if (!field.starts_with(start))
+        csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
     int value = 0;
     try {
         value = csv_int(field.substr(start.size()), 1);
@@ -43,11 +44,13 @@ int cell(const CsvReader& csv, std::size_t column, std::string_view name, int li
 
 void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
     if (csv.next() && csv.fields() == header) return;
-    csv.fail(fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","), fmt::join(header, ",")));
+    csv.fail(
+        fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","), fmt::join(header, ",")));
 }
 
 [[noreturn]] void incomplete(const CsvReader& csv, std::size_t found, std::size_t expected) {
-    csv.fail(fmt::format("file ends after {} rows; expected {} (ranks and experts are in its first line)", found, expected));
+    csv.fail(
+        fmt::format("file ends after {} rows; expected {} (ranks and experts are in its first line)", found, expected));
 }
 
 void read_counts(CsvReader& csv, Routing& routing) {
@@ -77,7 +80,8 @@ void read_totals(CsvReader& csv, Routing& routing) {
         total.blocks = cell(csv, 1, "blocks", 1 << 30);
         total.remote = cell(csv, 2, "remote_blocks", 1 << 30);
         if (total.remote > total.blocks)
-            csv.fail(fmt::format("remote_blocks: {} is out of range; expected at most the {} blocks", total.remote, total.blocks));
+            csv.fail(fmt::format("remote_blocks: {} is out of range; expected at most the {} blocks", total.remote,
+                                 total.blocks));
     }
     if (rows != routing.totals.size()) incomplete(csv, rows, routing.totals.size());
 }
@@ -96,17 +100,21 @@ Routing read_routing(const std::string& path) {
     routing.ranks = labelled(csv, csv.fields()[2], "ranks", most_ranks);
     routing.experts = labelled(csv, csv.fields()[3], "experts", most_experts);
     if (routing.experts % routing.ranks != 0)
-        csv.fail(fmt::format("{} experts cannot be spread over {} ranks; expected a multiple", routing.experts, routing.ranks));
-    if (what == " counts") read_counts(csv, routing);
-    else if (what == " block_totals") read_totals(csv, routing);
-    else csv.fail("found \"" + what + "\"; expected counts or block_totals");
+        csv.fail(fmt::format("{} experts cannot be spread over {} ranks; expected a multiple", routing.experts,
+                             routing.ranks));
+    if (what == " counts")
+        read_counts(csv, routing);
+    else if (what == " block_totals")
+        read_totals(csv, routing);
+    else
+        csv.fail("found \"" + what + "\"; expected counts or block_totals");
     return routing;
 }
 
 std::string write_routing(const Routing& routing) {
     const bool counts = routing.totals.empty();
-    auto text = fmt::format("# stepcast routing 1, {}, ranks {}, experts {}\n", counts ? "counts" : "block_totals", routing.ranks,
-                            routing.experts);
+    auto text = fmt::format("# stepcast routing 1, {}, ranks {}, experts {}\n", counts ? "counts" : "block_totals",
+                            routing.ranks, routing.experts);
     text += counts ? "source,expert,slots\n" : "rank,blocks,remote_blocks\n";
     if (counts)
         for (int source = 0; source < routing.ranks; ++source)

@@ -1,6 +1,8 @@
 // Step, forward, backward, gradient sync, optimizer: the common ground of prediction, execution and logs.
 #pragma once
 
+#include <array>
+
 #include "model/trace.h"
 
 namespace stepcast {
@@ -15,5 +17,8 @@ struct StepTimes {
 };
 
 StepTimes step_times(const TaskGraph& graph, const Trace& trace, int reporting_rank = 0);
+
+// The same from when the reporting rank's last task of each phase ends, and when the step ends.
+StepTimes step_times(const std::array<Seconds, phase_count>& phase_end, Seconds step);
 
 }  // namespace stepcast

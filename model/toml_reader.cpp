@@ -53,7 +53,8 @@ void flatten(const toml::table& table, const std::string& path, TomlFile& file) 
             for (std::size_t i = 0; i < array->size(); ++i)
                 below.emplace_back(full + "." + std::to_string(i), (*array)[i].as_table());
         } else {
-            file.entries.push_back({full, value_of(*node, file.path), position(file.path, key_at), position(file.path, at)});
+            file.entries.push_back(
+                {full, value_of(*node, file.path), position(file.path, key_at), position(file.path, at)});
         }
     }
     for (const auto& [child_path, child] : below) flatten(*child, child_path, file);

@@ -16,7 +16,7 @@ struct ConfigValue {
 };
 
 struct TomlEntry {
-    std::string path;       // "link.intra.bandwidth"; element 2 of an array of tables [[a.b]]: "a.b.2.key"
+    std::string path;  // "link.intra.bandwidth"; element 2 of an array of tables [[a.b]]: "a.b.2.key"
     ConfigValue value;
     std::string key_at, value_at;  // "moe.toml:14:3"
 };
@@ -27,7 +27,7 @@ struct TomlFile {
     std::map<std::string, std::string> tables;  // where each table begins; "" is the file itself
 };
 
-TomlFile read_toml(const std::string& path);             // throws ConfigError: unreadable, syntax, duplicate key
-ConfigValue parse_toml_value(const std::string& text);   // one value, e.g. an array from the command line
+TomlFile read_toml(const std::string& path);            // throws ConfigError: unreadable, syntax, duplicate key
+ConfigValue parse_toml_value(const std::string& text);  // one value, e.g. an array from the command line
 
 }  // namespace stepcast

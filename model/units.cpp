@@ -1,7 +1,6 @@
 #include "model/units.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <span>
 #include <vector>
 
@@ -23,18 +22,24 @@ struct Dimension {
     std::span<const Unit> units;  // ascending
 };
 
-constexpr Unit time_units[] = {{"ns", true, -9}, {"us", true, -6},  {"\u00b5s", true, -6, false},
-                               {"ms", true, -3}, {"s", true, 0}};
-constexpr Unit byte_units[] = {{"B", true, 0},    {"KiB", false, 10}, {"kB", true, 3},   {"KB", true, 3, false},
+constexpr Unit time_units[] = {
+    {"ns", true, -9}, {"us", true, -6}, {"\u00b5s", true, -6, false}, {"ms", true, -3}, {"s", true, 0}};
+constexpr Unit byte_units[] = {{"B", true, 0},     {"KiB", false, 10}, {"kB", true, 3},    {"KB", true, 3, false},
                                {"MiB", false, 20}, {"MB", true, 6},    {"GiB", false, 30}, {"GB", true, 9},
                                {"TiB", false, 40}, {"TB", true, 12}};
-constexpr Unit flop_units[] = {{"FLOP", true, 0},  {"kFLOP", true, 3},   {"MFLOP", true, 6},
+constexpr Unit flop_units[] = {{"FLOP", true, 0},  {"kFLOP", true, 3},  {"MFLOP", true, 6},
                                {"GFLOP", true, 9}, {"TFLOP", true, 12}, {"PFLOP", true, 15}};
-constexpr Unit bandwidth_units[] = {{"B/s", true, 0},           {"KiB/s", false, 10, false}, {"kB/s", true, 3},
-                                    {"KB/s", true, 3, false},   {"MiB/s", false, 20, false}, {"MB/s", true, 6},
-                                    {"GiB/s", false, 30, false}, {"GB/s", true, 9},           {"TiB/s", false, 40, false},
+constexpr Unit bandwidth_units[] = {{"B/s", true, 0},
+                                    {"KiB/s", false, 10, false},
+                                    {"kB/s", true, 3},
+                                    {"KB/s", true, 3, false},
+                                    {"MiB/s", false, 20, false},
+                                    {"MB/s", true, 6},
+                                    {"GiB/s", false, 30, false},
+                                    {"GB/s", true, 9},
+                                    {"TiB/s", false, 40, false},
                                     {"TB/s", true, 12}};
-constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3},   {"MFLOP/s", true, 6},
+constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3},  {"MFLOP/s", true, 6},
                                     {"GFLOP/s", true, 9}, {"TFLOP/s", true, 12}, {"PFLOP/s", true, 15}};
 
 constexpr Dimension time_dimension{"a time", "8 us", time_units};
@@ -110,7 +115,7 @@ Decimal decimal_of(double value, double tolerance) {
         Decimal result;
         for (const char c : whole.substr(0, e))
             if (c != '.') result.digits += c;
-        result.point = std::atoi(text + e + 1) + 1;
+        result.point = std::stoi(std::string(whole.substr(e + 1))) + 1;
         result.digits.erase(result.digits.find_last_not_of('0') + 1);
         return result;
     }
@@ -119,11 +124,12 @@ Decimal decimal_of(double value, double tolerance) {
 
 std::string plain(const Decimal& d) {
     const auto size = static_cast<int>(d.digits.size());
-    if (d.point > 18 || d.point < -6) return d.digits.substr(0, 1) + (size > 1 ? "." + d.digits.substr(1) : "") + "e" +
-                                             std::to_string(d.point - 1);
+    if (d.point > 18 || d.point < -6)
+        return d.digits.substr(0, 1) + (size > 1 ? "." + d.digits.substr(1) : "") + "e" + std::to_string(d.point - 1);
     if (d.point <= 0) return "0." + std::string(static_cast<std::size_t>(-d.point), '0') + d.digits;
     if (d.point >= size) return d.digits + std::string(static_cast<std::size_t>(d.point - size), '0');
-    return d.digits.substr(0, static_cast<std::size_t>(d.point)) + "." + d.digits.substr(static_cast<std::size_t>(d.point));
+    return d.digits.substr(0, static_cast<std::size_t>(d.point)) + "." +
+           d.digits.substr(static_cast<std::size_t>(d.point));
 }
 
 // Among the largest decimal and the largest binary unit not above the value, the one with fewer digits.
@@ -133,7 +139,8 @@ std::string format(double value, const Dimension& dimension, double tolerance) {
             if (unit.decimal && unit.power == 0) return unit;
         return dimension.units.front();
     }();
-    if (value == 0 || !std::isfinite(value)) return std::to_string(value).substr(0, value == 0 ? 1 : 4) + " " + std::string(base.name);
+    if (value == 0 || !std::isfinite(value))
+        return std::to_string(value).substr(0, value == 0 ? 1 : 4) + " " + std::string(base.name);
     const double size = std::abs(value);
     const Unit* decimal = nullptr;
     const Unit* binary = nullptr;

@@ -1,13 +1,16 @@
 #include "reports/chrome_trace.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
+#include <stdexcept>
+#include <unordered_map>
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
@@ -15,44 +18,103 @@
 namespace stepcast {
 namespace {
 
-std::string quoted(std::string_view text) { return nlohmann::json(text).dump(); }
+std::string quoted(std::string_view text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
-// One event a line, commas between.
+// One event a line, commas between; holds at most a buffer of text whatever the trace's length.
 class Events {
 public:
     explicit Events(std::ostream& out) : out_(out) {}
     template <typename... Args>
     void add(fmt::format_string<Args...> text, Args&&... args) {
-        out_ << (first_ ? "" : ",\n");
+        if (!first_) fmt::format_to(std::back_inserter(text_), ",\n");
         first_ = false;
-        fmt::print(out_, text, std::forward<Args>(args)...);
+        fmt::format_to(std::back_inserter(text_), text, std::forward<Args>(args)...);
+        constexpr std::size_t buffered = 1000000;
+        if (text_.size() > buffered) write();
+    }
+    void write() {
+        out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+        text_.clear();
     }
 
 private:
     std::ostream& out_;
+    fmt::memory_buffer text_;
     bool first_ = true;
 };
 
+const char* kind_text(HostWork::Kind kind) {
+    switch (kind) {
+        case HostWork::Kind::framework: return "framework";
+        case HostWork::Kind::module: return "module";
+        case HostWork::Kind::exchange_setup: return "exchange_setup";
+        case HostWork::Kind::schedule: return "schedule";
+        case HostWork::Kind::assignment: return "assignment";
+    }
+    return "?";
+}
+
+// The sizes of an op as further members of an event's args.
+struct OpSizes {
+    std::string operator()(const Gemm& op) const {
+        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch, to_string(op.dtype));
+    }
+    std::string operator()(const GroupedGemm& op) const {
+        return fmt::format(",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}", op.rows.size(),
+                           std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k, to_string(op.dtype), op.weight_gradient);
+    }
+    std::string operator()(const FusedGemm& op) const {
+        return fmt::format(",\"blocks\":{},\"remote_blocks\":{},\"rows_per_block\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"transfer\":\"{}\"", op.blocks, op.remote_blocks,
+                           op.rows_per_block, op.n, op.k, to_string(op.dtype), op.transfer == FusedGemm::Transfer::gather ? "gather" : "scatter");
+    }
+    std::string operator()(const Attention& op) const {
+        return fmt::format(",\"batch\":{},\"heads\":{},\"seq_q\":{},\"seq_k\":{},\"head_dim\":{},\"dtype\":\"{}\"", op.batch, op.heads, op.seq_q, op.seq_k, op.head_dim,
+                           to_string(op.dtype));
+    }
+    std::string operator()(const MemoryPass& op) const {
+        return fmt::format(",\"read_bytes\":{:.0f},\"written_bytes\":{:.0f}", op.read.si(), op.written.si());
+    }
+    std::string operator()(const SendRecv& op) const { return fmt::format(",\"bytes\":{:.0f},\"messages\":{}", op.bytes.si(), op.messages); }
+    std::string operator()(const AllToAll& op) const { return fmt::format(",\"bytes\":{:.0f}", bytes_moved(op).si()); }
+    std::string operator()(const HostWork& op) const { return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls); }
+    std::string operator()(const Barrier&) const { return ""; }
+    template <class Collective>
+    std::string operator()(const Collective& op) const { return fmt::format(",\"bytes\":{:.0f}", op.bytes.si()); }
+};
+
 void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace) {
+    for (int r = 0; r < graph.rank_count(); ++r) {
+        const auto at = static_cast<std::size_t>(r);
+        const int stands_for = at < graph.multiplicity().size() ? graph.multiplicity()[at] : 1;
+        const std::string name = stands_for == 1 ? fmt::format("rank {}", r) : fmt::format("rank {} (stands for {})", r, stands_for);
+        events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"{}"}}}})", r, name);
+        events.add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", r, r);
+    }
     std::set<std::uint32_t> used;
     for (const Span& span : trace.spans) used.insert(span.place.index);
-    for (int r = 0; r < graph.rank_count(); ++r)
-        events.add("{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":\"rank {}\"}}}}", r, r);
     for (const std::uint32_t index : used) {
         const int rank = static_cast<int>(index) / lane_count, lane = static_cast<int>(index) % lane_count;
-        const std::string name = quoted(to_string(static_cast<Lane>(lane)));
-        events.add("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}}}", rank, lane, name);
-        events.add("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{}}}}}", rank, lane, lane);
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", rank, lane, to_string(static_cast<Lane>(lane)));
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", rank, lane, lane);
     }
 }
 
-void add_span(Events& events, const TaskGraph& graph, const Span& span) {
-    const Op& op = graph.op(span.task);
-    constexpr double microseconds = 1e6;
-    events.add("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.4f},\"dur\":{:.4f},\"name\":{},\"cat\":\"{}\",\"args\":{{\"task\":{},\"phase\":\"{}\",\"flops\":{:.9g},\"bytes\":{:.9g}}}}}",
-               span.place.rank(), static_cast<int>(span.place.lane()), span.start.si() * microseconds,
-               (span.finish - span.start).si() * microseconds, quoted(graph.name(span.task)), kind_name(op), span.task,
-               to_string(graph.phase(span.task)), flops_of(op).si(), bytes_moved(op).si());
+constexpr double microseconds = 1e6;
+
+void add_spans(Events& events, const TaskGraph& graph, const Trace& trace) {
+    std::unordered_map<const char*, std::string> names;  // graphs share the text of equal names
+    for (const Span& span : trace.spans) {
+        if (!std::isfinite(span.start.si()) || !std::isfinite(span.finish.si()))
+            throw std::logic_error(fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task, graph.name(span.task)));
+        const auto [name, fresh] = names.try_emplace(graph.name(span.task).data());
+        if (fresh) name->second = quoted(graph.name(span.task));
+        const Op& op = graph.op(span.task);
+        events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"task":{},"phase":"{}"{}}}}})",
+                   span.place.rank(), static_cast<int>(span.place.lane()), span.start.si() * microseconds, (span.finish - span.start).si() * microseconds,
+                   name->second, kind_name(op), span.task, to_string(graph.phase(span.task)), std::visit(OpSizes{}, op));
+    }
 }
 
 const char* origin_name(Trace::Origin origin) {
@@ -64,25 +126,34 @@ const char* origin_name(Trace::Origin origin) {
     return "?";
 }
 
+void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace, std::span<const MemoryPoint> memory) {
+    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin) << "\"},\"traceEvents\":[\n";
+    Events events(out);
+    add_tracks(events, graph, trace);
+    add_spans(events, graph, trace);
+    for (const MemoryPoint& point : memory)
+        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank, point.time.si() * microseconds, point.in_use.si());
+    events.write();
+    out << "\n]}\n";
+}
+
 }  // namespace
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path) {
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, std::span<const MemoryPoint> memory) {
     const std::string half = path + ".part";
-    {
-        std::ofstream out(half);
-        if (!out) throw ConfigError(path + ": cannot be written: " + std::strerror(errno));
-        fmt::print(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"origin\":\"{}\"}},\"traceEvents\":[\n", origin_name(trace.origin));
-        Events events(out);
-        add_tracks(events, graph, trace);
-        for (const Span& span : trace.spans) add_span(events, graph, span);
-        out << "\n]}\n";
-        out.flush();
-        if (!out) {
-            std::filesystem::remove(half);
-            throw ConfigError(path + ": cannot be written whole: " + std::strerror(errno));
-        }
-    }
-    std::filesystem::rename(half, path);
+    const auto fail = [&](const std::string& why) {
+        std::error_code none;
+        std::filesystem::remove(half, none);
+        throw ConfigError(path + ": cannot be written: " + why + "; expected a writable file with room for the trace");
+    };
+    std::ofstream out(half, std::ios::binary);
+    if (!out) fail(std::strerror(errno));
+    write_events(out, graph, trace, memory);
+    out.close();
+    if (!out) fail(std::strerror(errno));
+    std::error_code error;
+    std::filesystem::rename(half, path, error);
+    if (error) fail(error.message());
 }
 
 }  // namespace stepcast

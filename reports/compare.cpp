@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "model/errors.h"
 #include "model/measurements.h"
+#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -17,7 +22,7 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
     std::vector<double> ranks(values.size());
     for (std::size_t first = 0; first < order.size();) {
-        std::size_t last = first;
+        std::size_t last = first + 1;
         while (last < order.size() && values[order[last]] == values[order[first]]) ++last;
         const double shared = (static_cast<double>(first + 1) + static_cast<double>(last)) / 2;
         for (; first < last; ++first) ranks[order[first]] = shared;
@@ -70,6 +75,13 @@ bool inside_interval(const Comparison& c) {
     return c.forecast->step.p10 <= c.what.measured_step && c.what.measured_step <= c.forecast->step.p90;
 }
 
+std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
+    if (!cluster.fitted) return std::nullopt;
+    const auto name = std::filesystem::path(file).filename();
+    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
+                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
+}
+
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {
     CompareSummary s;
     std::vector<double> errors, absolute;
@@ -81,10 +93,13 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
             continue;
         }
         ++s.predicted;
+        if (!(c.what.measured_step > Seconds(0)) || !std::isfinite(c.what.measured_step.si()))
+            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id, c.what.measured_step.si()));
         inside += inside_interval(c);
+        s.with_interval += has_spread(c.forecast->step);
         errors.push_back(relative_error(c));
         absolute.push_back(std::abs(errors.back()));
-        if (absolute.back() >= std::abs(s.worst_error)) {
+        if (s.worst_case.empty() || absolute.back() > std::abs(s.worst_error)) {
             s.worst_error = errors.back();
             s.worst_case = c.what.case_id;
         }

@@ -15,15 +15,20 @@ namespace stepcast {
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
     double mape = 0, median_ape = 0, p90_ape = 0, bias = 0, inside_interval = 0;
+    int with_interval = 0;  // predicted cases whose forecast has a spread at all
     std::optional<double> rank_correlation;
     std::string worst_case;
     double worst_error = 0;
     friend bool operator==(const CompareSummary&, const CompareSummary&) = default;
 };
+// Throws ConfigError naming the case when a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
 
-double relative_error(const Comparison& comparison);    // signed; the comparison must have a forecast
-bool inside_interval(const Comparison& comparison);
+double relative_error(const Comparison& comparison);  // signed; the comparison must have a forecast
+bool inside_interval(const Comparison& comparison);   // likewise
+
+// Whether `file` is none of the files that the cluster was fitted from (by file name); empty for an unfitted cluster.
+std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file);
 
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);

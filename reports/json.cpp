@@ -31,7 +31,8 @@ Json breakdown(const Breakdown& b) {
 
 Json memory(const MemoryUse& m) {
     return {{"peak", number(m.peak)}, {"weights", number(m.weights)}, {"gradients", number(m.gradients)},
-            {"optimizer", number(m.optimizer)}, {"activations", number(m.activations)}, {"buffers", number(m.buffers)}};
+            {"optimizer", number(m.optimizer)}, {"activations", number(m.activations)}, {"buffers", number(m.buffers)},
+            {"capacity", m.capacity > Bytes(0) ? number(m.capacity) : Json(nullptr)}};
 }
 
 Json kernels(const std::vector<KernelTime>& times) {
@@ -40,29 +41,57 @@ Json kernels(const std::vector<KernelTime>& times) {
     return by_name;
 }
 
+template <class Value>
+Json optional_number(const std::optional<Value>& value) { return value ? number(*value) : Json(nullptr); }
+
+// Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
-    Json j{{"source", c.what.source}, {"case_id", c.what.case_id}, {"series", c.what.series}, {"measured_s", number(c.what.measured_step)}};
-    if (c.forecast) {
-        j["predicted_s"] = number(c.forecast->step.p50);
-        j["p10_s"] = number(c.forecast->step.p10);
-        j["p50_s"] = number(c.forecast->step.p50);
-        j["p90_s"] = number(c.forecast->step.p90);
-        j["error"] = number(relative_error(c));
-        j["inside_interval"] = inside_interval(c);
-        j["calibrated"] = c.forecast->calibrated;
-        j["notes"] = c.forecast->notes;
-    } else {
-        j["refused_because"] = c.refused_because;
-    }
-    j["assumptions"] = c.what.assumptions;
-    return j;
+    const bool predicted = c.forecast.has_value();
+    const auto of_forecast = [&](auto value) { return predicted ? Json(value(*c.forecast)) : Json(nullptr); };
+    const double error = predicted ? relative_error(c) : 0;
+    return {{"case_id", c.what.case_id},
+            {"source", c.what.source},
+            {"series", c.what.series},
+            {"measured_s", number(c.what.measured_step)},
+            {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+            {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
+            {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+            {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
+            {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
+            {"error", predicted ? number(error) : Json(nullptr)},
+            {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
+            {"measured_forward_s", optional_number(c.what.measured_forward)},
+            {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
+            {"measured_backward_s", optional_number(c.what.measured_backward)},
+            {"predicted_backward_s", of_forecast([](const Forecast& f) { return number(f.backward.p50); })},
+            {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+            {"cluster", {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
+            {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
+            {"assumptions", c.what.assumptions},
+            {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
+            {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
 
-Json sampled(std::vector<double> values) {
+Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return {{"mean", mean}, {"p10", quantile(values, 0.1)}, {"p50", quantile(values, 0.5)}, {"p90", quantile(values, 0.9)}};
+    return {{"mean", number(mean)}, {"p10", number(quantile(values, 0.1))}, {"p50", number(quantile(values, 0.5))},
+            {"p90", number(quantile(values, 0.9))}, {"median", number(median(values))}};
 }
+
+Json sample(const MeasuredStep& step) {
+    const StepTimes& t = step.times;
+    return {{"step_s", number(t.step)},
+            {"forward_s", number(t.forward)},
+            {"backward_s", number(t.backward)},
+            {"gradient_sync_s", number(t.gradient_sync)},
+            {"optimizer_s", number(t.optimizer)},
+            {"accepted", step.accepted},
+            {"cpu_share", number(step.cpu_share)}};
+}
+
+// A name from a log may hold bytes that are no UTF-8; they are replaced rather than fatal.
+std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
 
@@ -83,19 +112,20 @@ std::string to_json(const Forecast& f) {
                  {"backward_s", interval(f.backward)},
                  {"kernels_s", kernels(f.kernels)},
                  {"notes", f.notes}};
-    return j.dump(2);
+    return text_of(j);
 }
 
 std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons) {
     Json refused = Json::array(), rows = Json::array();
     for (const Comparison& c : comparisons) {
         rows.push_back(row(c));
-        if (!c.forecast) refused.push_back({{"source", c.what.source}, {"case_id", c.what.case_id}, {"reason", c.refused_because}});
+        if (!c.forecast) refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
     }
     const bool any = s.predicted > 0;
     const auto figure = [&](double value) { return any ? number(value) : Json(nullptr); };
     const Json j{{"cases", s.cases},
                  {"predicted", s.predicted},
+                 {"refused_count", s.refused},
                  {"refused", refused},
                  {"mape", figure(s.mape)},
                  {"median_ape", figure(s.median_ape)},
@@ -105,22 +135,23 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
                  {"inside_interval", figure(s.inside_interval)},
                  {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
                  {"rows", rows}};
-    return j.dump(2);
+    return text_of(j);
 }
 
 std::string to_json(const std::string& experiment, const Measurement& m) {
-    std::vector<double> accepted;
+    std::vector<double> accepted, all;
     Json samples = Json::array();
     for (const MeasuredStep& step : m.steps) {
+        all.push_back(step.times.step.si());
         if (step.accepted) accepted.push_back(step.times.step.si());
-        samples.push_back({{"step_s", number(step.times.step)}, {"accepted", step.accepted}, {"cpu_share", number(step.cpu_share)}});
+        samples.push_back(sample(step));
     }
     const Json j{{"experiment", experiment},
                  {"device", m.device},
                  {"date", m.date},
                  {"versions", m.versions},
-                 {"step_s", sampled(accepted)},
-                 {"phases_s", phases(median_times(m))},
+                 {"step_s", sampled(accepted.empty() ? all : accepted)},
+                 {"phases_s", m.steps.empty() ? Json(nullptr) : phases(median_times(m))},
                  {"steps", m.steps.size()},
                  {"accepted", accepted.size()},
                  {"warmup", m.warmup},
@@ -128,7 +159,7 @@ std::string to_json(const std::string& experiment, const Measurement& m) {
                  {"idle_share", number(m.idle_share)},
                  {"warnings", m.warnings},
                  {"samples", samples}};
-    return j.dump(2);
+    return text_of(j);
 }
 
 }  // namespace stepcast

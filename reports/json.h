@@ -1,4 +1,4 @@
-// Results as one JSON object, SI units in the keys (docs/formats.md).
+// Results as one JSON object, SI units in the keys; what is absent or not finite is null. Ends with a newline.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace stepcast {
 
 std::string to_json(const Forecast& forecast);
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons);
-// `experiment` names what ran.
+// `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
 
 }  // namespace stepcast

@@ -2,47 +2,80 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "reports/compare.h"
 #include "reports/gnuplot.h"
+#include "reports/text.h"
 
 namespace stepcast {
 namespace {
 
 // Okabe and Ito's palette: told apart with any colour vision.
 constexpr std::array<const char*, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555"};
-const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
-
-std::string quoted(std::string text) {
-    std::replace(text.begin(), text.end(), '\'', ' ');
-    return "'" + text + "'";
-}
-
-// A title may break into lines, which gnuplot does in double quotes only.
-std::string title_line(std::string text) {
-    std::replace(text.begin(), text.end(), '"', ' ');
-    return "set title \"" + text + "\"\n";
-}
+const char* colour(std::size_t i) { return colours[i % colours.size()]; }
+int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
 
 double in_ms(Seconds t) { return t.si() * 1e3; }
 
-std::string count_text(std::size_t shown, std::size_t all) {
-    return shown == all ? fmt::format("{} cases", all) : fmt::format("only {} of {} cases: the others were refused or have no place here", shown, all);
+// Title and subtitle at the top left, the legend in a column of its own on the right: it covers no data.
+std::string frame(const std::string& title, const std::string& subtitle, double right_edge) {
+    return fmt::format("set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
+                       "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
+                       "set lmargin at screen 0.1\nset rmargin at screen {}\nset tmargin at screen 0.865\nset bmargin at screen 0.11\n"
+                       "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars 0.5\n"
+                       "set key at screen {},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' nobox\n",
+                       gnuplot_text(title), gnuplot_text(subtitle), right_edge, right_edge + 0.012);
 }
 
-const char* const frame = "set grid back lc '#dddddd' lw 0.7\nset border 3 lc '#555555'\nset tics nomirror\n";
+struct Count {
+    std::size_t shown = 0, refused = 0, expected = 0;
+};
+
+Count count_of(const std::vector<Comparison>& comparisons, std::size_t shown, std::size_t expected) {
+    const auto refused = std::count_if(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.forecast; });
+    return {shown, static_cast<std::size_t>(refused), std::max(expected, comparisons.size())};
+}
+
+// "9 of 9 cases", "only 7 of 9 cases (1 refused, 1 not shown)".
+std::string count_title(const Count& count) {
+    std::string text = fmt::format("{}{} of {} cases", count.shown < count.expected ? "only " : "", count.shown, count.expected);
+    std::vector<std::string> why;
+    if (count.refused > 0) why.push_back(fmt::format("{} refused", count.refused));
+    if (const auto other = count.expected - count.shown - count.refused; other > 0) why.push_back(fmt::format("{} not shown", other));
+    return why.empty() ? text : text + fmt::format(" ({})", fmt::join(why, ", "));
+}
+
+void need_cases(std::size_t shown, const std::string& path) {
+    if (shown == 0) throw ConfigError(path + ".png: no case to plot; expected at least one predicted case");
+}
+
+std::string error_text(const std::vector<Comparison>& comparisons) {
+    const CompareSummary s = summarise(comparisons);
+    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape), signed_percent_text(s.bias),
+                                   signed_percent_text(s.worst_error));
+    constexpr std::size_t longest_name = 40;  // more would leave the picture
+    if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
+    if (s.with_interval > 0) text += fmt::format("; measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
+    return text;
+}
 
 using Series = std::map<std::string, std::vector<const Comparison*>>;
 
-Series series_of(const std::vector<Comparison>& comparisons, bool need_position) {
+Series series_of(const std::vector<Comparison>& comparisons, bool against_experts) {
     Series series;
-    for (const Comparison& c : comparisons)
-        if (c.forecast && (!need_position || c.what.x > 0)) series[c.what.series].push_back(&c);
+    for (const Comparison& c : comparisons) {
+        if (!c.forecast || (against_experts && !(c.what.x > 0))) continue;
+        std::string name = c.what.series.empty() ? "cases" : c.what.series;
+        if (against_experts && c.what.experiment.routing.kind == RoutingSpec::Kind::file) name += ", recorded routing";
+        series[name].push_back(&c);
+    }
     for (auto& [name, cases] : series)
         std::stable_sort(cases.begin(), cases.end(), [](const Comparison* a, const Comparison* b) { return a->what.x < b->what.x; });
     return series;
@@ -52,16 +85,6 @@ std::size_t size_of(const Series& series) {
     std::size_t n = 0;
     for (const auto& [name, cases] : series) n += cases.size();
     return n;
-}
-
-void need_cases(std::size_t shown, const std::string& path) {
-    if (shown == 0) throw ConfigError(path + ".png: no case to plot; expected at least one predicted case");
-}
-
-std::string error_text(const std::vector<Comparison>& comparisons) {
-    const CompareSummary s = summarise(comparisons);
-    return fmt::format("mean error {:.1f} %, median {:.1f} %, bias {:+.1f} %, {:.0f} of {} measured inside p10..p90", s.mape * 100, s.median_ape * 100,
-                       s.bias * 100, s.inside_interval * s.predicted, s.predicted);
 }
 
 // measured, p50, p10, p90, x per case, a block of its own per series.
@@ -77,115 +100,182 @@ std::string data_blocks(const Series& series) {
     return text;
 }
 
-std::pair<double, double> range_ms(const Series& series) {
+struct Range {
     double low = 1e300, high = 0;
+    [[nodiscard]] bool is_wide() const { return low > 0 && high > 4 * low; }
+};
+
+Range range_ms(const Series& series) {
+    Range range;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases)
             for (const Seconds t : {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90}) {
-                low = std::min(low, in_ms(t));
-                high = std::max(high, in_ms(t));
+                range.low = std::min(range.low, in_ms(t));
+                range.high = std::max(range.high, in_ms(t));
             }
-    return {low, high};
+    return range;
 }
 
-// Ticks at 1, 1.5, 2, 3, 5, 7 of each decade: a log axis over less than a decade has few of its own.
-std::string log_ticks(double low, double high) {
+// A log axis over a decade or two has few ticks of its own; thinner ones over more decades.
+std::string log_ticks(const Range& range, const char* axes) {
+    const double decades = std::log10(range.high / range.low);
+    const std::vector<double> steps = decades > 4 ? std::vector{1.0} : decades > 2 ? std::vector{1.0, 3.0} : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
     std::string text;
-    for (double decade = 1e-6; decade < 1e9; decade *= 10)
-        for (const double step : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0})
-            if (const double tick = decade * step; tick >= low && tick <= high) text += fmt::format("{}{:g}", text.empty() ? "" : ",", tick);
-    return fmt::format("set xtics ({0})\nset ytics ({0})\n", text);
+    for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high; decade *= 10)
+        for (const double step : steps)
+            if (const double tick = decade * step; tick >= range.low && tick <= range.high) text += fmt::format("{}\"{:.6g}\" {:.6g}", text.empty() ? "" : ",", tick, tick);
+    std::string lines;
+    for (const char* axis = axes; *axis; ++axis) lines += fmt::format("set {}tics ({})\n", *axis, text);
+    return lines;
 }
 
-std::string join(const std::vector<std::string>& parts) {
-    std::string text;
-    for (const std::string& part : parts) text += (text.empty() ? "" : ", \\\n  ") + part;
-    return text;
+std::string plot_command(const std::vector<std::string>& parts) { return fmt::format("plot {}\n", fmt::join(parts, ", \\\n  ")); }
+
+}  // namespace
+
+void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+    const Series series = series_of(comparisons, false);
+    need_cases(size_of(series), path);
+    const Range data = range_ms(series);
+    const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
+    const double pad = (data.high - data.low) * 0.08 + data.high * 0.02;
+    const Range axis = data.is_wide() ? Range{data.low / margin, data.high * margin} : Range{std::max(0.0, data.low - pad), data.high + pad};
+    std::string script = data_blocks(series) + frame(title + ": " + count_title(count_of(comparisons, size_of(series), expected)), error_text(comparisons), 0.66);
+    script += fmt::format("set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset yrange [{0}:{1}]\nset samples 400\n", axis.low, axis.high);
+    if (data.is_wide()) script += "set logscale xy\n" + log_ticks(axis, "xy");
+    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef' title 'within 10 %'",
+                                   "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada' title 'within 5 %'",
+                                   "x with lines lc '#333333' lw 0.8 title 'predicted = measured'"};
+    std::size_t i = 0;
+    for (const auto& [name, cases] : series) {
+        std::vector<Comparison> own;
+        for (const Comparison* c : cases) own.push_back(*c);
+        const std::string label = gnuplot_text(fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape)));
+        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.7 lw 1.2 title {}", i, colour(i), point_type(i), label));
+        ++i;
+    }
+    if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); }))
+        parts.push_back("NaN with lines lc '#ffffff' title 'bars: p10..p90 of the prediction'");
+    render_plot(script + plot_command(parts), path);
+}
+
+void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+    const Series series = series_of(comparisons, true);
+    need_cases(size_of(series), path);
+    const Range data = range_ms(series);
+    const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
+    std::string script = data_blocks(series) + frame(title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+                                                     "lines: predicted p50, bands: predicted p10..p90, filled points: measured median", 0.74);
+    std::set<double> positions;
+    for (const auto& [name, cases] : series)
+        for (const Comparison* c : cases) positions.insert(c->what.x);
+    script += fmt::format("set xlabel 'experts of the layer, over all ranks'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
+                          *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(positions, ","));
+    script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y") : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
+    script += "set style fill transparent solid 0.2 noborder\n";
+    std::vector<std::string> bands, lines, points;
+    std::size_t i = 0;
+    for (const auto& [name, cases] : series) {
+        bands.push_back(fmt::format("$series{0} using 5:3:4 with filledcurves lc '{1}' notitle", i, colour(i)));
+        bands.push_back(fmt::format("$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}' notitle", i, colour(i)));
+        lines.push_back(fmt::format("$series{0} using 5:2 with linespoints pt 6 ps 0.8 lc '{1}' lw 1.6 title {2}", i, colour(i), gnuplot_text(name + ", predicted")));
+        points.push_back(fmt::format("$series{0} using 5:1 with points lc '{1}' pt {2} ps 2 title {3}", i, colour(i), point_type(i), gnuplot_text(name + ", measured")));
+        ++i;
+    }
+    std::vector<std::string> parts = bands;
+    for (std::size_t s = 0; s < lines.size(); ++s) {
+        parts.push_back(lines[s]);
+        parts.push_back(points[s]);
+    }
+    render_plot(script + plot_command(parts), path);
+}
+
+namespace {
+
+// What all names begin with, up to a separator: said once instead of under every bar.
+std::string common_beginning(const std::vector<std::string>& names) {
+    if (names.size() < 2) return "";
+    std::string common = names.front();
+    for (const std::string& name : names)
+        while (!name.starts_with(common)) common.pop_back();
+    return common.substr(0, common.find_last_of("-_/. ") + 1);
+}
+
+// Slanted labels under the bars, with room for the longest.
+std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
+    std::size_t longest = 0;
+    for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
+    const int size = names.size() > 24 ? 10 : names.size() > 14 ? 12 : 15, angle = longest > 20 || names.size() > 14 ? 60 : 35;
+    const double letter = 0.62 * size / 1000, degree = 3.14159265 / 180;
+    const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.45);
+    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size) +
+           (beginning.empty() ? "" : fmt::format("set label 3 {} at screen 0.98,0.025 right font ',14' textcolor '#555555'\n", gnuplot_text("all names begin with " + beginning)));
 }
 
 }  // namespace
 
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
-    const Series series = series_of(comparisons, false);
-    need_cases(size_of(series), path);
-    const auto [low, high] = range_ms(series);
-    std::string script = data_blocks(series) + frame;
-    script += title_line(title + " (" + count_text(size_of(series), comparisons.size()) + ")\\n" + error_text(comparisons));
-    script += "set xlabel 'measured step, ms'\nset ylabel 'predicted step, ms'\nset logscale xy\nset key bottom right Left reverse box lc '#dddddd' opaque\n";
-    script += fmt::format("set xrange [{0}:{1}]\nset yrange [{0}:{1}]\nset samples 400\n", low * 0.85, high * 1.18) + log_ticks(low * 0.85, high * 1.18);
-    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#eeeeee' title '10 %'",
-                                   "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dcdcdc' title '5 %'",
-                                   "x with lines lc '#333333' lw 1 title 'predicted = measured'"};
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.8 lw 1.5 title {}", i, colour(i), point_types[i % point_types.size()], quoted(name + ", p10..p90")));
-        ++i;
-    }
-    render_plot(script + "plot " + join(parts) + "\n", path);
-}
-
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
-    const Series series = series_of(comparisons, true);
-    need_cases(size_of(series), path);
-    std::string script = data_blocks(series) + frame;
-    script += title_line(title + " (" + count_text(size_of(series), comparisons.size()) + ")");
-    script += "set xlabel 'experts of the layer, all ranks'\nset ylabel 'step, ms'\nset logscale x 2\nset offsets graph 0.03, graph 0.03, 0, 0\nset yrange [0:*]\nset key top left Left reverse box lc '#dddddd' opaque\nset style fill solid 0.18 noborder\n";
-    std::vector<std::string> parts;
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        parts.push_back(fmt::format("$series{0} using 5:3:4 with filledcurves lc '{1}' notitle", i, colour(i)));
-        parts.push_back(fmt::format("$series{0} using 5:2 with lines lc '{1}' lw 2 title {2}", i, colour(i), quoted(name + " predicted p50, band p10..p90")));
-        parts.push_back(fmt::format("$series{0} using 5:1 with points lc '{1}' pt {2} ps 2 title {3}", i, colour(i), point_types[i % point_types.size()], quoted(name + " measured median")));
-        ++i;
-    }
-    render_plot(script + "plot " + join(parts) + "\n", path);
-}
-
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+    std::vector<std::string> names;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) names.push_back(c.what.case_id);
+    need_cases(names.size(), path);
+    const std::string beginning = common_beginning(names);
     std::string data = "$bars << EOD\n";
-    std::size_t shown = 0;
+    double highest = 0;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
-        const Breakdown& b = c.forecast->breakdown;
-        data += fmt::format("\"{}\" {} {} {} {} {} {} {}\n", c.what.case_id, in_ms(b.compute), in_ms(b.memory), in_ms(b.exposed_communication),
-                            in_ms(b.bubble), in_ms(b.imbalance), in_ms(b.host), in_ms(c.what.measured_step));
-        ++shown;
+        data += gnuplot_text(c.what.case_id.substr(beginning.size()));
+        for (const BreakdownPart& part : parts_of(c.forecast->breakdown)) data += fmt::format(" {}", in_ms(part.time));
+        data += fmt::format(" {}\n", in_ms(c.what.measured_step));
+        highest = std::max({highest, in_ms(total(c.forecast->breakdown)), in_ms(c.what.measured_step)});
     }
-    need_cases(shown, path);
-    std::string script = data + "EOD\n" + frame;
-    script += title_line(title + " (" + count_text(shown, comparisons.size()) + ")");
-    script += "set ylabel 'step of the slowest rank, ms'\nset yrange [0:*]\nset style data histograms\nset style histogram rowstacked\nset style fill solid 0.9 border lc '#ffffff'\n"
-              "set boxwidth 0.7\nset xtics rotate by -35 font ',13'\nset key outside right top Left reverse box lc '#dddddd'\nset bmargin 7\n";
-    const std::array<const char*, 6> names{"compute", "memory passes", "exposed communication", "pipeline bubble", "imbalance", "host"};
+    std::string script = data + "EOD\n" + frame(title + ": " + count_title(count_of(comparisons, names.size(), expected)),
+                                                "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step", 0.765);
+    script += fmt::format("set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset style histogram rowstacked\n"
+                          "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n", highest * 1.06, static_cast<double>(names.size()) - 0.3);
+    script += bar_labels(names, beginning);
     std::vector<std::string> parts;
-    for (std::size_t i = 0; i < names.size(); ++i)
-        parts.push_back(fmt::format("$bars using {}{} lc '{}' title '{}'", i + 2, i == 0 ? ":xtic(1)" : "", colour(i), names[i]));
-    parts.push_back("$bars using 0:8 with points pt 2 ps 2 lw 2 lc '#000000' title 'measured'");
-    render_plot(script + "plot " + join(parts) + "\n", path);
+    for (const BreakdownPart& part : parts_of(Breakdown{})) {
+        const std::size_t i = parts.size();
+        parts.push_back(fmt::format("$bars using {}{} lc '{}' title '{}'", i + 2, i == 0 ? ":xtic(1)" : "", colour(i), part.name));
+    }
+    parts.push_back("$bars using ($0-0.42):8:(0.84):(0) with vectors nohead lc '#000000' lw 2.5 title 'measured step'");
+    render_plot(script + plot_command(parts), path);
 }
 
 void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label, const std::string& y_label, const std::string& path) {
     std::string data;
     std::vector<std::string> parts;
+    std::size_t left_out = 0;
+    Range across, up;
     const auto add = [&](const std::string& block, const std::vector<std::pair<double, double>>& points) {
         data += "$" + block + " << EOD\n";
-        for (const auto& [x, y] : points) data += fmt::format("{} {}\n", x, y);
+        for (const auto& [x, y] : points) {
+            if (!(x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y))) {
+                ++left_out;
+                continue;
+            }
+            data += fmt::format("{} {}\n", x, y);
+            across = {std::min(across.low, x), std::max(across.high, x)};
+            up = {std::min(up.low, y), std::max(up.high, y)};
+        }
         data += "EOD\n";
     };
     for (std::size_t i = 0; i < curves.size(); ++i) {
         if (!curves[i].fitted.empty()) {
             add(fmt::format("fitted{}", i), curves[i].fitted);
-            parts.push_back(fmt::format("$fitted{} with lines lw 1.5 lc '{}' title {}", i, colour(i), quoted(curves[i].name + ", fit")));
+            parts.push_back(fmt::format("$fitted{} with lines lw 1.5 lc '{}' title {}", i, colour(i), gnuplot_text(curves[i].name + ", fit")));
         }
         if (!curves[i].measured.empty()) {
             add(fmt::format("measured{}", i), curves[i].measured);
-            parts.push_back(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}' title {}", i, point_types[i % point_types.size()], colour(i), quoted(curves[i].name + ", measured")));
+            parts.push_back(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}' title {}", i, point_type(i), colour(i), gnuplot_text(curves[i].name + ", measured")));
         }
     }
-    need_cases(parts.size(), path);
-    std::string script = data + frame + title_line(title) + fmt::format("set xlabel {}\nset ylabel {}\n", quoted(x_label), quoted(y_label));
-    script += "set logscale xy\nset format x '%.0s %c'\nset key top left Left reverse box lc '#dddddd' opaque\n";
-    render_plot(script + "plot " + join(parts) + "\n", path);
+    if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
+    const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; {} points not above 0 are left out", left_out);
+    std::string script = data + frame(title, subtitle, 0.74) + fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
+    script += fmt::format("set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
+    render_plot(script + plot_command(parts), path);
 }
 
 }  // namespace stepcast

@@ -9,19 +9,22 @@
 
 namespace stepcast {
 
-// All write PATH.png and PATH.svg and throw ConfigError when gnuplot cannot.
+// All write PATH.png and PATH.svg and throw ConfigError when gnuplot cannot. `expected` is how many cases the caller
+// set out with, when that is more than the comparisons; a plot of fewer says "only N of M" in its title.
 
-// Predicted against measured step, log-log: diagonal, 5 % and 10 % bands, p10..p90 bars, one colour per series.
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
+// Predicted against measured step, log-log where the range asks: diagonal, 5 % and 10 % bands, p10..p90 bars, one
+// colour per series.
+void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected = 0);
 
-// Step against Case::x (experts) per series: p50 with its p10..p90 band, measured medians as points. Cases without a
-// position are not shown and counted as missing in the title.
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
+// Step against Case::x (experts) per series: p50 with its p10..p90 band, measured medians as points. Cases with
+// recorded routing are a line of their own. Cases without a position are not shown and counted as missing.
+void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected = 0);
 
 // One stacked bar a case, the six parts of the breakdown, with the measured step as a marker.
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
+void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected = 0);
 
-// Measured points and a curve through or beside them, log-log: calibration sweeps.
+// Measured points and a curve through or beside them, log-log: calibration sweeps. Points at or below 0 cannot be
+// shown; the title says how many.
 struct CurvePlot {
     std::string name;
     std::vector<std::pair<double, double>> measured, fitted;

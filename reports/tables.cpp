@@ -1,125 +1,131 @@
 #include "reports/tables.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
+
+#include "reports/text.h"
 
 namespace stepcast {
 namespace {
 
-std::string ms(Seconds t) {
-    const double value = t.si() * 1e3;
-    const int decimals = value >= 100 ? 1 : value >= 1 ? 2 : 4;
-    return fmt::format("{:.{}f} ms", value, decimals);
-}
-
-std::string gib(Bytes b) { return fmt::format("{:.2f} GiB", b.si() / 1073741824.0); }
-
-std::string percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }
-std::string signed_percent(double fraction) { return fmt::format("{:+.1f} %", fraction * 100); }
-
 std::string bar(double share) {
-    const int width = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 30));
+    const int width = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
     return std::string(static_cast<std::size_t>(width), '#');
 }
 
+std::string without_trailing_blanks(std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line + "\n";
+}
+
 std::string breakdown_lines(const Breakdown& b) {
-    const std::array<std::pair<const char*, Seconds>, 6> parts{{{"compute", b.compute}, {"memory passes", b.memory},
-        {"exposed communication", b.exposed_communication}, {"pipeline bubble", b.bubble}, {"imbalance", b.imbalance}, {"host", b.host}}};
+    const Seconds sum = total(b);
     std::string text;
-    for (const auto& [name, time] : parts) {
-        const double share = time / total(b);
-        text += fmt::format("  {:<22} {:>11} {:>7}  {}\n", name, ms(time), percent(share), bar(share));
+    for (const auto& [name, time] : parts_of(b)) {
+        const double share = sum > Seconds(0) ? time / sum : 0;
+        text += without_trailing_blanks(fmt::format("  {:<22} {:>11} {:>8}  {}", name, time_text(time), percent_text(share), bar(share)));
     }
     return text;
 }
 
 std::string memory_lines(const MemoryUse& m) {
-    return fmt::format("memory per rank {}: weights {}, gradients {}, optimizer {}, activations {}, buffers {}{}\n", gib(m.peak), gib(m.weights),
-                       gib(m.gradients), gib(m.optimizer), gib(m.activations), gib(m.buffers), m.fits ? "" : "; DOES NOT FIT");
+    std::string verdict = m.fits ? "fits" : "DOES NOT FIT";
+    if (m.capacity > Bytes(0)) {
+        const Bytes gap = m.fits ? m.capacity - m.peak : m.peak - m.capacity;
+        verdict = fmt::format("of {}: {}", bytes_text(m.capacity), m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
+    }
+    return fmt::format("memory of the fullest rank {} {}\n", bytes_text(m.peak), verdict) +
+           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}", bytes_text(m.weights), bytes_text(m.gradients),
+                               bytes_text(m.optimizer), bytes_text(m.activations), bytes_text(m.buffers)));
 }
 
-std::string summary_line(const CompareSummary& s) {
-    if (s.predicted == 0) return fmt::format("0 of {} cases predicted\n", s.cases);
-    std::string text = fmt::format("{} of {} cases predicted: mean error {}, median {}, p90 {}, bias {}, worst {} ({})\n", s.predicted, s.cases,
-                                   percent(s.mape), percent(s.median_ape), percent(s.p90_ape), signed_percent(s.bias), signed_percent(s.worst_error), s.worst_case);
-    text += fmt::format("measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
-    if (s.rank_correlation) text += fmt::format("; rank correlation within series {:.3f}", *s.rank_correlation);
-    return text + "\n";
-}
-
-std::vector<std::string> all_assumptions(const std::vector<Comparison>& comparisons) {
-    std::vector<std::string> found;
-    for (const Comparison& c : comparisons)
-        for (const std::string& assumption : c.what.assumptions)
-            if (std::find(found.begin(), found.end(), assumption) == found.end()) found.push_back(assumption);
-    return found;
+std::string phase_lines(const Forecast& f) {
+    std::string text = fmt::format("{:<24} {:>11}  {}", "phases", "time", f.draws > 1 ? "p10 .. p90" : "");
+    text = without_trailing_blanks(text);
+    const auto add = [&](const char* name, Seconds time, const Interval* interval) {
+        const std::string range = interval && has_spread(*interval) ? range_text(*interval) : "";
+        text += without_trailing_blanks(fmt::format("  {:<22} {:>11}  {}", name, time_text(time), range));
+    };
+    add("forward", f.phases.forward, &f.forward);
+    add("backward", f.phases.backward, &f.backward);
+    add("gradient sync", f.phases.gradient_sync, nullptr);
+    add("optimizer", f.phases.optimizer, nullptr);
+    return text;
 }
 
 }  // namespace
 
 std::string forecast_table(const Forecast& f) {
-    std::string text = fmt::format("step {}", ms(f.step.p50));
-    if (f.draws > 1) text += fmt::format("   p10..p90 {} .. {}, mean {}, {} draws of routing and noise", ms(f.step.p10), ms(f.step.p90), ms(f.step.mean), f.draws);
-    text += fmt::format("\n{} on {}{}\n", f.experiment, f.cluster, f.calibrated ? "" : " (uncalibrated: datasheet values and assumed costs)");
-    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n", ms(f.phases.forward), ms(f.phases.backward), ms(f.phases.gradient_sync), ms(f.phases.optimizer));
-    text += fmt::format("{:.0f} tokens/s, model FLOP utilization {}, {} tasks on {} ranks\n\n", f.tokens_per_second, percent(f.model_flops_utilization), f.tasks, f.ranks_simulated);
-    text += fmt::format("where the step of the slowest rank goes{}\n", f.draws > 1 ? " (median draw)" : "");
-    text += breakdown_lines(f.breakdown) + "\n" + memory_lines(f.memory);
-    for (const std::string& note : f.notes) text += "note: " + note + "\n";
+    std::string text = fmt::format("step {}", time_text(f.step.p50));
+    if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
+    if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
+    text += "\n" + wrapped(fmt::format("{} on {}, {}", f.experiment, f.cluster,
+                                       f.calibrated ? "calibrated" : "UNCALIBRATED: datasheet values and assumed costs, error not known"));
+    text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second), percent_text(f.model_flops_utilization));
+    text += fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
+    const char* const which = f.draws > 1 ? " (median draw)" : "";
+    text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) + breakdown_lines(f.breakdown);
+    text += "\n" + memory_lines(f.memory);
+    if (!f.notes.empty()) text += "\n";
+    for (const std::string& note : f.notes) text += wrapped("note: " + note);
+    return text;
+}
+
+std::string kernel_table(const Forecast& f) {
+    struct Row {
+        std::string name;
+        Phase phase;
+        Seconds busiest, sum;
+        int ranks = 0;
+    };
+    std::map<std::pair<std::string, Phase>, Row> by_name;
+    for (const KernelTime& k : f.kernels) {
+        Row& row = by_name.try_emplace({k.name, k.phase}, Row{k.name, k.phase, {}, {}, 0}).first->second;
+        row.busiest = std::max(row.busiest, k.time);
+        row.sum += k.time;
+        ++row.ranks;
+    }
+    std::vector<Row> rows;
+    for (const auto& [key, row] : by_name) rows.push_back(row);
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.busiest > b.busiest; });
+    std::string text = fmt::format("{:<40} {:<14} {:>12} {:>12} {:>6}\n", "kernels", "phase", "busiest rank", "average", "ranks");
+    for (const Row& row : rows)
+        text += fmt::format("  {:<38} {:<14} {:>12} {:>12} {:>6}\n", row.name, to_string(row.phase), time_text(row.busiest), time_text(row.sum / row.ranks), row.ranks);
     return text;
 }
 
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
+    if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);
     const StepTimes t = median_times(m);
     const auto accepted = std::count_if(m.steps.begin(), m.steps.end(), [](const MeasuredStep& s) { return s.accepted; });
-    std::string text = fmt::format("step {}   median of {} accepted of {} steps, {} warm-up\n", ms(t.step), accepted, m.steps.size(), m.warmup);
-    text += fmt::format("{} executed on {}\n", experiment, m.device);
-    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n", ms(t.forward), ms(t.backward), ms(t.gradient_sync), ms(t.optimizer));
-    text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY", percent(m.idle_share));
-    for (const std::string& warning : m.warnings) text += "warning: " + warning + "\n";
+    std::string text = fmt::format("step {}   median of {}, {} warm-up\n", time_text(t.step),
+                                   accepted == 0 ? fmt::format("all {} steps: NONE was accepted", m.steps.size())
+                                                 : fmt::format("{} accepted of {} steps", accepted, m.steps.size()), m.warmup);
+    text += wrapped(fmt::format("{} executed on {}", experiment, m.device));
+    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n", time_text(t.forward), time_text(t.backward),
+                        time_text(t.gradient_sync), time_text(t.optimizer));
+    text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY", percent_text(m.idle_share));
+    for (const std::string& warning : m.warnings) text += wrapped("warning: " + warning);
     return text;
 }
 
-std::string comparison_table(const std::vector<Comparison>& comparisons) {
-    std::size_t width = 4;
-    for (const Comparison& c : comparisons) width = std::min<std::size_t>(48, std::max(width, c.what.case_id.size()));
-    std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>24}  {:>8}\n", "case", width, "measured", "predicted", "p10 .. p90", "error");
-    for (const Comparison& c : comparisons) {
-        if (!c.forecast) continue;
-        const Interval& step = c.forecast->step;
-        text += fmt::format("{:<{}}  {:>11}  {:>11}  {:>24}  {:>8}{}\n", c.what.case_id, width, ms(c.what.measured_step), ms(step.p50), ms(step.p10) + " .. " + ms(step.p90),
-                            signed_percent(relative_error(c)), inside_interval(c) || step.p10 == step.p90 ? "" : "  outside");
+std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads, const std::vector<Cluster>& clusters) {
+    std::string text = "experiments\n";
+    for (const Experiment& e : experiments) {
+        const Workload& w = e.workload;
+        std::string what = fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers, to_string(w.kind), w.hidden, w.ffn, to_string(w.dtype));
+        if (w.moe.experts > 0) what += fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
+        text += wrapped(fmt::format("  {:<28} {}, on {}", e.name, what, e.cluster.name), 31);
     }
-    for (const Comparison& c : comparisons)
-        if (!c.forecast) text += fmt::format("{:<{}}  refused: {}\n", c.what.case_id, width, c.refused_because);
-    text += summary_line(summarise(comparisons));
-    for (const std::string& assumption : all_assumptions(comparisons)) text += "assumed: " + assumption + "\n";
-    return text;
-}
-
-std::string comparison_csv(const std::vector<Comparison>& comparisons) {
-    std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n";
-    for (const Comparison& c : comparisons) {
-        text += fmt::format("{},{},{},{:.9g},", c.what.source, c.what.case_id, c.what.series, c.what.measured_step.si());
-        if (c.forecast) text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c));
-        else text += fmt::format(",,,,\"{}\"\n", c.refused_because);
-    }
-    return text;
-}
-
-std::string comparison_markdown(const std::vector<Comparison>& comparisons) {
-    std::string text = "| case | measured | predicted | p10 .. p90 | error |\n|---|---|---|---|---|\n";
-    for (const Comparison& c : comparisons) {
-        if (c.forecast)
-            text += fmt::format("| {} | {} | {} | {} .. {} | {} |\n", c.what.case_id, ms(c.what.measured_step), ms(c.forecast->step.p50),
-                                ms(c.forecast->step.p10), ms(c.forecast->step.p90), signed_percent(relative_error(c)));
-        else text += fmt::format("| {} | {} | refused: {} | | |\n", c.what.case_id, ms(c.what.measured_step), c.refused_because);
-    }
-    text += "\n" + summary_line(summarise(comparisons));
-    for (const std::string& assumption : all_assumptions(comparisons)) text += "\nAssumed: " + assumption + "\n";
+    text += "workloads\n";
+    for (const std::string& name : workloads) text += "  " + name + "\n";
+    text += "clusters\n";
+    for (const Cluster& c : clusters)
+        text += wrapped(fmt::format("  {:<28} {} x {}, {}", c.name, rank_count(c), c.gpu.name,
+                                    c.fitted ? fmt::format("fitted {} to {} samples", c.fitted->date, c.fitted->samples) : "uncalibrated"), 31);
     return text;
 }
 

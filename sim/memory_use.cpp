@@ -50,7 +50,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     use.activations = w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
     use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
-    use.fits = e.cluster.gpu.memory == Bytes(0) || use.peak <= e.cluster.gpu.memory;
+    use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak <= use.capacity;
     return use;
 }
 

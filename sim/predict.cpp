@@ -94,7 +94,7 @@ Forecast predict(const Experiment& e) {
     // One draw is kept whole; with several, the median one is simulated again.
     for (int d = 0; d < e.routing.draws; ++d) {
         const Simulated s = simulate_draw(e, d);
-        draws.push_back({step_times(s.graph, to_trace(s.graph, s.timeline)), d});
+        draws.push_back({step_times(s.graph, s.timeline), d});
     }
     Forecast f;
     f.experiment = e.name;

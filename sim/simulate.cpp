@@ -1,6 +1,7 @@
 #include "sim/simulate.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -107,6 +108,17 @@ Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {
         for (const Place& place : graph.places(t))
             trace.spans.push_back({t, place, timeline.start[t], timeline.finish[t]});
     return trace;
+}
+
+StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank) {
+    std::array<Seconds, phase_count> phase_end{};
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place& place : graph.places(t)) {
+            if (place.rank() != reporting_rank) continue;
+            Seconds& last = phase_end[static_cast<std::size_t>(graph.phase(t))];
+            last = std::max(last, timeline.finish[t]);
+        }
+    return step_times(phase_end, timeline.end);
 }
 
 Trace simulate(const TaskGraph& graph, const Costs& costs) {

@@ -154,6 +154,8 @@ TEST_CASE("held-out errors come from fits that have not seen the group") {
     CHECK(error.bias == Approx((0.21 - 21.0 / 121) / 2).margin(1e-4));
     CHECK(error.worst == Approx(0.21).epsilon(1e-3));
     CHECK(result.fitted_errors[0].mape < error.mape);
+    CHECK(result.cases.at(0).held_out.si() == Approx(121e-6).epsilon(1e-3));
+    CHECK(result.cases.at(0).measured == 100_us);
 }
 
 TEST_CASE("bad fit input is refused with the key") {

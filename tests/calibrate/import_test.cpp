@@ -180,8 +180,21 @@ TEST_CASE("an import writes measurements and routing that read back, and after a
     const std::vector<Sample> rows = read_measurements(out);
     const auto medians = std::count_if(rows.begin(), rows.end(), [](const Sample& s) { return s.step == -1; });
     // step, forward, backward; wait_time of 2 ranks; AG forward and backward of 2; layer_forward least, median, greatest.
-    CHECK(medians == 3 + 2 + 4 + 3);
+    // And blocks and remote blocks of 2 ranks.
+    CHECK(medians == 3 + 2 + 4 + 3 + 4);
+    CHECK(recorded_routing(rows) == read);
     CHECK_THROWS_WITH(import_to_files({{good, good}, LogFormat::automatic, out, ""}), Contains("comes from two logs"));
+}
+
+TEST_CASE("runs of one system and size with different routings get a file each") {
+    const Folder folder;
+    std::string other = phases_run(12);
+    for (std::size_t at; (at = other.find("block_info 8 2")) != std::string::npos;) other.replace(at, 14, "block_info 8 1");
+    const std::string log = folder.file("a.log", phases_run(12) + phases_run(12) + other);
+    const std::vector<std::string> report = import_to_files({{log}, LogFormat::automatic, (folder.path / "m.csv").string(), folder.path.string()});
+    CHECK(read_routing((folder.path / "mix_moe_6.csv").string()).totals.at(1) == BlockTotals{8, 2});
+    CHECK(read_routing((folder.path / "mix_moe_6-2.csv").string()).totals.at(1) == BlockTotals{8, 1});
+    CHECK_FALSE(std::filesystem::exists(folder.path / "mix_moe_6-3.csv"));
 }
 
 TEST_CASE("a layer's shape survives in the model name") {

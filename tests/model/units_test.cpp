@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/units.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -10,4 +11,66 @@ TEST_CASE("dividing an amount by a rate gives a time") {
     static_assert(std::is_same_v<decltype(Flops(1) / FlopsPerSecond(1)), Seconds>);
     CHECK((Flops(312e12) / 312_TFLOPps).si() == Approx(1.0));
     CHECK((Bytes(9e9) / 900_GBps).si() == Approx(0.010));
+}
+
+// GB is 10^9, GiB is 2^30 = 1073741824.
+TEST_CASE("texts with units are read in SI base units") {
+    CHECK(parse_seconds("8 us").si() == 8e-6);
+    CHECK(parse_seconds("8us").si() == 8e-6);
+    CHECK(parse_seconds(" 1.5e3 ns ").si() == 1.5e-6);
+    CHECK(parse_seconds("3 \u00b5s").si() == 3e-6);
+    CHECK(parse_bytes("80 GiB").si() == 80.0 * 1073741824.0);
+    CHECK(parse_bytes("80 GB").si() == 80e9);
+    CHECK(parse_bytes("512 B").si() == 512);
+    CHECK(parse_flops("16.8 MFLOP").si() == 16.8e6);
+    CHECK(parse_bandwidth("900 GB/s").si() == 900e9);
+    CHECK(parse_flop_rate("312 TFLOP/s").si() == 312e12);
+    CHECK(parse_seconds("-2 ms").si() == -2e-3);
+}
+
+TEST_CASE("a text without a fitting unit says what was expected") {
+    CHECK(complaint([] { parse_bandwidth("900"); }) ==
+          "\"900\" has no unit; expected bytes per second, for example \"900 GB/s\"");
+    CHECK(complaint([] { parse_seconds("8 sec"); }) ==
+          "\"8 sec\" has the unknown unit \"sec\"; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_bytes("80 Gib"); }) ==
+          "\"80 Gib\" has the unknown unit \"Gib\"; expected bytes, for example \"80 GiB\", did you mean \"GiB\"?");
+    CHECK(complaint([] { parse_bytes("GiB"); }) ==
+          "\"GiB\" is not a number with a unit; expected bytes, for example \"80 GiB\"");
+    CHECK(complaint([] { parse_seconds(""); }) ==
+          "\"\" is not a number with a unit; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_seconds("inf s"); }) ==
+          "\"inf s\" is not a finite number; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_seconds("1e999 s"); }) ==
+          "\"1e999 s\" is not a finite number; expected a time, for example \"8 us\"");
+}
+
+// 1.5 * 2^30 has fewer digits in GiB than in GB; 25e6 has fewer in MB.
+TEST_CASE("quantities are printed with the prefix that needs the fewest digits") {
+    CHECK(to_string(Seconds(8e-6)) == "8 us");
+    CHECK(to_string(Seconds(0.0213)) == "21.3 ms");
+    CHECK(to_string(Seconds(0)) == "0 s");
+    CHECK(to_string(Seconds(-0.002)) == "-2 ms");
+    CHECK(to_string(Seconds(120)) == "120 s");
+    CHECK(to_string(Seconds(1.0 / 3)) == "333.333 ms");
+    CHECK(to_string(Seconds(9.999999999e-4)) == "1 ms");
+    CHECK(to_string(Bytes(1.5 * 1073741824)) == "1.5 GiB");
+    CHECK(to_string(Bytes(25e6)) == "25 MB");
+    CHECK(to_string(Bytes(1000)) == "1 kB");
+    CHECK(to_string(Bytes(4096)) == "4 KiB");
+    CHECK(to_string(BytesPerSecond(900e9)) == "900 GB/s");
+    CHECK(to_string(FlopsPerSecond(312e12)) == "312 TFLOP/s");
+    CHECK(to_string(Flops(2e18)) == "2000 PFLOP");
+    CHECK(to_string(Seconds(5e-10)) == "0.5 ns");
+}
+
+TEST_CASE("printed quantities read back within 1e-6, exact ones exactly") {
+    for (const double v : {1e-12, 3.1e-6 / 7, 1.0 / 3, 0.1 + 0.2, 123.456789123, 9.9999999, 7.2345678901234e9, 1e20}) {
+        INFO(exact_text(Seconds(v)) + " " + exact_text(BytesPerSecond(v)));
+        CHECK(parse_seconds(to_string(Seconds(v))).si() == Approx(v).epsilon(1e-6));
+        CHECK(parse_seconds(exact_text(Seconds(v))) == Seconds(v));
+        CHECK(parse_bytes(exact_text(Bytes(v))) == Bytes(v));
+        CHECK(parse_bandwidth(exact_text(BytesPerSecond(v))) == BytesPerSecond(v));
+        CHECK(parse_flop_rate(exact_text(FlopsPerSecond(v))) == FlopsPerSecond(v));
+    }
 }

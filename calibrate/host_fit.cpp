@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "calibrate/host_points.h"
+#include "calibrate/host_sweep.h"
+#include "model/errors.h"
+#include "model/measurements.h"
+#include "sim/curve.h"
+#include "sim/gemm_table.h"
+
+namespace stepcast {
+
+namespace {
+
+// y = intercept + slope x by medians (Theil and Sen): a disturbed point moves nothing. `spread` is the median absolute
+// residual relative to y, as a standard deviation of the mean.
+struct Line {
+    double intercept = 0, slope = 0, relative_error = 0, condition = 1;
+};
+
+Line fit_line(const std::vector<double>& x, const std::vector<double>& y) {
+    std::vector<double> slopes, offsets, residuals;
+    for (std::size_t i = 0; i < x.size(); ++i)
+        for (std::size_t j = i + 1; j < x.size(); ++j)
+            if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
+    Line line;
+    line.slope = median(slopes);
+    for (std::size_t i = 0; i < x.size(); ++i) offsets.push_back(y[i] - line.slope * x[i]);
+    line.intercept = median(offsets);
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        residuals.push_back(std::abs(line.intercept + line.slope * x[i] - y[i]) / std::abs(y[i]));
+        sum += x[i];
+        squares += x[i] * x[i];
+    }
+    const auto count = static_cast<double>(x.size());
+    line.relative_error = 1.4826 * median(residuals) / std::sqrt(count);
+    // Of the scaled normal equations [1 c; c 1].
+    const double c = std::abs(sum) / std::sqrt(count * squares);
+    line.condition = (1 + c) / (1 - c);
+    return line;
+}
+
+// Adds a parameter with its prior and returns the value as it will be read back.
+std::string state(Fitted& fitted, const std::string& key, const std::string& value, const std::string& prior, double error) {
+    fitted.parameters.push_back({key, value, prior, error, true});
+    return value;
+}
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+double state_number(Fitted& fitted, const std::string& key, double value, double prior, double error) {
+    return std::stod(state(fitted, key, number(value), number(prior), error));
+}
+
+// rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k, over shapes that
+// are large in m and n.
+void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
+    std::vector<double> x, y;
+    for (const GemmPoint& p : points.gemms) {
+        if (p.m < 256 || p.n < 256 || p.k < 64) continue;
+        const Flops work(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k));
+        x.push_back(1.0 / static_cast<double>(p.k));
+        y.push_back(cluster.gpu.fp32 / (work / p.time));
+    }
+    if (x.size() < 5) throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", x.size()));
+    const Line line = fit_line(x, y);
+    const KernelCosts prior;
+    Fitted& fitted = *cluster.fitted;
+    cluster.kernel.gemm_efficiency = state_number(fitted, "kernel.gemm_efficiency", 1 / line.intercept, prior.gemm_efficiency, line.relative_error);
+    cluster.kernel.gemm_k0 = state_number(fitted, "kernel.gemm_k0", std::max(0.0, line.slope / line.intercept), prior.gemm_k0, line.relative_error);
+    fitted.condition = std::max(fitted.condition, line.condition);
+}
+
+// Points of a curve from `least` bytes on, where the slope is the bandwidth.
+Line fit_curve(const Curve& curve, Bytes least) {
+    std::vector<double> x, y;
+    for (const CurvePoint& point : curve) {
+        if (point.bytes < least) continue;
+        x.push_back(point.bytes.si());
+        y.push_back(point.time.si());
+    }
+    if (x.size() < 3) throw ConfigError(fmt::format("calibrate: {} sizes measured from {} on, expected at least 3", x.size(), to_string(least)));
+    return fit_line(x, y);
+}
+
+void fit_memory_law(Cluster& cluster, const HostPoints& points) {
+    const Line line = fit_curve(points.memory, Bytes(1048576));
+    cluster.gpu.memory_bandwidth = BytesPerSecond(0);
+    for (const CurvePoint& point : points.memory)
+        cluster.gpu.memory_bandwidth = std::max(cluster.gpu.memory_bandwidth, point.bytes / point.time);
+    const KernelCosts prior;
+    cluster.kernel.memory_efficiency = state_number(*cluster.fitted, "kernel.memory_efficiency", 1 / line.slope / cluster.gpu.memory_bandwidth.si(),
+                                                    prior.memory_efficiency, line.relative_error);
+    const std::string launch = state(*cluster.fitted, "kernel.launch", to_string(points.empty_task), to_string(prior.launch), 0);
+    cluster.kernel.launch = parse_seconds(launch);
+}
+
+void fit_links(Cluster& cluster, const HostPoints& points) {
+    if (points.collectives.empty()) return;
+    Link& link = cluster.intra;
+    const auto curve = [&](const char* kind) { return points.collectives.at(kind); };
+    link.all_reduce = curve("all_reduce");
+    link.all_gather = curve("all_gather");
+    link.reduce_scatter = curve("reduce_scatter");
+    link.broadcast = curve("broadcast");
+    link.reduce = curve("reduce");
+    link.all_to_all = curve("all_to_all");
+    link.send_recv = curve("send_recv");
+    const Line line = fit_curve(link.all_to_all, Bytes(65536));
+    link.latency = parse_seconds(state(*cluster.fitted, "link.intra.latency", to_string(points.barrier), "", 0));
+    link.bandwidth = parse_bandwidth(state(*cluster.fitted, "link.intra.bandwidth", to_string(BytesPerSecond(1 / line.slope)), "", line.relative_error));
+    link.peer_bandwidth = link.bandwidth;
+}
+
+// Errors of predicting every fifth point from the others.
+class HeldOut {
+public:
+    explicit HeldOut(std::string kind) : error_{std::move(kind), "held-out fifth", 0, 0, 0, 0} {}
+    void add(Seconds predicted, Seconds measured) {
+        const double off = predicted / measured - 1;
+        ++error_.samples;
+        error_.mape += std::abs(off);
+        error_.bias += off;
+        error_.worst = std::max(error_.worst, std::abs(off));
+    }
+    HeldOutError take() {
+        error_.mape /= std::max(1, error_.samples);
+        error_.bias /= std::max(1, error_.samples);
+        return error_;
+    }
+
+private:
+    HeldOutError error_;
+};
+
+template <typename Point>
+std::vector<Point> without_fifth(const std::vector<Point>& points) {
+    std::vector<Point> rest;
+    for (std::size_t i = 0; i < points.size(); ++i)
+        if (i % 5 != 2) rest.push_back(points[i]);
+    return rest;
+}
+
+HeldOutError gemm_error(const std::vector<GemmPoint>& points) {
+    const std::vector<GemmPoint> rest = without_fifth(points);
+    HeldOut error("gemm");
+    for (std::size_t i = 2; i < points.size(); i += 5) {
+        const GemmPoint& p = points[i];
+        error.add(gemm_table_time(rest, p.m, p.n, p.k, p.dtype), p.time);
+    }
+    return error.take();
+}
+
+HeldOutError curve_error(const std::string& kind, const Curve& curve) {
+    const Curve rest = without_fifth(curve);
+    HeldOut error(kind);
+    for (std::size_t i = 2; i < curve.size(); i += 5) error.add(interpolate(rest, curve[i].bytes), curve[i].time);
+    return error.take();
+}
+
+}  // namespace
+
+Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory) {
+    const HostPoints points = collect_points(results);
+    if (points.gemms.empty() || points.memory.empty()) throw ConfigError("calibrate: nothing measured; expected host sweeps");
+    Cluster cluster;
+    cluster.name = "host";
+    cluster.source = "measured on this machine";
+    cluster.gpus_per_node = results.front().graph.rank_count();
+    cluster.launch_blocking = true;
+    cluster.gpu.name = processor;
+    cluster.gpu.memory = memory;
+    for (const GemmPoint& p : points.gemms)
+        cluster.gpu.fp32 = std::max(cluster.gpu.fp32, Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
+    cluster.host = {Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0)};
+    cluster.noise = {points.op_noise, points.step_noise};
+    cluster.kernel.gemm_table = points.gemms;
+    cluster.kernel.memory_curve = points.memory;
+
+    cluster.fitted.emplace();
+    Fitted& fitted = *cluster.fitted;
+    fitted.date = results.front().measurement.date;
+    fitted.sources = {"host sweeps: " + results.front().measurement.device};
+    fitted.samples = points.samples;
+    fit_gemm_law(cluster, points);
+    fit_memory_law(cluster, points);
+    fit_links(cluster, points);
+    fitted.errors.push_back(gemm_error(points.gemms));
+    fitted.errors.push_back(curve_error("memory_pass", points.memory));
+    for (const auto& [kind, curve] : points.collectives) fitted.errors.push_back(curve_error(kind, curve));
+    return cluster;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,126 @@
+#include "calibrate/host_points.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <tuple>
+
+#include "model/measurements.h"
+#include "sim/collective_costs.h"
+
+namespace stepcast {
+
+namespace {
+
+// Repetitions that count: the undisturbed ones, or all when there is none.
+std::vector<const Trace*> good_traces(const Measurement& measurement) {
+    std::vector<const Trace*> good;
+    for (std::size_t step = 0; step < measurement.steps.size(); ++step)
+        if (measurement.steps[step].accepted) good.push_back(&measurement.traces[step]);
+    if (good.empty())
+        for (const Trace& trace : measurement.traces) good.push_back(&trace);
+    return good;
+}
+
+// Durations of each task, one a repetition; a task on several ranks lasts until the last has left it.
+std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces) {
+    std::vector<std::vector<double>> by_task(graph.size());
+    for (const Trace* trace : traces) {
+        std::vector<double> longest(graph.size(), 0.0);
+        for (const Span& span : trace->spans)
+            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
+        for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
+    }
+    return by_task;
+}
+
+// Standard deviation of the logarithm; quartiles lie 1.349 standard deviations apart in a normal distribution.
+double log_spread(const std::vector<double>& values) {
+    constexpr double quartile_distance = 1.349;
+    return std::log(quantile(values, 0.75) / quantile(values, 0.25)) / quartile_distance;
+}
+
+using GemmShape = std::tuple<long, long, long, Dtype>;
+
+struct Collector {
+    std::map<GemmShape, std::vector<double>> gemms;
+    std::map<Bytes, std::vector<double>> memory;
+    std::map<std::string, std::map<Bytes, std::vector<double>>> collectives;
+    std::vector<double> barriers;
+
+    void add(const Op& op, const std::vector<double>& values) {
+        const auto append = [&](std::vector<double>& to) { to.insert(to.end(), values.begin(), values.end()); };
+        if (const auto* gemm = std::get_if<Gemm>(&op)) append(gemms[{gemm->m, gemm->n, gemm->k, gemm->dtype}]);
+        else if (const auto* group = std::get_if<GroupedGemm>(&op); group != nullptr && group->weight_gradient)
+            append(gemms[{group->k, group->n, group->rows.at(0), group->dtype}]);
+        else if (const auto* pass = std::get_if<MemoryPass>(&op)) append(memory[pass->read + pass->written]);
+        else if (std::holds_alternative<Barrier>(op)) append(barriers);
+        else if (const auto* exchange = std::get_if<AllToAll>(&op)) append(collectives[std::string(kind_name(op))][busiest_bytes(*exchange)]);
+        else if (is_collective(op)) append(collectives[std::string(kind_name(op))][payload(op)]);
+        else throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
+    }
+    static Bytes payload(const Op& op) {
+        return std::visit([](const auto& one) {
+            if constexpr (requires { one.bytes / 1.0; }) return Bytes(one.bytes);
+            else return Bytes(0);
+        }, op);
+    }
+};
+
+Curve curve_of(const std::map<Bytes, std::vector<double>>& samples) {
+    Curve curve;
+    for (const auto& [bytes, values] : samples) curve.push_back({bytes, Seconds(median(values))});
+    return curve;
+}
+
+bool is_empty(const Op& op) {
+    const auto* pass = std::get_if<MemoryPass>(&op);
+    return pass != nullptr && pass->read + pass->written == Bytes(0);
+}
+
+// From the start of an empty task of rank 0 to the start of the next: what a task costs beyond its work.
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces, std::vector<double>& intervals) {
+    for (const Trace* trace : traces) {
+        const Span* before = nullptr;
+        for (const Span& span : trace->spans) {
+            if (span.place.rank() != 0) continue;
+            const bool empty = is_empty(graph.op(span.task));
+            if (empty && before != nullptr) intervals.push_back((span.start - before->start).si());
+            before = empty ? &span : nullptr;
+        }
+    }
+}
+
+}  // namespace
+
+HostPoints collect_points(std::span<const SweepResult> results) {
+    HostPoints points;
+    Collector collector;
+    std::vector<double> intervals, op_spreads, step_spreads;
+    for (const auto& [graph, measurement] : results) {
+        const std::vector<const Trace*> traces = good_traces(measurement);
+        if (traces.empty()) throw std::logic_error("fit_host: a sweep without samples");
+        const std::vector<std::vector<double>> by_task = durations(graph, traces);
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            if (is_empty(graph.op(task)) || graph.name(task) == "align" || graph.name(task) == "work") continue;
+            collector.add(graph.op(task), by_task[task]);
+            points.samples += static_cast<int>(by_task[task].size());
+            if (quantile(by_task[task], 0.25) > 0) op_spreads.push_back(log_spread(by_task[task]));
+        }
+        add_empty_intervals(graph, traces, intervals);
+        std::vector<double> steps;
+        for (const Trace* trace : traces) steps.push_back(step_end(*trace).si());
+        step_spreads.push_back(log_spread(steps));
+    }
+    for (const auto& [shape, values] : collector.gemms)
+        points.gemms.push_back({std::get<0>(shape), std::get<1>(shape), std::get<2>(shape), std::get<3>(shape), Seconds(median(values))});
+    points.memory = curve_of(collector.memory);
+    for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
+    if (!intervals.empty()) points.empty_task = Seconds(median(intervals));
+    if (!collector.barriers.empty()) points.barrier = Seconds(median(collector.barriers));
+    if (!op_spreads.empty()) points.op_noise = median(op_spreads);
+    if (!step_spreads.empty()) points.step_noise = median(step_spreads);
+    return points;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,117 @@
+#include "calibrate/host_sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast {
+
+namespace {
+
+constexpr long gemm_sizes[] = {4, 16, 64, 128, 256, 512, 1024, 2048};
+constexpr double most_products = 1 << 29;  // m * n * k: some ten milliseconds a shape
+constexpr double graph_products = 6e9;     // of one graph: some hundred milliseconds
+
+// Adds tasks to the last of a list of graphs and begins a new one when asked.
+class Sweep {
+public:
+    explicit Sweep(int ranks) : ranks_(ranks) {}
+
+    void begin() { graphs_.emplace_back(ranks_, true); }
+    void on_each(std::string_view name, const Op& op) {
+        const OpId id = graphs_.back().add_op(op);
+        for (int rank = 0; rank < ranks_; ++rank) {
+            const Place place(rank, Lane::compute);
+            graphs_.back().add(graphs_.back().name_id(name), Phase::forward, id, {&place, 1}, {}, 0);
+        }
+    }
+    void together(std::string_view name, Op op) {
+        std::vector<Place> places;
+        for (int rank = 0; rank < ranks_; ++rank) places.emplace_back(rank, Lane::collective);
+        graphs_.back().add(name, Phase::forward, std::move(op), places, {}, 0);
+    }
+    void from_first_to_second(std::string_view name, Op op) {
+        graphs_.back().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {}, 0);
+    }
+    std::vector<TaskGraph> take() { return std::move(graphs_); }
+
+private:
+    int ranks_;
+    std::vector<TaskGraph> graphs_;
+};
+
+void add_gemms(Sweep& sweep) {
+    double products = graph_products;
+    const auto add = [&](const Op& op, double size) {
+        if (products + size > graph_products) {
+            sweep.begin();
+            sweep.together("align", Barrier{});
+            products = 0;
+        }
+        products += size;
+        sweep.on_each("gemm", op);
+    };
+    for (const long m : gemm_sizes)
+        for (const long n : gemm_sizes)
+            for (const long k : gemm_sizes) {
+                const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+                if (size > most_products) continue;
+                // A product that is short in k is mostly met as a weight gradient over few rows: C[k,n] = A[rows,k]^T B.
+                if (k < 64 && m >= 64 && n >= 64) add(GroupedGemm{{k}, n, m, Dtype::fp32, true}, size);
+                else add(Gemm{m, n, k, 1, Dtype::fp32}, size);
+            }
+}
+
+// Bytes read and written together, half and half.
+void add_memory_passes(Sweep& sweep) {
+    sweep.begin();
+    for (double bytes = 4096; bytes <= 64.0 * 1048576; bytes *= 2) {
+        sweep.together("align", Barrier{});
+        sweep.on_each("memory", MemoryPass{Bytes(bytes / 2), Bytes(bytes / 2)});
+        sweep.on_each("memory", MemoryPass{Bytes(bytes / 2), Bytes(bytes / 2)});
+    }
+}
+
+void add_empty_tasks(Sweep& sweep) {
+    sweep.begin();
+    sweep.together("align", Barrier{});
+    for (int task = 0; task < 500; ++task) sweep.on_each("empty", MemoryPass{});
+    for (int task = 0; task < 50; ++task) sweep.together("barrier", Barrier{});
+}
+
+AllToAll uniform_exchange(int ranks, Bytes bytes) {
+    const auto count = static_cast<std::size_t>(ranks);
+    return AllToAll{std::vector<Bytes>(count * count, bytes / std::max(1, ranks - 1))};
+}
+
+// Each rank works before it meets the others, as in a step, so that arrivals are as uneven as they are there.
+void add_collectives(Sweep& sweep, int ranks) {
+    for (double bytes = 1024; bytes <= 32.0 * 1048576; bytes *= 2) {
+        if (bytes == 1024 || bytes == 2.0 * 1048576 || bytes > 4.0 * 1048576) sweep.begin();
+        const Bytes size(bytes);
+        const auto add = [&](std::string_view name, Op op) {
+            sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
+            sweep.together(name, std::move(op));
+        };
+        add("all_reduce", AllReduce{size});
+        add("all_gather", AllGather{size});
+        add("reduce_scatter", ReduceScatter{size});
+        add("broadcast", Broadcast{size, 0});
+        add("reduce", Reduce{size, 0});
+        add("all_to_all", uniform_exchange(ranks, size));
+        sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
+        sweep.from_first_to_second("send_recv", SendRecv{size, 1});
+    }
+}
+
+}  // namespace
+
+std::vector<TaskGraph> host_sweeps(int ranks) {
+    Sweep sweep(ranks);
+    add_gemms(sweep);
+    add_memory_passes(sweep);
+    add_empty_tasks(sweep);
+    if (ranks > 1) add_collectives(sweep, ranks);
+    return sweep.take();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "model/csv.h"
+#include "reports/tables.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+using Comparisons = std::vector<Comparison>;
+
+template <class Value>
+void add_once(std::vector<Value>& values, const Value& value) {
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+std::vector<std::string> all_assumptions(const Comparisons& comparisons) {
+    std::vector<std::string> found;
+    for (const Comparison& c : comparisons)
+        for (const std::string& assumption : c.what.assumptions) add_once(found, assumption);
+    return found;
+}
+
+std::vector<std::string> all_provenance(const Comparisons& comparisons) {
+    std::vector<std::string> found;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) add_once(found, provenance_text(c.what.experiment.cluster));
+    return found;
+}
+
+std::string inside_text(const Comparison& c) { return !has_spread(c.forecast->step) ? "-" : inside_interval(c) ? "yes" : "no"; }
+
+std::string role_text(const Case& what) { return !what.held_out ? "" : *what.held_out ? "held out" : "fitted on"; }
+
+// A name wider than its column stands on a line of its own.
+std::string name_cell(const std::string& name, std::size_t width) {
+    return name.size() <= width ? fmt::format("{:<{}}", name, width) : fmt::format("{}\n{:<{}}", name, "", width);
+}
+
+std::size_t name_width(const Comparisons& comparisons, std::size_t most) {
+    std::size_t width = 4;
+    for (const Comparison& c : comparisons) width = std::max(width, c.what.case_id.size());
+    return std::min(width, most);
+}
+
+std::string case_lines(const Comparisons& comparisons) {
+    const bool roles = std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && c.what.held_out; });
+    const std::size_t width = name_width(comparisons, roles ? 35 : 44);
+    std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured", "predicted", "p10 .. p90", "error", "inside",
+                                   roles ? "  cluster" : "");
+    for (const Comparison& c : comparisons) {
+        if (!c.forecast) continue;
+        const Interval& step = c.forecast->step;
+        text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width), time_text(c.what.measured_step), time_text(step.p50),
+                            range_text(step), signed_percent_text(relative_error(c)), inside_text(c));
+        text += roles ? "  " + role_text(c.what) + "\n" : "\n";
+    }
+    for (const Comparison& c : comparisons)
+        if (!c.forecast) text += wrapped(fmt::format("{}  refused: {}", name_cell(c.what.case_id, width), c.refused_because), 4);
+    return text;
+}
+
+std::string phase_cells(const std::optional<Seconds>& measured, const Interval& predicted) {
+    if (!measured || !(*measured > Seconds(0))) return fmt::format("{:>11}  {:>11}  {:>8}", "-", time_text(predicted.p50), "-");
+    return fmt::format("{:>11}  {:>11}  {:>8}", time_text(*measured), time_text(predicted.p50), signed_percent_text(predicted.p50 / *measured - 1));
+}
+
+// Forward and backward of the cases that measured them.
+std::string phase_lines(const Comparisons& comparisons) {
+    const std::size_t width = name_width(comparisons, 35);
+    std::string rows;
+    for (const Comparison& c : comparisons)
+        if (c.forecast && (c.what.measured_forward || c.what.measured_backward))
+            rows += fmt::format("{}  {}  {}\n", name_cell(c.what.case_id, width), phase_cells(c.what.measured_forward, c.forecast->forward),
+                                phase_cells(c.what.measured_backward, c.forecast->backward));
+    if (rows.empty()) return "";
+    return fmt::format("\n{:<{}}  {:>11}  {:>11}  {:>8}  {:>11}  {:>11}  {:>8}\n", "", width, "forward", "predicted", "error", "backward", "predicted", "error") + rows;
+}
+
+std::string errors_text(const CompareSummary& s) {
+    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape), percent_text(s.median_ape), percent_text(s.p90_ape),
+                       signed_percent_text(s.bias), signed_percent_text(s.worst_error), s.worst_case);
+}
+
+// Errors of the cases that a fit has seen are no evidence, so the two kinds are summed up apart where both occur.
+std::string role_lines(const Comparisons& comparisons) {
+    std::string text;
+    for (const bool held_out : {false, true}) {
+        Comparisons chosen;
+        std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen), [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
+        if (chosen.empty()) continue;
+        const CompareSummary s = summarise(chosen);
+        text += wrapped(fmt::format("{} {} which the cluster was fitted{}: {}", s.predicted, s.predicted == 1 ? "case" : "cases",
+                                    held_out ? " without (held out)" : " on (no evidence for other runs)", errors_text(s)));
+    }
+    return text;
+}
+
+std::string summary_lines(const Comparisons& comparisons) {
+    const CompareSummary s = summarise(comparisons);
+    std::string text = fmt::format("{} of {} cases predicted", s.predicted, s.cases);
+    if (s.refused > 0) text += fmt::format(", {} refused", s.refused);
+    if (s.predicted == 0) return text + "\n";
+    text = wrapped(text + ": " + errors_text(s));
+    std::string second = s.with_interval == 0 ? "no intervals: one draw and no noise" : fmt::format("measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
+    if (s.with_interval > 0 && s.with_interval < s.predicted) second += fmt::format(" ({} have no spread)", s.predicted - s.with_interval);
+    if (s.rank_correlation) second += fmt::format("; rank correlation within series {:.3f}", *s.rank_correlation);
+    return text + second + "\n" + role_lines(comparisons);
+}
+
+std::string markdown_cell(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
+}  // namespace
+
+std::string provenance_text(const Cluster& cluster) {
+    if (!cluster.fitted) return fmt::format("cluster {}: UNCALIBRATED: datasheet values and assumed costs", cluster.name);
+    const Fitted& f = *cluster.fitted;
+    std::vector<std::string> names;
+    for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
+    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
+    for (const HeldOutError& e : f.errors)
+        text += fmt::format("; {} error of {} {} mean, {} worst", e.method, e.kind, percent_text(e.mape), signed_percent_text(e.worst));
+    const auto kept = std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
+    if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
+    return text;
+}
+
+std::string comparison_table(const Comparisons& comparisons) {
+    std::string text = case_lines(comparisons) + summary_lines(comparisons) + phase_lines(comparisons) + "\n";
+    for (const std::string& line : all_provenance(comparisons)) text += wrapped(line);
+    for (const std::string& assumption : all_assumptions(comparisons)) text += wrapped("assumed: " + assumption);
+    return text;
+}
+
+std::string comparison_csv(const Comparisons& comparisons) {
+    std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n";
+    for (const Comparison& c : comparisons) {
+        text += fmt::format("{},{},{},{:.9g},", csv_field(c.what.source), csv_field(c.what.case_id), csv_field(c.what.series), c.what.measured_step.si());
+        if (c.forecast) text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c));
+        else text += fmt::format(",,,,{}\n", csv_field(c.refused_because));
+    }
+    return text;
+}
+
+std::string comparison_markdown(const Comparisons& comparisons) {
+    std::string text = "| case | measured | predicted | p10 .. p90 | error | inside | cluster |\n|---|---:|---:|---:|---:|---|---|\n";
+    for (const Comparison& c : comparisons) {
+        const std::string name = markdown_cell(c.what.case_id), measured = c.what.measured_step > Seconds(0) ? time_text(c.what.measured_step) : "-";
+        if (c.forecast)
+            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, measured, time_text(c.forecast->step.p50), range_text(c.forecast->step),
+                                signed_percent_text(relative_error(c)), inside_text(c), role_text(c.what));
+        else text += fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
+    }
+    text += "\n" + summary_lines(comparisons);
+    for (const std::string& line : all_provenance(comparisons)) text += "\n" + line + "\n";
+    for (const std::string& assumption : all_assumptions(comparisons)) text += "\nAssumed: " + assumption + "\n";
+    return text;
+}
+
+}  // namespace stepcast

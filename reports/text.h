@@ -1,0 +1,35 @@
+// How figures look in every text report. Internal to reports/.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/forecast.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+inline constexpr std::size_t table_width = 110;
+
+// "31.60 ms" up to ten seconds, then "12.35 s"; "n/a" for what is not finite.
+std::string time_text(Seconds time);
+std::string range_text(const Interval& interval);  // "20.10 .. 25.32 ms", or "-" without spread
+std::string bytes_text(Bytes bytes);               // "1.23 GiB", "14.0 MiB"
+std::string percent_text(double fraction);         // "4.1 %"
+std::string signed_percent_text(double fraction);  // "-1.2 %"
+std::string count_text(double count);              // "1,468,006"
+
+// Broken at spaces to table_width; further lines begin with `indent` spaces. Ends with a newline.
+std::string wrapped(std::string_view text, std::size_t indent = 2);
+
+// The six parts of a breakdown, in the order and with the names of every report.
+struct BreakdownPart {
+    const char* name;
+    Seconds time;
+};
+std::vector<BreakdownPart> parts_of(const Breakdown& breakdown);
+
+inline bool has_spread(const Interval& interval) { return interval.p10 < interval.p90; }
+
+}  // namespace stepcast

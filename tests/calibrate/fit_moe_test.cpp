@@ -1,0 +1,148 @@
+#include "calibrate/fit_moe.h"
+
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/presets.h"
+
+using namespace stepcast;
+using namespace stepcast::literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Cluster four_ranks() {
+    Cluster c = read_cluster("pcie-a100-x4");
+    c.fitted.reset();
+    return c;
+}
+
+Sample row(const std::string& run, const std::string& system, int experts, const std::string& phase, int rank, double value, const std::string& unit = "s") {
+    return {run, system, "moe_layer-1024x4096-fp16-8192-top2", experts, 4, phase, rank, -1, value, unit};
+}
+
+// The recorded block totals of 16 experts a rank, with every time that such a run may record.
+std::vector<Sample> traced_run() {
+    std::vector<Sample> rows;
+    for (const char* phase : {"step", "forward", "backward"}) rows.push_back(row("traced", "mix_moe", 64, phase, -1, 1));
+    rows.push_back(row("traced", "mix_moe", 64, "weight_grad.median", -1, 1));
+    const std::vector<std::pair<int, int>> totals{{288, 77}, {264, 58}, {268, 60}, {244, 41}};
+    for (int r = 0; r < 4; ++r) {
+        for (const char* phase : {"AG.forward", "AG.backward", "GA.forward", "GA.backward", "wait_time", "process_time"}) {
+            rows.push_back(row("traced", "mix_moe", 64, phase, r, 1));
+        }
+        rows.push_back(row("traced", "mix_moe", 64, "blocks", r, totals[static_cast<std::size_t>(r)].first, "1"));
+        rows.push_back(row("traced", "mix_moe", 64, "remote_blocks", r, totals[static_cast<std::size_t>(r)].second, "1"));
+    }
+    return rows;
+}
+
+std::vector<Sample> step_run(const std::string& system, int experts) {
+    std::vector<Sample> rows;
+    const std::string id = system + std::to_string(experts);
+    for (const char* phase : {"step", "forward", "backward"}) rows.push_back(row(id, system, experts, phase, -1, 1));
+    return rows;
+}
+
+struct File {
+    std::string path;
+    explicit File(const std::string& name, const std::string& text = "")
+        : path((std::filesystem::temp_directory_path() / ("stepcast-fit-" + std::to_string(getpid()) + "-" + name)).string()) {
+        if (!text.empty()) std::ofstream(path) << text;
+    }
+    ~File() { std::filesystem::remove(path); }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+};
+
+}  // namespace
+
+// 3 times, 4 ranks x (4 kernels + 1 wait), 1 weight gradient; process_time and block counts are no cases.
+TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
+    const std::vector<FitCase> cases = moe_cases(traced_run(), four_ranks());
+    CHECK(cases.size() == 3 + 20 + 1);
+    for (const FitCase& c : cases) CHECK(c.group == "traced");
+    CHECK(moe_cases(step_run("fast_moe", 16), four_ranks()).size() == 3);
+}
+
+// Times predicted by a cluster with other constants are the measurements; the fit starts from the preset.
+TEST_CASE("the constants behind simulated runs are recovered") {
+    Cluster truth = four_ranks();
+    truth.host.module_forward = 0.9_ms;
+    truth.host.module_backward = 0.3_ms;
+    truth.kernel.fused_tail = 1.2_ms;
+    std::vector<Sample> rows = traced_run();
+    for (const int experts : {16, 32}) {
+        const std::vector<Sample> more = step_run("fast_moe", experts);
+        rows.insert(rows.end(), more.begin(), more.end());
+    }
+    std::vector<FitCase> cases = moe_cases(rows, truth);
+    for (FitCase& c : cases) c.measured = c.predict(truth);
+    const FitResult result = fit(four_ranks(), {{"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
+                                                {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
+                                                {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"}}, cases);
+    for (const ParameterReport& report : result.parameters) CHECK(report.parameter.determined);
+    CHECK(result.cluster.host.module_forward.si() == Approx(0.9e-3).epsilon(0.01));
+    CHECK(result.cluster.host.module_backward.si() == Approx(0.3e-3).epsilon(0.01));
+    CHECK(result.cluster.kernel.fused_tail.si() == Approx(1.2e-3).epsilon(0.01));
+}
+
+TEST_CASE("every parameter of the table is a key whose prior lies within its bounds") {
+    const FitCase any{"any", "step", "any", 1_s, [](const Cluster&) { return 1_s; }};
+    const FitResult result = fit(four_ranks(), moe_parameters(), {any});
+    for (const ParameterReport& report : result.parameters) CHECK_FALSE(report.parameter.determined);
+}
+
+TEST_CASE("the shipped medians are cases of eleven runs, nine of unknown routing") {
+    int rows = 0;
+    for (const auto& [name, cases] : {std::pair("moe_layer_bench", 27u), std::pair("moe_phase_trace", 2 * 24u)}) {
+        const std::vector<Sample> samples = read_measurements(home_folder() + "/calibrate/measurements/" + name + ".csv");
+        rows += static_cast<int>(samples.size());
+        CHECK(moe_cases(samples, four_ranks()).size() == cases);
+    }
+    CHECK(rows == 27 + 162);
+}
+
+TEST_CASE("runs that do not belong to the cluster or the model are refused by name") {
+    Cluster eight = four_ranks();
+    eight.nodes = 2;
+    CHECK_THROWS_WITH(moe_cases(step_run("fast_moe", 16), eight), Contains("fast_moe16: measured on 4 ranks, but cluster pcie-a100-x4 has 8"));
+    std::vector<Sample> other = step_run("fast_moe", 16);
+    for (Sample& s : other) s.model = "gpt2";
+    CHECK_THROWS_WITH(moe_cases(other, four_ranks()), Contains("fast_moe16: model \"gpt2\" is not a layer this fit knows"));
+    CHECK_THROWS_AS(moe_cases(step_run("fastest_moe", 16), four_ranks()), ConfigError);
+    std::vector<Sample> raw = step_run("fast_moe", 16);
+    for (Sample& s : raw) s.step = 0;
+    CHECK_THROWS_WITH(moe_cases(raw, four_ranks()), Contains("fast_moe16: no medians: 0 of its 1 steps"));
+}
+
+TEST_CASE("building blocks are refused by name and nothing is written") {
+    const File gemm("gemm.csv", "# mine\nm,n,k,groups,dtype,time_us\n1,1,1,1,fp16,3\n"), links("links.csv", "op,ranks,nodes,bytes,time_us\n"), out("out.toml");
+    CHECK_THROWS_WITH(calibrate_from_measurements({{gemm.path}, "pcie-a100-x4", out.path, "2026-01-01"}), Contains("gemm.csv:2: GEMM building blocks"));
+    CHECK_THROWS_WITH(calibrate_from_measurements({{links.path}, "pcie-a100-x4", out.path, "2026-01-01"}), Contains("links.csv:1: collective building blocks"));
+    CHECK_FALSE(std::filesystem::exists(out.path));
+}
+
+// Three cases of one run, so most parameters keep their priors: what matters is that the file says so and reads back.
+TEST_CASE("a calibration writes a cluster file with provenance that reads back") {
+    std::vector<Sample> rows = step_run("fast_moe", 16);
+    for (Sample& s : rows) s.value = s.phase == "step" ? 0.039 : s.phase == "forward" ? 0.0187 : 0.0202;
+    const File in("in.csv", write_measurements(rows)), out("fitted.toml");
+    const std::string text = calibrate_from_measurements({{in.path}, "pcie-a100-x4", out.path, "2026-01-01"});
+    CHECK_THAT(text, Contains("3 cases of 1 runs"));
+    CHECK_THAT(text, Contains("no held-out errors: all cases are of one group"));
+    const Cluster fitted = read_cluster(out.path);
+    REQUIRE(fitted.fitted);
+    CHECK(fitted.fitted->date == "2026-01-01");
+    CHECK(fitted.fitted->sources == std::vector<std::string>{in.path});
+    CHECK(fitted.fitted->parameters.size() == moe_parameters().size());
+    // Fitted again from its own output the result is the same: what was fitted is no prior, no datum counts twice.
+    const File again("again.toml");
+    calibrate_from_measurements({{in.path}, out.path, again.path, "2026-01-01"});
+    CHECK(read_cluster(again.path).fitted->parameters == fitted.fitted->parameters);
+}

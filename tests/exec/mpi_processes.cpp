@@ -1,0 +1,95 @@
+// Started by mpirun as two processes: the collectives' results, then a whole graph. Exit code 0 when all is right.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "exec/execute.h"
+#include "exec/host_device.h"
+#include "exec/mpi_group.h"
+#include "tests/exec/all_ops.h"
+
+using namespace stepcast;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+void expect(const char* what, const Floats& found, const Floats& expected) {
+    if (found == expected) return;
+    std::fprintf(stderr, "%s: wrong values\n", what);
+    std::exit(1);
+}
+
+// Rank r holds r + 1 in the sums; rows of the exchange are tagged 10 (source) + row.
+void check_collectives(const MpiGroup& world) {
+    const auto rank = static_cast<float>(world.index);
+    const bool first = world.index == 0;
+    Floats in(3, rank + 1), out(3);
+    all_reduce(world, in, out);
+    expect("all_reduce", out, {3, 3, 3});
+
+    Floats part(first ? 1 : 2), all(3);  // 3 elements over 2 ranks: [0, 1), [1, 3)
+    reduce_scatter(world, in, part);
+    expect("reduce_scatter", part, Floats(part.size(), 3));
+    std::iota(part.begin(), part.end(), 10 * rank);
+    all_gather(world, part, all);
+    expect("all_gather", all, {0, 10, 11});
+
+    Floats copy(2, first ? 7 : 8);
+    broadcast(world, 1, copy);
+    expect("broadcast", copy, {8, 8});
+    Floats sum(2, -1);
+    reduce(world, 1, copy, sum);
+    expect("reduce", sum, first ? Floats{-1, -1} : Floats{16, 16});
+
+    // Rank 0 sends 2 rows, rank 1 sends 3.
+    Floats rows(first ? 2 : 3), received(first ? 3 : 2);
+    std::iota(rows.begin(), rows.end(), 10 * rank);
+    all_to_all(world, first ? std::vector<std::size_t>{0, 2} : std::vector<std::size_t>{3, 0},
+               first ? std::vector<std::size_t>{0, 3} : std::vector<std::size_t>{2, 0}, rows, received);
+    expect("all_to_all", received, first ? Floats{10, 11, 12} : Floats{0, 1});
+
+    Floats message = first ? Floats{1, 2, 3, 4, 5} : Floats(5);
+    send_receive(world, 2, message);
+    expect("send_receive", message, {1, 2, 3, 4, 5});
+}
+
+ExecuteOptions options() {
+    ExecuteOptions options;
+    options.steps = 3;
+    options.warmup = 1;
+    options.check_idle = false;
+    options.retry.extra_steps = 0;
+    options.timeout = Seconds(30);
+    return options;
+}
+
+}  // namespace
+
+// With "--lost": rank 1 stays away, and rank 0 must say so.
+int main(int count, char** arguments) {
+    const std::unique_ptr<Device> device = open_host_device(2);
+    const FailedRank failed{-1};
+    const bool lost = count > 1 && std::string(arguments[1]) == "--lost";
+    MpiGroup world{MPI_COMM_WORLD, static_cast<std::size_t>(device->local_ranks().front()), {0, 1}, {Seconds(lost ? 1 : 30), false}, &failed};
+    if (lost) {
+        try {
+            if (world.index == 1) std::this_thread::sleep_for(std::chrono::seconds(30));  // mpirun ends it before
+            meet(world);
+        } catch (const std::exception& error) {
+            std::printf("%s\n", error.what());
+        }
+        std::fflush(stdout);
+        std::_Exit(0);
+    }
+    check_collectives(world);
+    const TaskGraph graph = all_ops(0);
+    const Measurement measurement = execute(graph, *device, options());
+    if (!device->reports()) return 0;
+    for (const Trace& trace : measurement.traces) check_trace(graph, trace, Seconds(1e-4));
+    std::printf("%s: %zu steps\n", measurement.device.c_str(), measurement.steps.size());
+    return measurement.steps.size() == 3 ? 0 : 1;
+}

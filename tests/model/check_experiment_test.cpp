@@ -1,0 +1,131 @@
+#include <catch2/catch.hpp>
+
+#include <functional>
+
+#include "model/experiment.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+// Four ranks, 64 experts, everything allowed.
+Experiment valid() {
+    const TestHome home;
+    return read_experiment("moe_layer_alltoall");
+}
+std::string told(const std::function<void(Experiment&)>& change) {
+    auto e = valid();
+    change(e);
+    return complaint([&] { check_experiment(e); });
+}
+}  // namespace
+
+TEST_CASE("the valid experiment is accepted") {
+    CHECK(told([](Experiment&) {}).empty());
+}
+
+// 2 x 8 = 16 ranks against 2 nodes of 4.
+TEST_CASE("the ranks of the split are the ranks of the cluster") {
+    CHECK(told([](Experiment& e) {
+              e.parallelism.dp = 16;
+              e.cluster.nodes = 2;
+          }) == "parallelism: pipeline 1 x data 16 x tensor 1 x context 1 = 16 ranks, but cluster has 8");
+}
+
+TEST_CASE("expert ranks divide the data-parallel ones and experts divide by them") {
+    CHECK(told([](Experiment& e) { e.parallelism.ep = 3; }) == "parallelism.ep: 3 does not divide dp x cp = 4");
+    CHECK(told([](Experiment& e) { e.parallelism.ep = 2; }).empty());
+    CHECK(told([](Experiment& e) { e.workload.moe.experts = 66; }) ==
+          "workload.moe.experts: 66 cannot be spread over parallelism.ep = 4 ranks; expected a multiple");
+    CHECK(told([](Experiment& e) { e.workload.moe.experts = 0; }) ==
+          "workload.moe.experts: missing; expected the experts of a layer over all ranks");
+}
+
+TEST_CASE("a token goes to at most all experts") {
+    CHECK(told([](Experiment& e) { e.workload.moe.top_k = 64; }).empty());
+    CHECK(told([](Experiment& e) { e.workload.moe.top_k = 65; }) ==
+          "workload.moe.top_k: 65 is above the 64 experts that there are");
+}
+
+TEST_CASE("required sizes are there") {
+    CHECK(told([](Experiment& e) { e.workload.hidden = 0; }) == "workload.hidden: missing; expected model width");
+    CHECK(told([](Experiment& e) { e.workload.seq = 0; }) == "workload.seq: missing; expected tokens of one sequence");
+    CHECK(told([](Experiment& e) { e.cluster.gpu.memory_bandwidth = {}; }) ==
+          "cluster.gpu.memory_bandwidth: missing; expected memory bandwidth, datasheet");
+}
+
+TEST_CASE("the global batch is a multiple of what the replicas take at once") {
+    CHECK(told([](Experiment& e) { e.parallelism.global_batch = 8; }).empty());
+    CHECK(told([](Experiment& e) { e.parallelism.global_batch = 6; }) ==
+          "parallelism.global_batch: 6 is no multiple of dp x micro_batch = 4");
+}
+
+// 61035 x 8192 x 2 = 999,997,440 slots; one micro-batch more is 1,000,013,824.
+TEST_CASE("the slots of a rank stay countable") {
+    CHECK(told([](Experiment& e) { e.parallelism.micro_batch = 61035; }).empty());
+    CHECK(told([](Experiment& e) { e.parallelism.micro_batch = 61036; }) ==
+          "parallelism.micro_batch: 61036 x seq 8192 x top_k 2 is above 1e9 slots on a rank");
+}
+
+TEST_CASE("what nothing models yet is refused by its key") {
+    const auto kind = ", but workload.kind moe_layer does not model it; expected ";
+    CHECK(told([](Experiment& e) { e.parallelism.tp = 2; }) == "parallelism.tp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.pp = 2; }) == "parallelism.pp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.vp = 2; }) == "parallelism.vp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.cp = 2; }) == "parallelism.cp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.zero = 1; }) == "parallelism.zero: 1" + (kind + std::string("0")));
+    CHECK(told([](Experiment& e) { e.parallelism.sequence_parallel = true; }) ==
+          "parallelism.sequence_parallel: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) ==
+          "parallelism.recompute: full" + (kind + std::string("none")));
+    CHECK(told([](Experiment& e) { e.workload.optimizer = Optimizer::adam; }) ==
+          "workload.optimizer: adam" + (kind + std::string("none")));
+}
+
+TEST_CASE("a dense workload has no experts") {
+    const auto dense = [](Experiment& e) {
+        e.workload.kind = Workload::Kind::mlp;
+        e.workload.moe.experts = 0;
+        e.parallelism.ep = 1;
+    };
+    CHECK(told(dense).empty());
+    CHECK(told([&](Experiment& e) { dense(e), e.workload.optimizer = Optimizer::adam; }).empty());
+    CHECK(told([&](Experiment& e) { dense(e), e.parallelism.ep = 2; }) ==
+          "parallelism.ep: 2, but workload.kind mlp has no experts; expected 1");
+    CHECK(told([&](Experiment& e) { dense(e), e.workload.moe.experts = 8; }) ==
+          "workload.moe.experts: 8, but workload.kind mlp is dense; expected 0");
+}
+
+TEST_CASE("the recorded systems spread experts over all ranks and have no overlapping pieces") {
+    for (const auto system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe}) {
+        const std::string name(to_string(system));
+        CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system; }).empty());
+        CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system, e.parallelism.ep = 2; }) ==
+              "parallelism.ep: 2, but " + name + " spreads its experts over all 4 ranks");
+        CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system, e.parallelism.overlap_chunks = 2; }) ==
+              "parallelism.overlap_chunks: 2, but " + name + " has no overlapping pieces; expected 1");
+    }
+    CHECK(told([](Experiment& e) { e.parallelism.overlap_chunks = 2; }).empty());
+}
+
+TEST_CASE("links that the split crosses have a bandwidth") {
+    CHECK(told([](Experiment& e) { e.cluster.intra.bandwidth = {}; }) ==
+          "cluster.link.intra.bandwidth: missing; a node has 4 ranks");
+    CHECK(told([](Experiment& e) { e.cluster.nodes = 4, e.cluster.gpus_per_node = 1; }) ==
+          "cluster.link.inter.bandwidth: missing; there are 4 nodes");
+    CHECK(told([](Experiment& e) { e.cluster.intra.peer_bandwidth = {}; }).empty());
+    CHECK(told([](Experiment& e) {
+              e.cluster.intra.peer_bandwidth = {}, e.parallelism.moe_system = MoeSystem::mix_moe;
+          }) == "cluster.link.intra.peer_bandwidth: missing; mix_moe reads rows from its peers");
+}
+
+TEST_CASE("the device has a rate for the dtype") {
+    CHECK(told([](Experiment& e) { e.workload.dtype = Dtype::bf16; }) ==
+          "cluster.gpu.peak.bf16: device \"X100\" has no such rate; it has fp32, fp16; set this key or choose another "
+          "workload.dtype");
+}
+
+TEST_CASE("a routing file is named when it is asked for") {
+    CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) ==
+          "routing.file: missing; routing.kind is file");
+}

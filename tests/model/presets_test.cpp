@@ -1,0 +1,37 @@
+#include <catch2/catch.hpp>
+
+#include "model/presets.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+TEST_CASE("presets are found by name under the home folder") {
+    const TestHome home;
+    CHECK(home_folder() == test_data() + "/home");
+    CHECK(preset_path(PresetKind::cluster, "four") == test_data() + "/home/model/presets/clusters/four.toml");
+    CHECK(preset_names(PresetKind::experiment) ==
+          std::vector<std::string>{"moe_layer_alltoall", "moe_layer_fast_moe", "moe_layer_mix_moe"});
+}
+
+TEST_CASE("a name with a slash or the ending .toml is a path") {
+    const TestHome home;
+    const TestFolder folder;
+    const auto path = folder.write("mine.toml", "");
+    CHECK(preset_path(PresetKind::workload, path) == path);
+    CHECK(complaint([] { preset_path(PresetKind::workload, "four.toml"); }) ==
+          "four.toml: no such file; expected a TOML file or the name of a preset workload");
+    CHECK(complaint([] { preset_path(PresetKind::workload, "./none"); }) ==
+          "./none: no such file; expected a TOML file or the name of a preset workload");
+}
+
+TEST_CASE("an unknown preset names the nearest, or all") {
+    const TestHome home;
+    CHECK(complaint([] { preset_path(PresetKind::cluster, "fuor"); }) ==
+          "\"fuor\" is no preset cluster, did you mean \"four\"?");
+    CHECK(complaint([] { preset_path(PresetKind::experiment, "x"); }) ==
+          "\"x\" is no preset experiment; expected one of moe_layer_alltoall, moe_layer_fast_moe, moe_layer_mix_moe");
+    const TestFolder empty;
+    const TestHome nowhere(empty.path());
+    CHECK(complaint([] { preset_path(PresetKind::cluster, "four"); }, empty.path()) ==
+          "\"four\" is no preset cluster; there are none in model/presets/clusters ($STEPCAST_HOME chooses the root)");
+}

@@ -1,0 +1,48 @@
+#include <catch2/catch.hpp>
+
+#include "model/routing.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+TEST_CASE("routing files read back as written") {
+    const TestFolder folder;
+    const Routing counts{2, 4, {1, 2, 3, 4, 5, 6, 7, 8}, {}};
+    const Routing totals{2, 8, {}, {{288, 77}, {264, 58}}};
+    CHECK(write_routing(totals) ==
+          "# stepcast routing 1, block_totals, ranks 2, experts 8\nrank,blocks,remote_blocks\n0,288,77\n1,264,58\n");
+    CHECK(read_routing(folder.write("r.csv", write_routing(counts))) == counts);
+    CHECK(read_routing(folder.write("r.csv", write_routing(totals))) == totals);
+}
+
+TEST_CASE("routing files of the wrong shape are refused with their line") {
+    const TestFolder folder;
+    const auto read = [&](const std::string& text) {
+        const auto path = folder.write("r.csv", text);
+        return complaint([&] { read_routing(path); }, folder.path());
+    };
+    const std::string first = "# stepcast routing 1, counts, ranks 1, experts 2\n", header = "source,expert,slots\n";
+    const std::string not_one =
+        "r.csv:1: not a routing file; expected the first line "
+        "\"# stepcast routing 1, counts|block_totals, ranks R, experts E\"";
+    CHECK(read("") == not_one);
+    CHECK(read("source,expert,slots\n0,0,1\n") == not_one);
+    CHECK(read("# stepcast routing 1, sums, ranks 1, experts 2\n") ==
+          "r.csv:1: found \" sums\"; expected counts or block_totals");
+    CHECK(read("# stepcast routing 1, counts, ranks x, experts 2\n") ==
+          "r.csv:1: ranks: \"x\" is no integer of at least 1");
+    CHECK(read("# stepcast routing 1, counts, ranks 2, experts 3\n") ==
+          "r.csv:1: 3 experts cannot be spread over 2 ranks; expected a multiple");
+    CHECK(read("# stepcast routing 1, counts, ranks 65537, experts 2\n") ==
+          "r.csv:1: ranks: 65537 is out of range; expected at most 65536");
+    CHECK(read(first + "rank,blocks\n") ==
+          "r.csv:2: found \"rank,blocks\"; expected the header \"source,expert,slots\"");
+    CHECK(read(first + header + "0,0,5\n") ==
+          "r.csv:4: file ends after 1 rows; expected 2 (ranks and experts are in its first line)");
+    CHECK(read(first + header + "0,2,5\n") == "r.csv:3: expert: 2 is out of range; expected less than 2");
+    CHECK(read(first + header + "0,0,-5\n") == "r.csv:3: slots: \"-5\" is no integer of at least 0");
+    CHECK(read(first + header + "0,0,5\n0,0,5\n") == "r.csv:4: source 0, expert 0 was given before");
+    CHECK(read(first + header + "0,0\n") == "r.csv:3: found 2 fields; expected 3 as in the header");
+    CHECK(read("# stepcast routing 1, block_totals, ranks 1, experts 2\nrank,blocks,remote_blocks\n0,3,4\n") ==
+          "r.csv:3: remote_blocks: 4 is out of range; expected at most the 3 blocks");
+}
