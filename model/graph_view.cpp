@@ -91,7 +91,7 @@ CriticalPath critical_path(const TaskGraph& graph, std::span<const Seconds> dura
             path.length = finish;
             last = t;
         }
-        for (const auto after : boost::make_iterator_range(adjacent_vertices(t, view)))
+        for (const auto after : boost::make_iterator_range(adjacent_vertices(View::vertex_descriptor{t}, view)))
             if (held_up_by[after] == none || finish > ready[after]) {
                 ready[after] = finish;
                 held_up_by[after] = t;
@@ -107,9 +107,16 @@ std::string to_dot(const TaskGraph& graph) {
     const std::size_t solid = edges.size();
     // A predecessor on the same place is drawn once, as what it is.
     for (const Dependency& queued : place_queues(graph))
-        if (std::find(edges.begin(), edges.end(), queued) == edges.end()) edges.push_back(queued);
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, std::size_t> view(graph.size());
-    for (std::size_t e = 0; e < edges.size(); ++e) add_edge(edges[e].before, edges[e].after, e, view);
+        if (std::ranges::find(graph.predecessors(queued.after), queued.before) == graph.predecessors(queued.after).end())
+            edges.push_back(queued);
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    std::vector<char> dotted;
+    for (std::size_t e = 0; e < edges.size(); ++e) {
+        pairs.emplace_back(edges[e].before, edges[e].after);
+        dotted.push_back(e >= solid);
+    }
+    const boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, char> view(
+        boost::edges_are_unsorted_multi_pass, pairs.begin(), pairs.end(), dotted.begin(), graph.size());
     std::ostringstream out;
     boost::write_graphviz(
         out, view,
@@ -117,7 +124,7 @@ std::string to_dot(const TaskGraph& graph) {
             text << "[shape=box, label=" << boost::escape_dot_string(label_of(graph, static_cast<TaskId>(v))) << "]";
         },
         [&](std::ostream& text, auto e) {
-            if (view[e] >= solid) text << "[style=dotted]";
+            if (view[e]) text << "[style=dotted]";
         });
     return out.str();
 }
