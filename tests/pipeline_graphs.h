@@ -16,7 +16,6 @@ struct PipelineShape {
     int stages = 2;
     int micro_batches = 4;
     Schedule schedule = Schedule::one_f_one_b;
-    bool separate_lanes = true;  // false: sends and receives of both directions share the collective lane
 };
 
 struct Slot {
@@ -74,7 +73,9 @@ private:
     };
     static std::size_t count(int n) { return static_cast<std::size_t>(n); }
     [[nodiscard]] std::size_t cells() const { return count(shape_.stages) * count(shape_.micro_batches); }
-    [[nodiscard]] std::size_t cell(int stage, int m) const { return count(stage) * count(shape_.micro_batches) + count(m); }
+    [[nodiscard]] std::size_t cell(int stage, int m) const {
+        return count(stage) * count(shape_.micro_batches) + count(m);
+    }
     [[nodiscard]] bool is_last(int stage) const { return stage == shape_.stages - 1; }
 
     [[nodiscard]] bool has_input(int stage, Slot slot) const {
@@ -84,7 +85,9 @@ private:
         return stage == 0 || done_[count(stage - 1)].forwards > slot.micro_batch;
     }
 
-    void emit(int stage, Slot slot) { slot.backward ? emit_backward(stage, slot.micro_batch) : emit_forward(stage, slot.micro_batch); }
+    void emit(int stage, Slot slot) {
+        slot.backward ? emit_backward(stage, slot.micro_batch) : emit_forward(stage, slot.micro_batch);
+    }
 
     void emit_forward(int stage, int m) {
         const std::size_t at = cell(stage, m);
@@ -107,9 +110,8 @@ private:
 
     TaskId send(int from, int to, Phase phase, TaskId after) {
         const bool up = to > from;
-        const Lane out = !shape_.separate_lanes ? Lane::collective : up ? Lane::send_up : Lane::send_down;
-        const Lane in = !shape_.separate_lanes ? Lane::collective : up ? Lane::receive_up : Lane::receive_down;
-        const std::array places{Place(from, out), Place(to, in)};
+        const std::array places{Place(from, up ? Lane::send_up : Lane::send_down),
+                                Place(to, up ? Lane::receive_up : Lane::receive_down)};
         return graph_.add(send_name_, phase, send_op_, places, std::span(&after, 1));
     }
 
