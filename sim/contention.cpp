@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/event_tree.h"
 #include "sim/simulate.h"
 
 namespace stepcast {
@@ -17,21 +18,13 @@ Kind kind_of(Place first) {
     return first.lane() == Lane::compute ? computing : first.lane() == Lane::host ? on_host : communicating;
 }
 
-// A task finishes, or (task == none) the host at place `slot` has issued its current task.
-struct Event {
-    double time;
-    TaskId task;
-    std::uint32_t slot;
-};
-bool is_later(const Event& a, const Event& b) { return a.time != b.time ? a.time > b.time : a.task > b.task; }
-
 // A running task, kept at its first place; its other places only name the task.
 struct Running {
     TaskId task = none;
     std::uint32_t slot = 0;      // first place of the task
     std::uint32_t overlaps = 0;  // places of the task on ranks that are busy with the other kind
     Kind kind = on_host;
-    double remaining = 0, since = 0, factor = 1, finish = 0;  // work left at `since`; factor: time per work
+    double remaining = 0, since = 0, factor = 1;  // work left at `since`; factor: time per work
 };
 
 // Ranks busy with each kind: running places now, and whether that was taken into account in the rates.
@@ -46,9 +39,9 @@ struct HostQueue {
     std::uint32_t next = 0, end = 0;
 };
 
-// An event is the finish of a task or the end of an issue. At one instant everything that ends is ended first, then
-// what became ready starts, then the rates of what overlaps are settled; so equal times need no order of their own.
-// A changed rate pushes a new finish event; the old one no longer matches the task's finish and is skipped.
+// An event is the finish of a task, at its first place, or the end of an issue, at the host's place. At one instant
+// everything that ends is ended first, then what became ready starts, then the rates of what overlaps are settled; so
+// equal times need no order of their own. A changed rate moves the event of the task.
 class Engine {
 public:
     Engine(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline);
@@ -61,9 +54,7 @@ private:
     void release(TaskId t) {
         if (--pending_[t] == 0) ready_.push_back(t);
     }
-    void push(const Event& event);
-    [[nodiscard]] bool is_current(const Event& event) const;
-    void handle(const Event& event);
+    void handle(std::uint32_t slot);
     void start(TaskId t);
     void finish(TaskId t);
     void work_on(int rank);
@@ -90,7 +81,7 @@ private:
     std::vector<TaskId> host_tasks_;
     std::vector<Running> running_;                           // per place
     std::vector<Activity> activity_;                         // per rank
-    std::vector<Event> events_;                              // heap, earliest first
+    EventTree events_;                                       // per place
     std::vector<TaskId> ready_;
     std::vector<std::uint32_t> started_, changed_ranks_, touched_;  // first places; ranks; first places
 };
@@ -100,7 +91,8 @@ Engine::Engine(const TaskGraph& graph, const Costs& costs, const Contention& con
       slowed_{1 + contention.compute_slowdown, 1 + contention.communication_slowdown},
       with_hosts_(needs_hosts(graph, costs)), pending_(graph.size()),
       running_(static_cast<std::size_t>(graph.place_count())),
-      activity_(static_cast<std::size_t>(graph.rank_count())) {
+      activity_(static_cast<std::size_t>(graph.rank_count())),
+      events_(static_cast<std::size_t>(graph.place_count())) {
     if (contention.compute_slowdown < 0 || contention.communication_slowdown < 0)
         throw std::logic_error("run_with_contention: a slowdown is negative");
     timeline_.start.resize(graph.size());
@@ -163,20 +155,10 @@ void Engine::queue_hosts() {
     for_each_rank([&](TaskId t, HostQueue& host) { host_tasks_[host.end++] = t; });
 }
 
-void Engine::push(const Event& event) {
-    events_.push_back(event);
-    std::push_heap(events_.begin(), events_.end(), is_later);
-}
-
-bool Engine::is_current(const Event& event) const {
-    const Running& running = running_[event.slot];
-    return event.task == none || (running.task == event.task && running.finish == event.time);
-}
-
-void Engine::handle(const Event& event) {
-    if (event.task != none) return finish(event.task);
-    const int rank = static_cast<int>(event.slot) / lane_count;
-    after_issue(rank);
+void Engine::handle(std::uint32_t slot) {
+    events_.set(slot, EventTree::never);
+    if (const TaskId t = running_[slot].task; t != none) finish(t);
+    else after_issue(static_cast<int>(slot) / lane_count);
 }
 
 // The host takes up its next task: it issues a device task, or is occupied by a task of its own.
@@ -186,7 +168,7 @@ void Engine::work_on(int rank) {
         const TaskId t = host_tasks_[host.next];
         if (graph_.on_host(t)) return release(t);
         if (costs_.issue[t] > Seconds(0))
-            return push({now_ + costs_.issue[t].si(), none, Place(rank, Lane::host).index});
+            return events_.set(Place(rank, Lane::host).index, now_ + costs_.issue[t].si());
         release(t);
         if (graph_.launch_blocking()) return;
         ++host.next;
@@ -272,8 +254,7 @@ void Engine::settle_started(Running& running) {
         for (const Place& place : graph_.places(running.task))
             running.overlaps += activity_[static_cast<std::size_t>(place.rank())].seen[running.kind == computing ? communicating : computing];
     running.factor = running.overlaps > 0 ? slowed_[running.kind] : 1;
-    running.finish = now_ + running.remaining * running.factor;
-    push({running.finish, running.task, running.slot});
+    events_.set(running.slot, now_ + running.remaining * running.factor);
 }
 
 void Engine::settle(Running& running) {
@@ -282,8 +263,7 @@ void Engine::settle(Running& running) {
     running.remaining = std::max(0.0, running.remaining - (now_ - running.since) / running.factor);
     running.since = now_;
     running.factor = factor;
-    running.finish = now_ + running.remaining * factor;
-    push({running.finish, running.task, running.slot});
+    events_.set(running.slot, now_ + running.remaining * factor);
 }
 
 // Started tasks last: their overlap is counted whole from the settled ranks. They are settled once, at their start,
@@ -306,14 +286,9 @@ void Engine::run() {
         for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i]);
         ready_.clear();
         settle_rates();
-        if (events_.empty()) break;
-        now_ = events_.front().time;
-        while (!events_.empty() && events_.front().time == now_) {
-            std::pop_heap(events_.begin(), events_.end(), is_later);
-            const Event event = events_.back();
-            events_.pop_back();
-            if (is_current(event)) handle(event);
-        }
+        now_ = events_.earliest();
+        if (now_ == EventTree::never) break;
+        while (events_.earliest() == now_) handle(events_.earliest_slot());
     }
     if (finished_ != graph_.size()) throw std::logic_error("run_with_contention: tasks were left waiting");
     for (const Seconds finish : timeline_.finish) timeline_.end = std::max(timeline_.end, finish);

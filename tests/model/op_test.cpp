@@ -46,7 +46,7 @@ TEST_CASE("arithmetic of products") {
     CHECK(flops_of(Gemm{2, 3, 5, 4}) == Flops(240));
     CHECK(flops_of(GroupedGemm{{2, 0, 4}, 3, 5}) == Flops(180));
     CHECK(flops_of(GroupedGemm{{2, 0, 4}, 3, 5, Dtype::fp16, true}) == Flops(180));
-    CHECK(flops_of(FusedGemm{3, 1, 64, 2, 8, 4}) == Flops(12288));
+    CHECK(flops_of(FusedGemm{3, 1, 64, 2, 8, 4, 16_B}) == Flops(12288));
     CHECK(flops_of(Attention{2, 3, 6, 8, 4, false, false}) == Flops(4608));
     CHECK(flops_of(Attention{2, 3, 6, 8, 4, true, false}) == Flops(2304));
     CHECK(flops_of(Attention{2, 3, 6, 8, 4, false, true}) == Flops(9216));
