@@ -77,7 +77,7 @@ TEST_CASE("the constants behind simulated runs are recovered") {
     truth.host.module_backward = 0.3_ms;
     truth.kernel.fused_tail = 1.2_ms;
     std::vector<Sample> rows = traced_run();
-    for (const int experts : {16, 32}) {
+    for (const int experts : {4, 8}) {
         const std::vector<Sample> more = step_run("fast_moe", experts);
         rows.insert(rows.end(), more.begin(), more.end());
     }
@@ -130,7 +130,7 @@ TEST_CASE("building blocks are refused by name and nothing is written") {
 
 // Three cases of one run, so most parameters keep their priors: what matters is that the file says so and reads back.
 TEST_CASE("a calibration writes a cluster file with provenance that reads back") {
-    std::vector<Sample> rows = step_run("fast_moe", 16);
+    std::vector<Sample> rows = step_run("fast_moe", 4);
     for (Sample& s : rows) s.value = s.phase == "step" ? 0.039 : s.phase == "forward" ? 0.0187 : 0.0202;
     const File in("in.csv", write_measurements(rows)), out("fitted.toml");
     const std::string text = calibrate_from_measurements({{in.path}, "pcie-a100-x4", out.path, "2026-01-01"});
