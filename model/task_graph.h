@@ -9,13 +9,16 @@
 // - The host is the lane `host`: issuing a task takes the host of each of its ranks for the cost of its
 //   `host_calls`; the task cannot start before it is issued. A task on the host lane occupies the host itself; one
 //   with device predecessors is a synchronisation. With `launch_blocking` the host waits for each task it issued.
+//   No task occupies the host and a device lane at once.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "model/op.h"
@@ -53,7 +56,8 @@ public:
     NameId name_id(std::string_view name);
     OpId add_op(Op op);
 
-    // Appends a task; every id in `after` is smaller than the returned one, else std::logic_error.
+    // Appends a task; every id in `after` is smaller than the returned one and no place occurs twice, else
+    // std::logic_error.
     // `host_calls` is how many host calls issue it on each of its ranks (0 for tasks on the host lane).
     TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
                float host_calls = 1);
@@ -67,6 +71,7 @@ public:
     [[nodiscard]] int rank_count() const { return rank_count_; }
     [[nodiscard]] int place_count() const { return rank_count_ * lane_count; }
     [[nodiscard]] bool launch_blocking() const { return launch_blocking_; }
+    [[nodiscard]] bool has_host_tasks() const { return has_host_tasks_; }
     // How many real ranks each simulated rank stands for (folding); all 1 unless the builder folded.
     [[nodiscard]] const std::vector<int>& multiplicity() const { return multiplicity_; }
     void set_multiplicity(std::vector<int> multiplicity);
@@ -80,6 +85,9 @@ public:
     [[nodiscard]] std::span<const Place> places(TaskId t) const {
         return {places_.data() + place_begin_[t], places_.data() + place_begin_[t + 1]};
     }
+    // Where the places of a task begin in one row of the places of all tasks; t = size() gives the row's length.
+    [[nodiscard]] std::uint32_t place_offset(TaskId t) const { return place_begin_[t]; }
+    [[nodiscard]] bool on_host(TaskId t) const { return places_[place_begin_[t]].lane() == Lane::host; }
     [[nodiscard]] std::span<const TaskId> predecessors(TaskId t) const {
         return {predecessors_.data() + predecessor_begin_[t], predecessors_.data() + predecessor_begin_[t + 1]};
     }
@@ -87,8 +95,15 @@ public:
     friend bool operator==(const TaskGraph&, const TaskGraph&) = default;
 
 private:
+    struct NameHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+    };
+    void check_task(NameId name, OpId op, std::span<const Place> places, std::span<const TaskId> after) const;
+
     int rank_count_;
     bool launch_blocking_;
+    bool has_host_tasks_ = false;
     std::vector<std::uint32_t> place_begin_{0}, predecessor_begin_{0};  // CSR offsets, one past the last task
     std::vector<Place> places_;
     std::vector<TaskId> predecessors_;
@@ -98,6 +113,7 @@ private:
     std::vector<Phase> phase_;
     std::vector<Op> ops_;
     std::vector<std::string> names_;
+    std::unordered_map<std::string, NameId, NameHash, std::equal_to<>> name_ids_;
     std::vector<int> multiplicity_;
 };
 

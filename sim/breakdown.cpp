@@ -16,19 +16,29 @@ Part part_of(const Op& op) {
     return std::holds_alternative<HostWork>(op) ? host : communication;
 }
 
+// A task of the rank starts (+1) or finishes (-1).
 struct Change {
     Seconds time;
-    int delta;  // -1 before +1 at equal times, so that back-to-back tasks leave no gap
+    int delta;      // finishes first, so that back-to-back tasks leave no gap
     TaskId task;
+    Seconds issued;  // when the rank's host had issued the task: what it waited for after that is elsewhere
 };
 
-std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
+bool takes_part(const TaskGraph& graph, TaskId t, int rank) {
+    return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
+}
+
+// Follows the rank's host through its tasks by the rules of the engines (simulate.h).
+std::vector<Change> changes_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank) {
     std::vector<Change> changes;
+    Seconds host_free;
     for (TaskId t = 0; t < graph.size(); ++t) {
-        const auto places = graph.places(t);
-        if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.rank() == rank; })) continue;
-        changes.push_back({timeline.start[t], +1, t});
-        changes.push_back({timeline.finish[t], -1, t});
+        if (!takes_part(graph, t, rank)) continue;
+        const bool on_host = graph.on_host(t);
+        const Seconds issued = on_host ? host_free : host_free + costs.issue[t];
+        host_free = on_host || graph.launch_blocking() ? timeline.finish[t] : issued;
+        changes.push_back({timeline.start[t], +1, t, issued});
+        changes.push_back({timeline.finish[t], -1, t, issued});
     }
     std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
         return std::tie(a.time, a.delta, a.task) < std::tie(b.time, b.delta, b.task);
@@ -36,12 +46,12 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline,
     return changes;
 }
 
-// Nothing runs on the rank for `gap` before `next` starts there.
-void add_gap(const TaskGraph& graph, const Costs& costs, TaskId next, Seconds gap, Breakdown& b) {
-    const Seconds issuing = std::min(gap, costs.issue[next]);
-    b.host += issuing;
-    const bool others = graph.places(next).size() > 1 && !std::holds_alternative<SendRecv>(graph.op(next));
-    (others ? b.imbalance : b.bubble) += gap - issuing;
+// Nothing runs on the rank from `begin` until `next` starts there: the host until it was issued, then another rank.
+void add_gap(const TaskGraph& graph, const Change& next, Seconds begin, Breakdown& b) {
+    const Seconds issued = std::clamp(next.issued, begin, next.time);
+    b.host += issued - begin;
+    const bool sends = std::holds_alternative<SendRecv>(graph.op(next.task));
+    (sends ? b.bubble : b.imbalance) += next.time - issued;
 }
 
 Seconds& part_sum(Breakdown& b, Part part) {
@@ -69,11 +79,11 @@ Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& 
     Breakdown b;
     std::array<int, part_count> running{};
     Seconds now;
-    for (const Change& change : changes_of(graph, timeline, rank)) {
+    for (const Change& change : changes_of(graph, costs, timeline, rank)) {
         if (change.time > now) {
             const auto busy = std::find_if(running.begin(), running.end(), [](int count) { return count > 0; });
             if (busy != running.end()) part_sum(b, static_cast<Part>(busy - running.begin())) += change.time - now;
-            else add_gap(graph, costs, change.task, change.time - now, b);
+            else add_gap(graph, change, now, b);
             now = change.time;
         }
         running[part_of(graph.op(change.task))] += change.delta;

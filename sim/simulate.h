@@ -19,7 +19,8 @@ struct Timeline {
 };
 
 // A task on a compute lane runs at 1 / (1 + compute_slowdown) of its speed while a communication lane of its rank is
-// busy, and communication at 1 / (1 + communication_slowdown) while one of its ranks computes.
+// busy, and communication at 1 / (1 + communication_slowdown) while one of its ranks computes. A task counts as what
+// its first place says: a kernel that also holds a communication lane does not slow itself.
 struct Contention {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
@@ -29,10 +30,17 @@ struct Contention {
 Trace simulate(const TaskGraph& graph, const Costs& costs);
 Trace simulate(const TaskGraph& graph, const Costs& costs, const Contention& contention);
 
-// The same without a Trace, for Monte Carlo and benchmarks.
+// The same without a Trace, for Monte Carlo and benchmarks. With h[r] the time up to which the host of rank r is busy:
+//   device task t on ranks R: start = max(finish of predecessors, free time of its places, h[r] + issue[t] for r in R),
+//   then h[r] += issue[t], or h[r] = finish of t with launch_blocking;
+//   host task t on ranks R:   start = max(finish of predecessors, h[r] for r in R), then h[r] = finish of t.
+// Costs that are not one a task throw std::logic_error.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline);
 void run_with_contention(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline);
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank = 0);
+
+// Whether the hosts can hold up any task: some task has an issue cost or is on a host lane, or launches block.
+bool needs_hosts(const TaskGraph& graph, const Costs& costs);
 
 }  // namespace stepcast

@@ -12,7 +12,7 @@ calibrate:  calibrate model sim
 reports:    reports model
 .:          model sim exec calibrate reports
 tests:      tests model sim exec calibrate reports
-benchmarks: benchmarks model sim
+benchmarks: benchmarks tests model sim
 '
 
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.

@@ -1,0 +1,101 @@
+// Tasks per second of the two engines and of building a graph, on a 1F1B pipeline of 16 stages.
+#include <benchmark/benchmark.h>
+
+#include "sim/simulate.h"
+#include "tests/pipeline_graphs.h"
+
+using namespace stepcast;
+
+namespace {
+
+constexpr int stages = 16;
+
+// stages (2 m) slots and 2 (stages - 1) m sends.
+TaskGraph pipeline_of(std::int64_t tasks) {
+    const std::int64_t per_micro_batch = 2 * stages + 2 * (stages - 1);
+    return graphs::pipeline({stages, static_cast<int>((tasks + per_micro_batch - 1) / per_micro_batch)});
+}
+
+// Costs that keep events apart, as measured ones do: sends take a third of a forward, and no two stages are equal.
+Costs costs_of(const TaskGraph& graph) {
+    Costs costs;
+    costs.issue.assign(graph.size(), Seconds(0));
+    costs.duration.reserve(graph.size());
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        const double uneven = 1 + 1e-3 * graph.places(t).front().rank();
+        const bool sends = graph.places(t).size() > 1;
+        const double work = sends ? 1 : graph.phase(t) == Phase::forward ? 3 : 6;
+        costs.duration.push_back(Seconds(1e-3 * work * uneven));
+    }
+    return costs;
+}
+
+// What graph and timeline hold for a task; costs are the caller's.
+double bytes_per_task(const TaskGraph& graph) {
+    const auto tasks = static_cast<double>(graph.size());
+    double places = 0, edges = 0;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        places += static_cast<double>(graph.places(t).size());
+        edges += static_cast<double>(graph.predecessors(t).size());
+    }
+    const double fixed = 2 * sizeof(std::uint32_t) + sizeof(OpId) + sizeof(NameId) + sizeof(float) + sizeof(Phase);
+    return fixed + (places * sizeof(Place) + edges * sizeof(TaskId)) / tasks + 2 * sizeof(Seconds);
+}
+
+void report(benchmark::State& state, const TaskGraph& graph) {
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(graph.size()));
+    state.counters["bytes_per_task"] = bytes_per_task(graph);
+}
+
+void build(benchmark::State& state) {
+    for (auto _ : state) benchmark::DoNotOptimize(pipeline_of(state.range(0)));
+    report(state, pipeline_of(state.range(0)));
+}
+
+void in_order(benchmark::State& state) {
+    const TaskGraph graph = pipeline_of(state.range(0));
+    const Costs costs = costs_of(graph);
+    Timeline timeline;
+    for (auto _ : state) {
+        run_in_order(graph, costs, timeline);
+        benchmark::DoNotOptimize(timeline.end);
+    }
+    report(state, graph);
+}
+
+void in_order_with_hosts(benchmark::State& state) {
+    const TaskGraph graph = pipeline_of(state.range(0));
+    Costs costs = costs_of(graph);
+    costs.issue.assign(graph.size(), Seconds(5e-6));
+    Timeline timeline;
+    for (auto _ : state) {
+        run_in_order(graph, costs, timeline);
+        benchmark::DoNotOptimize(timeline.end);
+    }
+    report(state, graph);
+}
+
+void contention(benchmark::State& state, Contention slowdowns) {
+    const TaskGraph graph = pipeline_of(state.range(0));
+    const Costs costs = costs_of(graph);
+    Timeline timeline;
+    for (auto _ : state) {
+        run_with_contention(graph, costs, slowdowns, timeline);
+        benchmark::DoNotOptimize(timeline.end);
+    }
+    report(state, graph);
+}
+
+void sizes(benchmark::internal::Benchmark* b) {
+    b->RangeMultiplier(10)->Range(10'000, 10'000'000)->Unit(benchmark::kMillisecond);
+}
+
+}  // namespace
+
+BENCHMARK(build)->Apply(sizes);
+BENCHMARK(in_order)->Apply(sizes);
+BENCHMARK(in_order_with_hosts)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, none, Contention{})->Apply(sizes);
+BENCHMARK_CAPTURE(contention, both, Contention{0.1, 0.2})->Apply(sizes);
+
+BENCHMARK_MAIN();

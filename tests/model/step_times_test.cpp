@@ -1,0 +1,52 @@
+#include <catch2/catch.hpp>
+
+#include "model/step_times.h"
+#include "tests/graphs.h"
+
+using namespace stepcast;
+using namespace stepcast::graphs;
+using namespace stepcast::literals;
+
+namespace {
+
+// A task a phase and rank, in the given order of phases, ending when told.
+struct Step {
+    TaskGraph graph{2};
+    Trace trace;
+    void add(int rank, Phase phase, double start, double finish) {
+        const TaskId t = graph.add("task", phase, small_gemm(), {compute(rank)}, {});
+        trace.spans.push_back({t, compute(rank), Seconds(start), Seconds(finish)});
+    }
+};
+
+}  // namespace
+
+// Rank 0: forward to 2 (with a wait inside), backward to 5, sync to 6, optimizer to 7; rank 1 ends the step at 9.
+TEST_CASE("phases follow one another on the reporting rank, the step is over all ranks") {
+    Step step;
+    step.add(0, Phase::forward, 0, 1);
+    step.add(0, Phase::forward, 1.5, 2);
+    step.add(0, Phase::backward, 2, 5);
+    step.add(0, Phase::gradient_sync, 5, 6);
+    step.add(0, Phase::optimizer, 6, 7);
+    step.add(1, Phase::optimizer, 8, 9);
+    CHECK(step_times(step.graph, step.trace) == StepTimes{9_s, 2_s, 3_s, 1_s, 1_s});
+    CHECK(step_times(step.graph, step.trace, 1) == StepTimes{9_s, 0_s, 0_s, 0_s, 9_s});
+}
+
+// Gradient sync [3, 4] lies inside backward [2, 5]; only [5, 5.5] of the second is exposed.
+TEST_CASE("gradient sync counts where backward does not hide it") {
+    Step step;
+    step.add(0, Phase::forward, 0, 2);
+    step.add(0, Phase::gradient_sync, 3, 4);
+    step.add(0, Phase::backward, 2, 5);
+    CHECK(step_times(step.graph, step.trace) == StepTimes{5_s, 2_s, 3_s, 0_s, 0_s});
+    step.add(0, Phase::gradient_sync, 5, 5.5);
+    CHECK(step_times(step.graph, step.trace) == StepTimes{5.5_s, 2_s, 3_s, 0.5_s, 0_s});
+}
+
+TEST_CASE("a rank without tasks reports nothing but the step") {
+    Step step;
+    step.add(0, Phase::forward, 0, 2);
+    CHECK(step_times(step.graph, step.trace, 1) == StepTimes{2_s, 0_s, 0_s, 0_s, 0_s});
+}

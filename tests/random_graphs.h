@@ -1,0 +1,65 @@
+// Graphs and costs drawn from a seed: for laws that must hold on any graph. The same on every machine.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "sim/costs.h"
+#include "tests/graphs.h"
+
+namespace stepcast::graphs {
+
+class RandomSource {
+public:
+    explicit RandomSource(std::uint64_t seed) : engine_(seed) {}
+    int below(int n) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(n)); }
+    bool one_in(int n) { return below(n) == 0; }
+    double fraction() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+
+private:
+    std::mt19937_64 engine_;
+};
+
+inline std::vector<Place> random_participants(RandomSource& random, int rank_count) {
+    std::vector<Place> places;
+    for (int r = 0; r < rank_count; ++r)
+        if (!random.one_in(3)) places.push_back(collective(r));
+    if (places.empty()) places.push_back(collective(random.below(rank_count)));
+    return places;
+}
+
+// Kernels, collectives of random groups, sends between neighbours and, on every second graph, host work.
+inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
+    RandomSource random(seed);
+    const int ranks = 1 + random.below(4), tasks = 5 + random.below(60);
+    TaskGraph graph(ranks, with_hosts && random.one_in(2));
+    for (int t = 0; t < tasks; ++t) {
+        std::vector<TaskId> after;
+        for (int e = random.below(4); e > 0 && t > 0; --e)
+            after.push_back(static_cast<TaskId>(t - 1 - random.below(std::min(t, 12))));
+        const auto phase = static_cast<Phase>(random.below(phase_count));
+        const int rank = random.below(ranks), kind = random.below(with_hosts ? 6 : 5);
+        if (kind == 5) graph.add("host", phase, HostWork{}, std::vector{host(rank)}, after, 0);
+        else if (kind == 4) graph.add("sum", phase, AllReduce{Bytes(1024)}, random_participants(random, ranks), after);
+        else if (kind == 3 && ranks > 1) {
+            const int to = (rank + 1) % ranks;
+            graph.add("send", phase, SendRecv{Bytes(512)}, std::vector{Place(rank, Lane::send_up), Place(to, Lane::receive_up)}, after);
+        } else if (kind == 2) graph.add("pass", phase, small_pass(), std::vector{compute(rank)}, after);
+        else graph.add("gemm", phase, small_gemm(), std::vector{compute(rank)}, after);
+    }
+    return graph;
+}
+
+// Durations up to a second, one in eight zero; issue costs likewise when asked for.
+inline Costs random_costs(const TaskGraph& graph, std::uint64_t seed, bool with_issue) {
+    RandomSource random(seed);
+    const auto draw = [&] { return Seconds(random.one_in(8) ? 0 : random.fraction()); };
+    Costs costs;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        costs.duration.push_back(draw());
+        costs.issue.push_back(with_issue && !graph.on_host(t) ? 0.2 * draw() : Seconds(0));
+    }
+    return costs;
+}
+
+}  // namespace stepcast::graphs
