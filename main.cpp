@@ -10,20 +10,19 @@
 #include "calibrate/fit_moe.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
-#include "calibrate/whole_files.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
 #include "model/cases.h"
-#include "model/csv.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
 #include "model/run_folder.h"
 #include "model/step.h"
+#include "model/whole_files.h"
 #include "reports/chrome_trace.h"
 #include "reports/json.h"
-#include "reports/plots.h"
+#include "reports/summary.h"
 #include "reports/tables.h"
 #include "sim/predict.h"
 
@@ -45,10 +44,10 @@ void show_progress(std::string_view text) {
     if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
 }
 
-std::vector<Override> overrides_of(const Options& options) {
+Experiment experiment_of(const Options& options) {
     std::vector<Override> overrides;
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-    return overrides;
+    return read_experiment(options.experiment, overrides);
 }
 
 // Refuses a place that cannot be written before long work starts, not after it.
@@ -58,8 +57,13 @@ void make_folder(const std::filesystem::path& folder) {
     if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
+void require_host(const std::string& device) {
+    if (device == "cuda") throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
+    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
 void run_simulate(const Options& options) {
-    const Experiment experiment = read_experiment(options.experiment, overrides_of(options));
+    const Experiment experiment = experiment_of(options);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
@@ -68,25 +72,20 @@ void run_simulate(const Options& options) {
     print(options.json ? to_json(forecast) : forecast_table(forecast));
 }
 
-void require_host(const std::string& device) {
-    if (device == "cuda") throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
-    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
-}
-
 void run_execute(const Options& options) {
-    const Experiment experiment = read_experiment(options.experiment, overrides_of(options));
+    const Experiment experiment = experiment_of(options);
     require_host(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment));
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
     const auto device = open_host_device(graph.rank_count());
-    ExecuteOptions how;
-    how.steps = options.steps > 0 ? options.steps : experiment.run.steps;
-    how.warmup = options.warmup >= 0 ? options.warmup : experiment.run.warmup;
-    how.timeout = experiment.run.timeout;
+    ExecuteOptions how = execute_options(experiment.run);
+    if (options.steps > 0) how.steps = options.steps;
+    if (options.warmup >= 0) how.warmup = options.warmup;
     how.progress = show_progress;
-    RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
+    RunRecord record{options.experiment, {}, experiment.cluster, {}};
+    for (const std::string& text : options.set) record.overrides.push_back(parse_override(text));
     if (!options.out.empty() && device->reports()) {
         make_folder(options.out);
         how.on_step = [&](const Measurement& sofar) {  // a run that is stopped keeps its finished samples
@@ -98,7 +97,6 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) how.on_step(measurement);
-    for (const std::string& warning : measurement.warnings) say(warning);
     if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
@@ -109,23 +107,19 @@ void calibrate_host(const Options& options) {
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     const auto device = open_host_device(ranks);
     std::vector<SweepResult> results;
-    int disturbed = 0;
     for (TaskGraph& graph : host_sweeps(ranks)) {
         show_progress("sweep " + std::to_string(results.size() + 1));
-        const Measurement measurement = execute(graph, *device, {.steps = 10, .check_idle = results.empty()});
-        disturbed += measurement.quiet ? 0 : 1;
+        ExecuteOptions how = sweep_options();
+        how.check_idle = results.empty();
+        const Measurement measurement = execute(graph, *device, how);
         results.push_back({std::move(graph), measurement});
     }
     show_progress("");
     if (!device->reports()) return;
-    if (disturbed > 0)
-        say("busy: " + std::to_string(disturbed) + " of " + std::to_string(results.size()) + " sweeps were disturbed by other work");
     const Cluster cluster = fit_host(results, processor_name(), available_memory() / ranks);
     write_whole({{options.out, write_cluster(cluster)}});
-    std::printf("%s: %d ranks, %d samples\n", options.out.c_str(), ranks, cluster.fitted->samples);
-    for (const HeldOutError& error : cluster.fitted->errors)
-        std::printf("  %-16s %3d points held out: mean error %5.1f %%, bias %+5.1f %%, worst %+6.1f %%\n", error.kind.c_str(),
-                    error.samples, 100 * error.mape, 100 * error.bias, 100 * error.worst);
+    print(options.out + "\n" + provenance_text(cluster) + "\n");
+    if (const std::string doubt = busy_warning(results); !doubt.empty()) say(doubt);
 }
 
 void run_calibrate(const Options& options) {
@@ -137,97 +131,33 @@ void run_calibrate(const Options& options) {
                                        .date = current_date()}, show_progress));
 }
 
-Case case_of_run(const std::string& folder, const std::string& cluster) {
-    const RunRecord record = read_run(folder);
-    const StepTimes median = median_times(record.measurement);
-    Case run;
-    run.source = "executed";
-    run.case_id = run.series = std::filesystem::path(record.experiment).stem().string();
-    run.experiment = experiment_of(record);
-    if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
-    check_experiment(run.experiment);
-    run.measured_step = median.step;
-    run.measured_forward = median.forward;
-    run.measured_backward = median.backward;
-    run.assumptions = record.measurement.warnings;
-    return run;
-}
-
-// What a path holds, by its content: a run folder, measurements, or cases of which some may be refused.
-std::vector<Comparison> cases_in(const std::string& path, const std::string& cluster) {
-    std::vector<Comparison> found;
-    if (std::filesystem::is_directory(path)) return {{case_of_run(path, cluster), {}, {}}};
-    CsvReader csv(path);
-    bool rows = csv.next();
-    while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
-    if (rows && csv.fields().front() == "run_id") {
-        const std::string routing = (std::filesystem::path(path).parent_path() / "routing").string();
-        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster)) found.push_back({known, {}, {}});
-        return found;
-    }
-    for (const CaseRow& row : read_cases(path)) {
-        Comparison& comparison = found.emplace_back();
-        comparison.what.source = row.cell("source");
-        comparison.what.case_id = row.cell("case_id");
-        try {
-            comparison.what = case_of(row, cluster);
-        } catch (const ConfigError& error) {
-            comparison.refused_because = error.what();
-        }
-    }
-    return found;
-}
-
 void run_compare(const Options& options) {
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
-        for (Comparison& comparison : cases_in(path, options.cluster)) comparisons.push_back(std::move(comparison));
-    for (Comparison& comparison : comparisons) try {
-            if (!comparison.refused_because.empty()) continue;
-            show_progress("predicting " + comparison.what.case_id);
-            comparison.forecast = predict(comparison.what.experiment);
-        } catch (const ConfigError& error) {
-            comparison.refused_because = error.what();
-        }
+        for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));
+    if (!options.out.empty()) make_folder(options.out);
+    predict_all(comparisons, show_progress);
     show_progress("");
     const CompareSummary summary = summarise(comparisons);
-    if (!options.out.empty()) {
-        write_whole({{options.out + "/compare.csv", comparison_csv(comparisons)},
-                     {options.out + "/summary.md", comparison_markdown(comparisons)}});
-        if (summary.predicted > 0) {
-            plot_scatter(comparisons, "Step time", options.out + "/scatter");
-            plot_breakdown(comparisons, "Where the step goes", options.out + "/breakdown");
-            plot_against_experts(comparisons, "Step time against experts", options.out + "/experts");
-        }
-    }
     print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
+    if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
     if (options.strict && summary.refused > 0)
         throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) + " cases refused");
 }
 
 void run_import(const Options& options) {
-    ImportRequest request;
-    request.logs = options.inputs;
-    request.format = parse_log_format(options.format);
-    request.out = options.out;
-    request.routing_out = options.routing_out;
+    const ImportRequest request{.logs = options.inputs, .format = parse_log_format(options.format), .out = options.out,
+                                .routing_out = options.routing_out};
     for (const std::string& line : import_to_files(request)) say(line);
 }
 
 void run_list(const Options& options) {
-    if (options.what == "keys") {
-        for (const KeyDoc& key : key_docs())
-            std::printf("%-40s %-10s %-12s %s\n", key.key.c_str(), key.kind.c_str(), key.default_value.c_str(),
-                        key.meaning.c_str());
-        return;
-    }
-    const std::pair<const char*, PresetKind> kinds[] = {{"experiments", PresetKind::experiment},
-                                                        {"workloads", PresetKind::workload},
-                                                        {"clusters", PresetKind::cluster}};
-    for (const auto& [title, kind] : kinds) {
-        std::printf("%s\n", title);
-        for (const std::string& name : preset_names(kind)) std::printf("  %s\n", name.c_str());
-    }
+    if (options.what == "keys") return print(keys_table(key_docs()));
+    std::vector<Experiment> experiments;
+    std::vector<Cluster> clusters;
+    for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
+    for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
+    print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
 CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&), const Options& options) {

@@ -12,7 +12,7 @@
 
 #include "calibrate/import.h"
 #include "calibrate/moe_run_model.h"
-#include "calibrate/whole_files.h"
+#include "model/whole_files.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 

@@ -164,6 +164,12 @@ HeldOutError curve_error(const std::string& kind, const Curve& curve) {
 
 }  // namespace
 
+std::string busy_warning(std::span<const SweepResult> results) {
+    const auto busy = std::count_if(results.begin(), results.end(), [](const SweepResult& r) { return !r.measurement.quiet; });
+    if (busy == 0) return "";
+    return fmt::format("busy: {} of {} sweeps were disturbed by other work; predictions from this file may be far off, calibrate again when the machine is quiet", busy, results.size());
+}
+
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory) {
     const HostPoints points = collect_points(results);
     if (points.gemms.empty() || points.memory.empty()) throw ConfigError("calibrate: nothing measured; expected host sweeps");

@@ -20,6 +20,9 @@ struct SweepResult {
     Measurement measurement;
 };
 
+// "" when all sweeps were quiet, else how many were not and what to do about it.
+std::string busy_warning(std::span<const SweepResult> results);
+
 // A cluster of one node whose GPUs are this host's ranks: measured tables and curves, the laws fitted to them, noise,
 // and how well a fifth of the points is predicted by the others. `memory` is what one rank may use.
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory);

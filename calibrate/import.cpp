@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "calibrate/moe_log.h"
-#include "calibrate/whole_files.h"
+#include "model/whole_files.h"
 #include "model/errors.h"
 
 namespace stepcast {

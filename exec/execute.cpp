@@ -171,6 +171,14 @@ void add_doubts(Measurement& measurement, const QuietLimits& limits) {
 
 }  // namespace
 
+ExecuteOptions execute_options(const Run& run) {
+    ExecuteOptions options;
+    options.steps = run.steps;
+    options.warmup = run.warmup;
+    options.timeout = run.timeout;
+    return options;
+}
+
 ExecuteOptions sweep_options() {
     ExecuteOptions options;
     options.steps = 11;

@@ -6,6 +6,7 @@
 
 #include "exec/device.h"
 #include "exec/quiet.h"
+#include "model/experiment.h"
 #include "model/measurement.h"
 
 namespace stepcast {
@@ -20,6 +21,9 @@ struct ExecuteOptions {
     std::function<void(const Measurement&)> on_step;         // after each sample, in the process of rank 0
     std::function<void(std::string_view)> progress;
 };
+
+// What an experiment's [run] table asks for.
+ExecuteOptions execute_options(const Run& run);
 
 // For the many short graphs of a calibration: few repetitions each, few more on a busy machine.
 ExecuteOptions sweep_options();

@@ -48,4 +48,11 @@ struct Comparison {
     std::string refused_because;
 };
 
+// What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
+// folder routing/ beside them) or a table of cases, of which some may be refused. Nothing is predicted yet.
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster);
+
+// Whether `file` is none of the files that the cluster was fitted from (by file name); empty for an unfitted cluster.
+std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file);
+
 }  // namespace stepcast

@@ -75,13 +75,6 @@ bool inside_interval(const Comparison& c) {
     return c.forecast->step.p10 <= c.what.measured_step && c.what.measured_step <= c.forecast->step.p90;
 }
 
-std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
-    if (!cluster.fitted) return std::nullopt;
-    const auto name = std::filesystem::path(file).filename();
-    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
-                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
-}
-
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {
     CompareSummary s;
     std::vector<double> errors, absolute;

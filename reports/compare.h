@@ -30,9 +30,6 @@ std::string inside_count_text(const CompareSummary& summary);
 double relative_error(const Comparison& comparison);  // signed; the comparison must have a forecast
 bool inside_interval(const Comparison& comparison);   // likewise
 
-// Whether `file` is none of the files that the cluster was fitted from (by file name); empty for an unfitted cluster.
-std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file);
-
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);
 

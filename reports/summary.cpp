@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "model/whole_files.h"
+#include "reports/plots.h"
 #include "reports/tables.h"
 
 namespace stepcast {
@@ -32,6 +34,14 @@ std::string markdown_summary(const std::string& title, const std::vector<Summary
         for (const std::string& plot : section.plots) text += fmt::format("\n![{}]({})\n", std::filesystem::path(plot).stem().string(), plot);
     }
     return text;
+}
+
+void write_comparison(const std::string& folder, const std::string& title, const std::vector<Comparison>& comparisons) {
+    const auto summary = [&](std::vector<std::string> plots) {
+        return PlannedFile{folder + "/summary.md", markdown_summary(title, {{title, {}, comparisons, std::move(plots)}})};
+    };
+    write_whole({{folder + "/compare.csv", comparison_csv(comparisons)}, summary({})});
+    write_whole({summary(plot_comparison(comparisons, title, folder))});
 }
 
 }  // namespace stepcast

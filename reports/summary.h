@@ -15,6 +15,10 @@ struct SummarySection {
     std::vector<std::string> plots;        // picture paths as seen from the summary
 };
 
+// Writes compare.csv, the plots that the cases allow, and summary.md with all of it. Tables first: when gnuplot fails
+// (ConfigError) they are there.
+void write_comparison(const std::string& folder, const std::string& title, const std::vector<Comparison>& comparisons);
+
 std::string markdown_summary(const std::string& title, const std::vector<SummarySection>& sections);
 
 }  // namespace stepcast

@@ -112,6 +112,12 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
     return text;
 }
 
+std::string keys_table(const std::vector<KeyDoc>& keys) {
+    std::string text;
+    for (const KeyDoc& key : keys) text += wrapped(fmt::format("{:<40} {:<10} {:<12} {}", key.key, key.kind, key.default_value, key.meaning), 64);
+    return text;
+}
+
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads, const std::vector<Cluster>& clusters) {
     std::string text = "experiments\n";
     for (const Experiment& e : experiments) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "model/errors.h"
 #include "model/measurements.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
@@ -118,6 +119,18 @@ Forecast predict(const Experiment& e) {
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
     return f;
+}
+
+void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress) {
+    for (Comparison& c : comparisons) {
+        if (!c.refused_because.empty()) continue;
+        if (progress) progress("predicting " + c.what.case_id);
+        try {
+            c.forecast = predict(c.what.experiment);
+        } catch (const ConfigError& error) {
+            c.refused_because = error.what();
+        }
+    }
 }
 
 }  // namespace stepcast

@@ -1,6 +1,11 @@
 // Experiment -> Forecast: build, price, simulate; Monte Carlo over routings and jitter when asked for.
 #pragma once
 
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "model/cases.h"
 #include "model/experiment.h"
 #include "model/forecast.h"
 #include "sim/costs.h"
@@ -10,6 +15,9 @@ namespace stepcast {
 
 // `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean.
 Forecast predict(const Experiment& experiment);
+
+// Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
+void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress = {});
 
 // Memory per rank (peak over ranks) of the experiment with this routing.
 MemoryUse memory_use(const Experiment& experiment, const Routing& routing);

@@ -1,4 +1,4 @@
-#include "calibrate/whole_files.h"
+#include "model/whole_files.h"
 
 #include <unistd.h>
 

@@ -1,0 +1,74 @@
+// Files and folders that hold something measured, as comparisons to predict.
+#include <algorithm>
+#include <filesystem>
+
+#include "model/cases.h"
+#include "model/csv.h"
+#include "model/errors.h"
+#include "model/run_folder.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+Case case_of_run(const std::string& folder, const std::string& cluster) {
+    const RunRecord record = read_run(folder);
+    const StepTimes median = median_times(record.measurement);
+    Case run;
+    run.source = "executed";
+    run.case_id = run.series = fs::path(record.experiment).stem().string();
+    run.experiment = experiment_of(record);
+    if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
+    check_experiment(run.experiment);
+    run.measured_step = median.step;
+    run.measured_forward = median.forward;
+    run.measured_backward = median.backward;
+    run.assumptions = record.measurement.warnings;
+    return run;
+}
+
+bool holds_measurements(const std::string& path) {
+    CsvReader csv(path);
+    bool rows = csv.next();
+    while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
+    return rows && csv.fields().front() == "run_id";
+}
+
+Comparison comparison_of(const CaseRow& row, const std::string& cluster) {
+    Comparison comparison;
+    comparison.what.source = row.cell("source");
+    comparison.what.case_id = row.cell("case_id");
+    try {
+        comparison.what = case_of(row, cluster);
+    } catch (const ConfigError& error) {
+        comparison.refused_because = error.what();
+    }
+    return comparison;
+}
+
+}  // namespace
+
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
+    std::vector<Comparison> found;
+    if (fs::is_directory(path)) {
+        found.push_back({case_of_run(path, cluster), {}, {}});
+    } else if (holds_measurements(path)) {
+        const std::string routing = (fs::path(path).parent_path() / "routing").string();
+        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster)) found.push_back({std::move(known), {}, {}});
+    } else {
+        for (const CaseRow& row : read_cases(path)) found.push_back(comparison_of(row, cluster));
+    }
+    for (Comparison& c : found)
+        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
+    return found;
+}
+
+std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
+    if (!cluster.fitted) return std::nullopt;
+    const auto name = std::filesystem::path(file).filename();
+    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
+                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
+}
+
+}  // namespace stepcast
