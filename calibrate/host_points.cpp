@@ -12,14 +12,19 @@ namespace stepcast {
 
 namespace {
 
-// Repetitions that count: the undisturbed ones, or all when there is none.
-std::vector<const Trace*> good_traces(const Measurement& measurement) {
-    std::vector<const Trace*> good;
+// Repetitions that count, and which quantile of them stands for a task.
+struct Counted {
+    std::vector<const Trace*> traces;
+    double quantile = 0.5;
+};
+Counted counted_traces(const Measurement& measurement) {
+    Counted counted;
     for (std::size_t step = 0; step < measurement.steps.size(); ++step)
-        if (measurement.steps[step].accepted) good.push_back(&measurement.traces[step]);
-    if (good.empty())
-        for (const Trace& trace : measurement.traces) good.push_back(&trace);
-    return good;
+        if (measurement.steps[step].accepted) counted.traces.push_back(&measurement.traces[step]);
+    if (!counted.traces.empty()) return counted;
+    for (const Trace& trace : measurement.traces) counted.traces.push_back(&trace);
+    counted.quantile = 0.25;
+    return counted;
 }
 
 // Durations of each task, one a repetition; a task on several ranks lasts until the last has left it.
@@ -42,14 +47,15 @@ double log_spread(const std::vector<double>& values) {
 
 using GemmShape = std::tuple<long, long, long, Dtype>;
 
+// By size: what each task of that size took in its sweep.
 struct Collector {
     std::map<GemmShape, std::vector<double>> gemms;
     std::map<Bytes, std::vector<double>> memory;
     std::map<std::string, std::map<Bytes, std::vector<double>>> collectives;
     std::vector<double> barriers;
 
-    void add(const Op& op, const std::vector<double>& values) {
-        const auto append = [&](std::vector<double>& to) { to.insert(to.end(), values.begin(), values.end()); };
+    void add(const Op& op, double time) {
+        const auto append = [&](std::vector<double>& to) { to.push_back(time); };
         if (const auto* gemm = std::get_if<Gemm>(&op)) append(gemms[{gemm->m, gemm->n, gemm->k, gemm->dtype}]);
         else if (const auto* group = std::get_if<GroupedGemm>(&op); group != nullptr && group->weight_gradient)
             append(gemms[{group->k, group->n, group->rows.at(0), group->dtype}]);
@@ -98,12 +104,12 @@ HostPoints collect_points(std::span<const SweepResult> results) {
     Collector collector;
     std::vector<double> intervals, op_spreads, step_spreads;
     for (const auto& [graph, measurement] : results) {
-        const std::vector<const Trace*> traces = good_traces(measurement);
+        const auto [traces, share] = counted_traces(measurement);
         if (traces.empty()) throw std::logic_error("fit_host: a sweep without samples");
         const std::vector<std::vector<double>> by_task = durations(graph, traces);
         for (TaskId task = 0; task < graph.size(); ++task) {
             if (is_empty(graph.op(task)) || graph.name(task) == "align" || graph.name(task) == "work") continue;
-            collector.add(graph.op(task), by_task[task]);
+            collector.add(graph.op(task), quantile(by_task[task], share));
             points.samples += static_cast<int>(by_task[task].size());
             if (quantile(by_task[task], 0.25) > 0) op_spreads.push_back(log_spread(by_task[task]));
         }

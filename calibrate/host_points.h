@@ -1,4 +1,5 @@
-// What a host sweep measured, one point a size: medians over ranks and undisturbed repetitions.
+// What a host sweep measured, one point a size: medians over ranks and undisturbed repetitions. Where no repetition was
+// undisturbed, the lower quartile of all: disturbance only adds time.
 #pragma once
 
 #include <map>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr long gemm_sizes[] = {4, 16, 64, 128, 256, 512, 1024, 2048};
 constexpr double most_products = 1 << 29;  // m * n * k: some ten milliseconds a shape
-constexpr double graph_products = 6e9;     // of one graph: some hundred milliseconds
+constexpr double graph_products = 2e9;     // of one graph: some forty milliseconds
 
 // Adds tasks to the last of a list of graphs and begins a new one when asked.
 class Sweep {

@@ -12,7 +12,7 @@
 namespace stepcast {
 
 // Sweeps for `ranks` ranks that all run at once, as in a step: GEMM shapes (plain and as weight gradients), memory
-// passes, every collective, empty tasks. Cut into graphs of some 100 ms, so that a disturbed repetition costs little.
+// passes, every collective, empty tasks. Cut into graphs of some 40 ms, so that a disturbed repetition costs little.
 std::vector<TaskGraph> host_sweeps(int ranks);
 
 struct SweepResult {

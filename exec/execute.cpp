@@ -171,6 +171,15 @@ void add_doubts(Measurement& measurement, const QuietLimits& limits) {
 
 }  // namespace
 
+ExecuteOptions sweep_options() {
+    ExecuteOptions options;
+    options.steps = 11;
+    options.warmup = 1;
+    options.check_idle = false;
+    options.retry = {5, Seconds(2)};
+    return options;
+}
+
 Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions& options) {
     Run run{graph, device, options, split_by_rank(graph), {}, {}, {}, {}};
     Measurement& measurement = run.measurement;

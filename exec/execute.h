@@ -21,6 +21,9 @@ struct ExecuteOptions {
     std::function<void(std::string_view)> progress;
 };
 
+// For the many short graphs of a calibration: few repetitions each, few more on a busy machine.
+ExecuteOptions sweep_options();
+
 // Every sample is kept, accepted or not. A collective's spans start at the latest arrival of its ranks. Throws
 // DeviceError naming rank and task when a rank fails or does not arrive in time; what was finished by then has gone to
 // `on_step`. In a process that does not hold rank 0 the result has no samples.

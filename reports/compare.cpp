@@ -97,6 +97,7 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
             throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id, c.what.measured_step.si()));
         inside += inside_interval(c);
         s.with_interval += has_spread(c.forecast->step);
+        s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
         errors.push_back(relative_error(c));
         absolute.push_back(std::abs(errors.back()));
         if (s.worst_case.empty() || absolute.back() > std::abs(s.worst_error)) {
@@ -112,6 +113,13 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
     s.inside_interval = inside / static_cast<double>(s.predicted);
     s.rank_correlation = correlation_within_series(comparisons);
     return s;
+}
+
+std::string inside_count_text(const CompareSummary& s) {
+    if (s.with_interval == 0) return "no intervals: one draw and no noise";
+    std::string text = fmt::format("measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
+    if (s.with_interval < s.predicted) text += fmt::format(" ({} more without an interval)", s.predicted - s.with_interval);
+    return text;
 }
 
 }  // namespace stepcast

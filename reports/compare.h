@@ -15,7 +15,7 @@ namespace stepcast {
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
     double mape = 0, median_ape = 0, p90_ape = 0, bias = 0, inside_interval = 0;
-    int with_interval = 0;  // predicted cases whose forecast has a spread at all
+    int with_interval = 0, inside_of_them = 0;  // predicted cases whose forecast has a spread at all; measured inside it
     std::optional<double> rank_correlation;
     std::string worst_case;
     double worst_error = 0;
@@ -23,6 +23,9 @@ struct CompareSummary {
 };
 // Throws ConfigError naming the case when a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
+
+// "measured inside p10..p90: 7 of 9 (2 more without an interval)".
+std::string inside_count_text(const CompareSummary& summary);
 
 double relative_error(const Comparison& comparison);  // signed; the comparison must have a forecast
 bool inside_interval(const Comparison& comparison);   // likewise

@@ -48,7 +48,7 @@ std::size_t name_width(const Comparisons& comparisons, std::size_t most) {
 
 std::string case_lines(const Comparisons& comparisons) {
     const bool roles = std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && c.what.held_out; });
-    const std::size_t width = name_width(comparisons, roles ? 35 : 44);
+    const std::size_t width = name_width(comparisons, roles ? 34 : 44);
     std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured", "predicted", "p10 .. p90", "error", "inside",
                                    roles ? "  cluster" : "");
     for (const Comparison& c : comparisons) {
@@ -56,10 +56,10 @@ std::string case_lines(const Comparisons& comparisons) {
         const Interval& step = c.forecast->step;
         text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width), time_text(c.what.measured_step), time_text(step.p50),
                             range_text(step), signed_percent_text(relative_error(c)), inside_text(c));
-        text += roles ? "  " + role_text(c.what) + "\n" : "\n";
+        text += (c.what.held_out ? "  " : "") + role_text(c.what) + "\n";
     }
     for (const Comparison& c : comparisons)
-        if (!c.forecast) text += wrapped(fmt::format("{}  refused: {}", name_cell(c.what.case_id, width), c.refused_because), 4);
+        if (!c.forecast) text += wrapped(fmt::format("{:<{}}  refused: {}", c.what.case_id, width, c.refused_because), 4);
     return text;
 }
 
@@ -85,30 +85,27 @@ std::string errors_text(const CompareSummary& s) {
                        signed_percent_text(s.bias), signed_percent_text(s.worst_error), s.worst_case);
 }
 
-// Errors of the cases that a fit has seen are no evidence, so the two kinds are summed up apart where both occur.
-std::string role_lines(const Comparisons& comparisons) {
-    std::string text;
+// Errors of the cases that a fit has seen are no evidence, so the two kinds are summed up apart.
+void add_roles(std::vector<std::string>& sentences, const Comparisons& comparisons) {
     for (const bool held_out : {false, true}) {
         Comparisons chosen;
         std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen), [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
         if (chosen.empty()) continue;
-        const CompareSummary s = summarise(chosen);
-        text += wrapped(fmt::format("{} {} which the cluster was fitted{}: {}", s.predicted, s.predicted == 1 ? "case" : "cases",
-                                    held_out ? " without (held out)" : " on (no evidence for other runs)", errors_text(s)));
+        const char* const meaning = held_out ? "held out (the cluster was fitted without them)" : "fitted on (errors of the fit, no evidence for other runs)";
+        sentences.push_back(fmt::format("{}: {}, {}", meaning, chosen.size(), errors_text(summarise(chosen))));
     }
-    return text;
 }
 
-std::string summary_lines(const Comparisons& comparisons) {
+std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     const CompareSummary s = summarise(comparisons);
-    std::string text = fmt::format("{} of {} cases predicted", s.predicted, s.cases);
-    if (s.refused > 0) text += fmt::format(", {} refused", s.refused);
-    if (s.predicted == 0) return text + "\n";
-    text = wrapped(text + ": " + errors_text(s));
-    std::string second = s.with_interval == 0 ? "no intervals: one draw and no noise" : fmt::format("measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
-    if (s.with_interval > 0 && s.with_interval < s.predicted) second += fmt::format(" ({} have no spread)", s.predicted - s.with_interval);
+    std::string first = fmt::format("{} of {} cases predicted", s.predicted, s.cases);
+    if (s.refused > 0) first += fmt::format(", {} refused", s.refused);
+    if (s.predicted == 0) return {first};
+    std::string second = inside_count_text(s);
     if (s.rank_correlation) second += fmt::format("; rank correlation within series {:.3f}", *s.rank_correlation);
-    return text + second + "\n" + role_lines(comparisons);
+    std::vector<std::string> sentences{first + ": " + errors_text(s), second};
+    add_roles(sentences, comparisons);
+    return sentences;
 }
 
 std::string markdown_cell(std::string text) {
@@ -125,15 +122,21 @@ std::string provenance_text(const Cluster& cluster) {
     std::vector<std::string> names;
     for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
     std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
-    for (const HeldOutError& e : f.errors)
-        text += fmt::format("; {} error of {} {} mean, {} worst", e.method, e.kind, percent_text(e.mape), signed_percent_text(e.worst));
+    std::string method;
+    for (const HeldOutError& e : f.errors) {
+        text += e.method == method ? ", " : fmt::format("; {} errors (mean, worst): ", e.method);
+        text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
+        method = e.method;
+    }
     const auto kept = std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;
 }
 
 std::string comparison_table(const Comparisons& comparisons) {
-    std::string text = case_lines(comparisons) + summary_lines(comparisons) + phase_lines(comparisons) + "\n";
+    std::string text = case_lines(comparisons);
+    for (const std::string& sentence : summary_sentences(comparisons)) text += wrapped(sentence);
+    text += phase_lines(comparisons) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += wrapped(line);
     for (const std::string& assumption : all_assumptions(comparisons)) text += wrapped("assumed: " + assumption);
     return text;
@@ -158,9 +161,10 @@ std::string comparison_markdown(const Comparisons& comparisons) {
                                 signed_percent_text(relative_error(c)), inside_text(c), role_text(c.what));
         else text += fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
     }
-    text += "\n" + summary_lines(comparisons);
-    for (const std::string& line : all_provenance(comparisons)) text += "\n" + line + "\n";
-    for (const std::string& assumption : all_assumptions(comparisons)) text += "\nAssumed: " + assumption + "\n";
+    text += "\n";
+    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";
+    for (const std::string& line : all_provenance(comparisons)) text += "- " + line + "\n";
+    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + assumption + "\n";
     return text;
 }
 

@@ -92,6 +92,7 @@ void render(const std::string& script, const std::string& terminal, const fs::pa
     const fs::path half = target.string() + ".part", said = target.string() + ".err";
     std::error_code none;
     fs::remove(half, none);
+    if (!std::ofstream(said)) throw ConfigError(target.string() + ": cannot be written; expected a folder that exists and is writable");
     {
         Gnuplot gnuplot(fmt::format("gnuplot 2> {0}; echo \"stepcast-status $?\" >> {0}", shell_text(said)));
         gnuplot << "set encoding utf8\n" << terminal << "\nset output '" << with_doubled(half.string(), '\'', "''") << "'\n" << script << "\nunset output\n";
@@ -99,7 +100,7 @@ void render(const std::string& script, const std::string& terminal, const fs::pa
     }
     const Ending ending = read_ending(said);
     fs::remove(said, none);
-    std::string fault = ending.status.empty() ? "it could not be started (is the folder writable?)"
+    std::string fault = ending.status.empty() ? "it could not be started"
                         : ending.status != "0" ? "it ended with status " + ending.status
                                                : fault_of(half);
     if (fault.empty()) fs::rename(half, target, none);
@@ -107,7 +108,7 @@ void render(const std::string& script, const std::string& terminal, const fs::pa
     if (fault.empty()) return;
     fs::remove(half, none);
     if (!ending.complaints.empty()) fault += ": " + ending.complaints.substr(0, 400);
-    throw ConfigError(fmt::format("{}: gnuplot made no picture: {}; expected a working gnuplot (Debian package gnuplot-nox) and a writable folder", target.string(), fault));
+    throw ConfigError(fmt::format("{}: gnuplot made no picture: {}; expected a working gnuplot (Debian package gnuplot-nox)", target.string(), fault));
 }
 
 }  // namespace

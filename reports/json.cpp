@@ -133,6 +133,7 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
                  {"bias", figure(s.bias)},
                  {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
                  {"inside_interval", figure(s.inside_interval)},
+                 {"with_interval", s.with_interval},
                  {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
                  {"rows", rows}};
     return text_of(j);

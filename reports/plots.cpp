@@ -1,7 +1,6 @@
 #include "reports/plots.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -11,27 +10,21 @@
 #include "model/errors.h"
 #include "reports/compare.h"
 #include "reports/gnuplot.h"
+#include "reports/plot_frame.h"
 #include "reports/text.h"
 
 namespace stepcast {
 namespace {
 
-// Okabe and Ito's palette: told apart with any colour vision.
-constexpr std::array<const char*, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555"};
-constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
-const char* colour(std::size_t i) { return colours[i % colours.size()]; }
-int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
-
 double in_ms(Seconds t) { return t.si() * 1e3; }
 
-// Title and subtitle at the top left, the legend in a column of its own on the right: it covers no data.
-std::string frame(const std::string& title, const std::string& subtitle, double right_edge) {
-    return fmt::format("set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
-                       "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
-                       "set lmargin at screen 0.1\nset rmargin at screen {}\nset tmargin at screen 0.865\nset bmargin at screen 0.11\n"
-                       "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars 0.5\n"
-                       "set key at screen {},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' nobox\n",
-                       gnuplot_text(title), gnuplot_text(subtitle), right_edge, right_edge + 0.012);
+// "cluster pcie-a100-x4 (fitted)".
+std::string clusters_text(const std::vector<Comparison>& comparisons) {
+    std::set<std::string> names;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) names.insert(c.what.experiment.cluster.name + (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
+    constexpr std::size_t most_named = 3;
+    return names.size() > most_named ? fmt::format("{} clusters", names.size()) : fmt::format("cluster {}", fmt::join(names, ", "));
 }
 
 struct Count {
@@ -62,7 +55,7 @@ std::string error_text(const std::vector<Comparison>& comparisons) {
                                    signed_percent_text(s.worst_error));
     constexpr std::size_t longest_name = 40;  // more would leave the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
-    if (s.with_interval > 0) text += fmt::format("; measured inside p10..p90: {:.0f} of {}", s.inside_interval * s.predicted, s.predicted);
+    if (s.with_interval > 0) text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
     return text;
 }
 
@@ -100,13 +93,8 @@ std::string data_blocks(const Series& series) {
     return text;
 }
 
-struct Range {
-    double low = 1e300, high = 0;
-    [[nodiscard]] bool is_wide() const { return low > 0 && high > 4 * low; }
-};
-
-Range range_ms(const Series& series) {
-    Range range;
+PlotRange range_ms(const Series& series) {
+    PlotRange range;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases)
             for (const Seconds t : {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90}) {
@@ -116,78 +104,70 @@ Range range_ms(const Series& series) {
     return range;
 }
 
-// A log axis over a decade or two has few ticks of its own; thinner ones over more decades.
-std::string log_ticks(const Range& range, const char* axes) {
-    const double decades = std::log10(range.high / range.low);
-    const std::vector<double> steps = decades > 4 ? std::vector{1.0} : decades > 2 ? std::vector{1.0, 3.0} : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
-    std::string text;
-    for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high; decade *= 10)
-        for (const double step : steps)
-            if (const double tick = decade * step; tick >= range.low && tick <= range.high) text += fmt::format("{}\"{:.6g}\" {:.6g}", text.empty() ? "" : ",", tick, tick);
-    std::string lines;
-    for (const char* axis = axes; *axis; ++axis) lines += fmt::format("set {}tics ({})\n", *axis, text);
-    return lines;
+std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases) {
+    std::vector<Comparison> own;
+    for (const Comparison* c : cases) own.push_back(*c);
+    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape));
 }
-
-std::string plot_command(const std::vector<std::string>& parts) { return fmt::format("plot {}\n", fmt::join(parts, ", \\\n  ")); }
 
 }  // namespace
 
 void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
     const Series series = series_of(comparisons, false);
     need_cases(size_of(series), path);
-    const Range data = range_ms(series);
+    const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
     const double pad = (data.high - data.low) * 0.08 + data.high * 0.02;
-    const Range axis = data.is_wide() ? Range{data.low / margin, data.high * margin} : Range{std::max(0.0, data.low - pad), data.high + pad};
-    std::string script = data_blocks(series) + frame(title + ": " + count_title(count_of(comparisons, size_of(series), expected)), error_text(comparisons), 0.66);
-    script += fmt::format("set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset yrange [{0}:{1}]\nset samples 400\n", axis.low, axis.high);
-    if (data.is_wide()) script += "set logscale xy\n" + log_ticks(axis, "xy");
-    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef' title 'within 10 %'",
-                                   "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada' title 'within 5 %'",
-                                   "x with lines lc '#333333' lw 0.8 title 'predicted = measured'"};
+    const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin} : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
+    std::vector<std::string> labels{"within 10 %", "within 5 %", "predicted = measured"};
+    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'", "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",
+                                   "x with lines lc '#333333' lw 0.8"};
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
-        std::vector<Comparison> own;
-        for (const Comparison* c : cases) own.push_back(*c);
-        const std::string label = gnuplot_text(fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape)));
-        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.7 lw 1.2 title {}", i, colour(i), point_type(i), label));
+        labels.push_back(series_label(name, cases));
+        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.7 lw 1.2", i, colour(i), point_type(i)));
         ++i;
     }
-    if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); }))
-        parts.push_back("NaN with lines lc '#ffffff' title 'bars: p10..p90 of the prediction'");
-    render_plot(script + plot_command(parts), path);
+    if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); })) {
+        labels.push_back("bars: p10..p90 of the prediction");
+        parts.push_back("NaN with lines lc '#ffffff'");
+    }
+    std::string script = data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)), error_text(comparisons), clusters_text(comparisons), labels});
+    script += fmt::format("set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset yrange [{0}:{1}]\nset samples 400\n", axis.low, axis.high);
+    if (data.is_wide()) script += "set logscale xy\n" + log_ticks(axis, "xy");
+    script += plot_command(parts, labels);
+    render_plot(script, path);
 }
 
 void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
     const Series series = series_of(comparisons, true);
     need_cases(size_of(series), path);
-    const Range data = range_ms(series);
+    const PlotRange data = range_ms(series);
     const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
-    std::string script = data_blocks(series) + frame(title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
-                                                     "lines: predicted p50, bands: predicted p10..p90, filled points: measured median", 0.74);
     std::set<double> positions;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
+    std::vector<std::string> parts, labels;
+    const auto add = [&](std::string part, std::string label) {
+        parts.push_back(std::move(part));
+        labels.push_back(std::move(label));
+    };
+    for (std::size_t i = 0; i < series.size(); ++i) {  // all bands first, beneath the lines
+        add(fmt::format("$series{} using 5:3:4 with filledcurves lc '{}'", i, colour(i)), "");
+        add(fmt::format("$series{} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i)), "");
+    }
+    std::size_t i = 0;
+    for (const auto& [name, cases] : series) {
+        add(fmt::format("$series{} using 5:2 with linespoints pt 6 ps 0.8 lc '{}' lw 1.6", i, colour(i)), name + ", predicted");
+        add(fmt::format("$series{} using 5:1 with points lc '{}' pt {} ps 2", i, colour(i), point_type(i)), name + ", measured");
+        ++i;
+    }
+    std::string script = data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+                                                      "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons), labels});
     script += fmt::format("set xlabel 'experts of the layer, over all ranks'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
                           *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(positions, ","));
     script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y") : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
-    script += "set style fill transparent solid 0.2 noborder\n";
-    std::vector<std::string> bands, lines, points;
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        bands.push_back(fmt::format("$series{0} using 5:3:4 with filledcurves lc '{1}' notitle", i, colour(i)));
-        bands.push_back(fmt::format("$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}' notitle", i, colour(i)));
-        lines.push_back(fmt::format("$series{0} using 5:2 with linespoints pt 6 ps 0.8 lc '{1}' lw 1.6 title {2}", i, colour(i), gnuplot_text(name + ", predicted")));
-        points.push_back(fmt::format("$series{0} using 5:1 with points lc '{1}' pt {2} ps 2 title {3}", i, colour(i), point_type(i), gnuplot_text(name + ", measured")));
-        ++i;
-    }
-    std::vector<std::string> parts = bands;
-    for (std::size_t s = 0; s < lines.size(); ++s) {
-        parts.push_back(lines[s]);
-        parts.push_back(points[s]);
-    }
-    render_plot(script + plot_command(parts), path);
+    render_plot(script + "set style fill transparent solid 0.2 noborder\n" + plot_command(parts, labels), path);
 }
 
 namespace {
@@ -206,10 +186,9 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
     std::size_t longest = 0;
     for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
     const int size = names.size() > 24 ? 10 : names.size() > 14 ? 12 : 15, angle = longest > 20 || names.size() > 14 ? 60 : 35;
-    const double letter = 0.62 * size / 1000, degree = 3.14159265 / 180;
+    const double letter = 0.66 * size / 1000, degree = 3.14159265 / 180;
     const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.45);
-    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size) +
-           (beginning.empty() ? "" : fmt::format("set label 3 {} at screen 0.98,0.025 right font ',14' textcolor '#555555'\n", gnuplot_text("all names begin with " + beginning)));
+    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size);
 }
 
 }  // namespace
@@ -229,25 +208,39 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
         data += fmt::format(" {}\n", in_ms(c.what.measured_step));
         highest = std::max({highest, in_ms(total(c.forecast->breakdown)), in_ms(c.what.measured_step)});
     }
-    std::string script = data + "EOD\n" + frame(title + ": " + count_title(count_of(comparisons, names.size(), expected)),
-                                                "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step", 0.765);
-    script += fmt::format("set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset style histogram rowstacked\n"
-                          "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n", highest * 1.06, static_cast<double>(names.size()) - 0.3);
-    script += bar_labels(names, beginning);
-    std::vector<std::string> parts;
+    std::vector<std::string> parts, labels;
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
         const std::size_t i = parts.size();
-        parts.push_back(fmt::format("$bars using {}{} lc '{}' title '{}'", i + 2, i == 0 ? ":xtic(1)" : "", colour(i), part.name));
+        parts.push_back(fmt::format("$bars using {}{} lc '{}'", i + 2, i == 0 ? ":xtic(1)" : "", colour(i)));
+        labels.push_back(part.name);
     }
-    parts.push_back("$bars using ($0-0.42):8:(0.84):(0) with vectors nohead lc '#000000' lw 2.5 title 'measured step'");
-    render_plot(script + plot_command(parts), path);
+    parts.push_back("$bars using ($0-0.42):8:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
+    labels.push_back("measured step");
+    const std::string footnote = clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
+    std::string script = data + "EOD\n" + frame({title + ": " + count_title(count_of(comparisons, names.size(), expected)),
+                                                 "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step", footnote, labels});
+    script += fmt::format("set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset style histogram rowstacked\n"
+                          "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n", highest * 1.06, static_cast<double>(names.size()) - 0.3);
+    render_plot(script + bar_labels(names, beginning) + plot_command(parts, labels), path);
+}
+
+std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& folder, std::size_t expected) {
+    if (size_of(series_of(comparisons, false)) == 0) return {};
+    std::vector<std::string> names{"scatter.png", "breakdown.png"};
+    plot_scatter(comparisons, title, folder + "/scatter", expected);
+    plot_breakdown(comparisons, title, folder + "/breakdown", expected);
+    if (size_of(series_of(comparisons, true)) > 0) {
+        plot_against_experts(comparisons, title, folder + "/experts", expected);
+        names.push_back("experts.png");
+    }
+    return names;
 }
 
 void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label, const std::string& y_label, const std::string& path) {
     std::string data;
-    std::vector<std::string> parts;
+    std::vector<std::string> parts, labels;
     std::size_t left_out = 0;
-    Range across, up;
+    PlotRange across, up;
     const auto add = [&](const std::string& block, const std::vector<std::pair<double, double>>& points) {
         data += "$" + block + " << EOD\n";
         for (const auto& [x, y] : points) {
@@ -264,18 +257,20 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
     for (std::size_t i = 0; i < curves.size(); ++i) {
         if (!curves[i].fitted.empty()) {
             add(fmt::format("fitted{}", i), curves[i].fitted);
-            parts.push_back(fmt::format("$fitted{} with lines lw 1.5 lc '{}' title {}", i, colour(i), gnuplot_text(curves[i].name + ", fit")));
+            parts.push_back(fmt::format("$fitted{} with lines lw 1.5 lc '{}'", i, colour(i)));
+            labels.push_back(curves[i].name + ", fit");
         }
         if (!curves[i].measured.empty()) {
             add(fmt::format("measured{}", i), curves[i].measured);
-            parts.push_back(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}' title {}", i, point_type(i), colour(i), gnuplot_text(curves[i].name + ", measured")));
+            parts.push_back(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}'", i, point_type(i), colour(i)));
+            labels.push_back(curves[i].name + ", measured");
         }
     }
     if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
-    const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; {} points not above 0 are left out", left_out);
-    std::string script = data + frame(title, subtitle, 0.74) + fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
+    const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
+    std::string script = data + frame({title, subtitle, "", labels}) + fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
     script += fmt::format("set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
-    render_plot(script + plot_command(parts), path);
+    render_plot(script + plot_command(parts, labels), path);
 }
 
 }  // namespace stepcast

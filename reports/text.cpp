@@ -7,10 +7,10 @@
 namespace stepcast {
 namespace {
 
-// Four significant digits down to the tenth of a nanosecond, so that columns line up and nothing small vanishes.
+// Four digits, so that columns line up; below a twentieth of a microsecond it is 0, not the dust of rounding.
 int decimals_of(double milliseconds) {
     const double size = std::abs(milliseconds);
-    return size >= 100 ? 1 : size >= 1 || size == 0 ? 2 : 4;
+    return size >= 100 ? 1 : size >= 1 || size < 5e-5 ? 2 : 4;
 }
 
 }  // namespace
@@ -61,6 +61,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
     std::size_t room = table_width;
     while (text.size() > room) {
         std::size_t cut = text.rfind(' ', room);
+        while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %")) cut = text.rfind(' ', cut - 1);
         if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table
         if (cut == std::string_view::npos) break;
         lines.append(text.substr(0, cut)).append("\n").append(indent, ' ');

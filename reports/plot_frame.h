@@ -1,0 +1,34 @@
+// What all plots share: colours, titles, legend, ticks. Internal to reports/.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+// Okabe and Ito's palette: told apart with any colour vision.
+inline constexpr std::array<const char*, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555"};
+inline constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
+inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
+inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
+
+struct PlotWords {
+    std::string title, subtitle, footnote;
+    std::vector<std::string> legend;
+};
+// Title and subtitle at the top left; the legend in a column of its own on the right, so that it covers no data.
+std::string frame(const PlotWords& words);
+
+struct PlotRange {
+    double low = 1e300, high = 0;
+    [[nodiscard]] bool is_wide() const { return low > 0 && high > 4 * low; }
+};
+
+// A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
+std::string log_ticks(const PlotRange& range, const char* axes);
+
+// Each part with its label in the legend; "" = none.
+std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels);
+
+}  // namespace stepcast

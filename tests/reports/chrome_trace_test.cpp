@@ -1,0 +1,125 @@
+#include "reports/chrome_trace.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "model/errors.h"
+#include "tests/reports/samples.h"
+
+using namespace stepcast;
+using Json = nlohmann::json;
+
+namespace {
+
+// Rank 0 computes a GEMM for 2 us; then both ranks all-reduce for 3 us.
+TaskGraph two_rank_graph() {
+    TaskGraph graph(2);
+    const TaskId gemm = graph.add("gemm \"a\"", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16}, {Place(0, Lane::compute)}, {});
+    graph.add("sum", Phase::gradient_sync, AllReduce{Bytes(4096)}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {gemm});
+    return graph;
+}
+Trace two_rank_trace() {
+    Trace trace;
+    trace.spans = {{0, Place(0, Lane::compute), Seconds(0), Seconds(2e-6)},
+                   {1, Place(0, Lane::collective), Seconds(2e-6), Seconds(5e-6)},
+                   {1, Place(1, Lane::collective), Seconds(2e-6), Seconds(5e-6)}};
+    return trace;
+}
+
+std::vector<Json> events_of(const Json& trace, const std::string& kind) {
+    std::vector<Json> events;
+    for (const Json& event : trace["traceEvents"])
+        if (event["ph"] == kind) events.push_back(event);
+    return events;
+}
+
+Json written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
+    const std::string path = samples::temporary_folder("trace") + "/step.json";
+    write_chrome_trace(two_rank_graph(), trace, path, memory);
+    return Json::parse(samples::file_text(path));
+}
+
+}  // namespace
+
+TEST_CASE("A trace has a process per rank, a named track per used lane and a span per task and place") {
+    const Json trace = written(two_rank_trace());
+    CHECK(trace["otherData"]["origin"] == "simulated");
+    std::vector<std::string> processes, tracks;
+    for (const Json& event : events_of(trace, "M")) {
+        if (event["name"] == "process_name") processes.push_back(event["args"]["name"]);
+        if (event["name"] == "thread_name") tracks.push_back(std::to_string(event["pid"].get<int>()) + " " + event["args"]["name"].get<std::string>());
+    }
+    CHECK(processes == std::vector<std::string>{"rank 0", "rank 1"});
+    CHECK(tracks == std::vector<std::string>{"0 compute", "0 collective", "1 collective"});
+    const auto spans = events_of(trace, "X");
+    REQUIRE(spans.size() == 3);
+    CHECK(spans[0]["name"] == "gemm \"a\"");
+    CHECK(spans[0]["cat"] == "gemm");
+    CHECK(spans[0]["ts"] == 0.0);
+    CHECK(spans[0]["dur"] == 2.0);
+    CHECK(spans[0]["args"] == Json{{"task", 0}, {"phase", "forward"}, {"m", 64}, {"n", 32}, {"k", 16}, {"batch", 1}, {"dtype", "fp16"}});
+    CHECK(spans[2]["pid"] == 1);
+    CHECK(spans[2]["ts"] == 2.0);
+    CHECK(spans[2]["dur"] == 3.0);
+    CHECK(spans[2]["args"] == Json{{"task", 1}, {"phase", "gradient_sync"}, {"bytes", 4096}});
+}
+
+TEST_CASE("An executed trace looks like a simulated one but for its origin") {
+    Trace executed = two_rank_trace();
+    executed.origin = Trace::Origin::executed;
+    Json a = written(two_rank_trace()), b = written(executed);
+    CHECK(b["otherData"]["origin"] == "executed");
+    CHECK(a["traceEvents"] == b["traceEvents"]);
+}
+
+TEST_CASE("Memory is a counter track of its rank") {
+    const auto counters = events_of(written(two_rank_trace(), {{1, Seconds(1e-6), Bytes(2048)}}), "C");
+    REQUIRE(counters.size() == 1);
+    CHECK(counters[0]["pid"] == 1);
+    CHECK(counters[0]["ts"] == 1.0);
+    CHECK(counters[0]["args"]["bytes"] == 2048);
+}
+
+TEST_CASE("Every kind of op writes sizes that parse") {
+    TaskGraph graph(2);
+    const std::vector<Op> ops{Gemm{}, GroupedGemm{{3, 4}, 5, 6, Dtype::fp32, true}, FusedGemm{}, Attention{}, MemoryPass{}, AllGather{}, ReduceScatter{},
+                              AllToAll{{Bytes(1), Bytes(2), Bytes(3), Bytes(4)}}, Broadcast{}, Reduce{}, SendRecv{Bytes(8), 2}, Barrier{}, HostWork{}};
+    Trace trace;
+    for (const Op& op : ops) {
+        const TaskId id = graph.add("t", Phase::forward, op, {Place(0, Lane::compute)}, {});
+        trace.spans.push_back({id, Place(0, Lane::compute), Seconds(id), Seconds(id + 1.0)});
+    }
+    const std::string path = samples::temporary_folder("ops") + "/ops.json";
+    write_chrome_trace(graph, trace, path);
+    const auto spans = events_of(Json::parse(samples::file_text(path)), "X");
+    REQUIRE(spans.size() == ops.size());
+    CHECK(spans[1]["args"]["rows"] == 7);
+    CHECK(spans[7]["args"]["bytes"] == 5);  // 2 + 3: what crosses a link
+    CHECK(spans[10]["args"]["messages"] == 2);
+}
+
+TEST_CASE("An empty trace is a whole file") {
+    const std::string path = samples::temporary_folder("empty") + "/empty.json";
+    write_chrome_trace(TaskGraph(1), Trace{}, path);
+    CHECK(events_of(Json::parse(samples::file_text(path)), "X").empty());
+}
+
+TEST_CASE("A trace that cannot be written is said and leaves nothing behind") {
+    const std::string folder = samples::temporary_folder("unwritable");
+    CHECK_THROWS_AS(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/missing/step.json"), ConfigError);
+    std::filesystem::create_directories(folder + "/taken.json/inside");  // a folder where the file should go
+    CHECK_THROWS_AS(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/taken.json"), ConfigError);
+    CHECK_FALSE(std::filesystem::exists(folder + "/taken.json.part"));
+    if (std::filesystem::exists("/dev/full")) {
+        std::filesystem::create_symlink("/dev/full", folder + "/full.json.part");
+        CHECK_THROWS_WITH(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/full.json"), Catch::Contains("cannot be written"));
+    }
+}
+
+TEST_CASE("A span without a finite time is a bug of ours") {
+    Trace trace = two_rank_trace();
+    trace.spans[0].finish = Seconds(std::numeric_limits<double>::infinity());
+    CHECK_THROWS_AS(written(trace), std::logic_error);
+}

@@ -1,0 +1,27 @@
+// Made-up results that the report tests print, and golden texts to hold them against.
+//
+// To renew the golden texts after a wanted change: STEPCAST_RENEW_GOLDEN=1 build/dev/tests/test_reports, then read the
+// difference with git diff tests/reports/golden before committing it.
+#pragma once
+
+#include <string>
+
+#include "model/cases.h"
+#include "model/measurement.h"
+
+namespace stepcast::samples {
+
+// A case of `measured` ms predicted as p50 ms within [p10, p90] ms; the breakdown adds up to p50.
+Comparison compared(const std::string& case_id, const std::string& series, double measured, double p50, double p10, double p90);
+Comparison refused(const std::string& case_id, const std::string& reason);
+Forecast forecast();            // calibrated, 200 draws, fits
+Measurement measurement();      // three accepted steps of 10, 12, 11 ms and a busy one of 30 ms
+Cluster fitted_cluster();
+
+std::string file_text(const std::string& path);
+std::string temporary_folder(const std::string& name);  // fresh and empty
+
+// The text of tests/reports/golden/NAME; when STEPCAST_RENEW_GOLDEN is set it first becomes `actual`.
+std::string golden(const std::string& name, const std::string& actual);
+
+}  // namespace stepcast::samples

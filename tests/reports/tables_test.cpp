@@ -1,0 +1,149 @@
+#include "reports/tables.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "reports/summary.h"
+#include "reports/text.h"
+#include "tests/reports/samples.h"
+
+using namespace stepcast;
+using samples::compared;
+using samples::golden;
+
+namespace {
+
+std::size_t widest_line(const std::string& text) {
+    std::istringstream lines(text);
+    std::size_t widest = 0;
+    for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+    return widest;
+}
+
+std::vector<Comparison> comparisons() {
+    std::vector<Comparison> all{compared("moe_layer_bench-1-mix_moe-4", "mix_moe", 18.578, 19.1, 16.8, 21.4), compared("moe_layer_bench-4-fast_moe-4", "fast_moe", 39.043, 45, 40.1, 49.9),
+                                compared("own_run", "mlp", 12, 12.3, 12.3, 12.3),
+                                samples::refused("gpt-175b", "model: \"gpt-175b\" is not supported; expected a preset experiment: host_moe, moe_layer_fast_moe, moe_layer_mix_moe")};
+    for (std::size_t i : {0u, 1u}) all[i].what.experiment.cluster = samples::fitted_cluster();
+    all[0].what.held_out = false;
+    all[1].what.held_out = true;
+    all[0].what.measured_forward = Seconds(8.521e-3);
+    all[0].what.measured_backward = Seconds(10.018e-3);
+    all[0].forecast->forward.p50 = Seconds(9e-3);
+    all[0].forecast->backward.p50 = Seconds(10e-3);
+    all[0].what.assumptions = all[1].what.assumptions = {"routing not recorded: random-gate, 200 draws"};
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("A forecast begins with the step and keeps its text") {
+    const std::string text = forecast_table(samples::forecast());
+    CHECK(text.starts_with("step 22.25 ms   p10..p90 20.10 .. 25.32 ms, mean 22.60 ms, 200 draws\n"));
+    CHECK(text == golden("forecast.txt", text));
+    CHECK(widest_line(text) <= table_width);
+}
+
+// 96 GiB into 80 GiB: 16 GiB too much.
+TEST_CASE("A forecast that does not fit says by how much, and an uncalibrated one says so") {
+    Forecast f = samples::forecast();
+    f.calibrated = false;
+    f.draws = 1;
+    f.step = {Seconds(0.02), Seconds(0.02), Seconds(0.02), Seconds(0.02)};
+    f.memory.peak = Bytes(96 * 1073741824.0);
+    f.memory.fits = false;
+    const std::string text = forecast_table(f);
+    CHECK(text.starts_with("step 20.00 ms\n"));
+    CHECK(text.find("UNCALIBRATED") != std::string::npos);
+    CHECK(text.find("96.00 GiB of 80.00 GiB: DOES NOT FIT, 16.00 GiB too much") != std::string::npos);
+    CHECK(text.find("draws") == std::string::npos);
+}
+
+TEST_CASE("A forecast of nothing prints no figures that are not numbers") {
+    const std::string text = forecast_table(Forecast{});
+    CHECK(text.find("nan") == std::string::npos);
+    CHECK(text.find("inf") == std::string::npos);
+}
+
+// AG on two ranks: 1.9 and 1.7 ms, busiest 1.9, average 1.8. GA 2.1 ms comes first.
+TEST_CASE("Kernels are listed longest first with busiest and average rank") {
+    const std::string text = kernel_table(samples::forecast());
+    CHECK(text.find("1.90 ms      1.80 ms      2\n") != std::string::npos);
+    CHECK(text.find("GA") < text.find("AG"));
+}
+
+TEST_CASE("A comparison shows every case, what was refused and what the clusters were fitted from") {
+    const std::string text = comparison_table(comparisons());
+    CHECK(text == golden("comparison.txt", text));
+    CHECK(widest_line(text) <= table_width);
+}
+
+TEST_CASE("A comparison with very long names stays within its width") {
+    std::vector<Comparison> all = comparisons();
+    all[0].what.case_id = std::string(90, 'n');
+    all[1].what.case_id = "a_name_that_is_longer_than_its_column_but_not_the_table";
+    CHECK(widest_line(comparison_table(all)) <= table_width);
+}
+
+TEST_CASE("A comparison of which everything was refused says so") {
+    CHECK(comparison_table({samples::refused("r", "no preset")}).find("0 of 1 cases predicted, 1 refused\n") != std::string::npos);
+}
+
+// A reason with a comma and quotes is one field.
+TEST_CASE("Comma-separated values quote what needs it") {
+    const std::string text = comparison_csv({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "model \"x\", unknown")});
+    CHECK(text == "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n"
+                  "measurements,a,s,0.1,0.11,0.095,0.12,0.1,\n"
+                  "cases.csv,r,dense,0,,,,,\"model \"\"x\"\", unknown\"\n");
+}
+
+// Median of the accepted 10, 12, 11 ms.
+TEST_CASE("A measurement begins with the median of its accepted steps and shows its doubts") {
+    const std::string text = measurement_table("host_moe", samples::measurement());
+    CHECK(text.starts_with("step 11.00 ms   median of 3 accepted of 4 steps, 3 warm-up\n"));
+    CHECK(text == golden("measurement.txt", text));
+    CHECK(measurement_table("host_moe", Measurement{}).find("no step was finished") != std::string::npos);
+}
+
+TEST_CASE("Presets are listed with what they say") {
+    Experiment e;
+    e.name = "moe_layer_mix_moe";
+    e.workload.hidden = 1024;
+    e.workload.ffn = 4096;
+    e.workload.moe.experts = 64;
+    e.cluster = samples::fitted_cluster();
+    Cluster host;
+    host.name = "host";
+    host.gpu.name = "host CPU";
+    const std::string text = presets_table({e}, {"moe_layer"}, {e.cluster, host});
+    CHECK(text == golden("presets.txt", text));
+}
+
+TEST_CASE("A summary says which figures a fit has seen and shows the plots") {
+    const std::string text = markdown_summary("stepcast demo", {{"Recorded MoE runs", {"Four ranks over PCIe."}, comparisons(), {"recorded/scatter.png"}}, {"Plots only", {}, {}, {"a_b.png"}}});
+    CHECK(text == golden("summary.md", text));
+}
+
+TEST_CASE("Figures carry four digits and a unit that fits") {
+    CHECK(time_text(Seconds(0)) == "0.00 ms");
+    CHECK(time_text(Seconds(1e-18)) == "0.00 ms");
+    CHECK(time_text(Seconds(1.2345e-5)) == "0.0123 ms");
+    CHECK(time_text(Seconds(0.0316)) == "31.60 ms");
+    CHECK(time_text(Seconds(9.9999)) == "9999.9 ms");
+    CHECK(time_text(Seconds(10)) == "10.00 s");
+    CHECK(time_text(Seconds(std::nan(""))) == "n/a");
+    CHECK(bytes_text(Bytes(1023)) == "1023 B");
+    CHECK(bytes_text(Bytes(1024)) == "1.0 KiB");
+    CHECK(bytes_text(Bytes(1.5 * 1073741824)) == "1.50 GiB");
+    CHECK(count_text(1234567.4) == "1,234,567");
+    CHECK(count_text(123) == "123");
+    CHECK(count_text(-1234) == "-1,234");
+    CHECK(range_text({Seconds(), Seconds(9.5), Seconds(), Seconds(11)}) == "9500.0 ms .. 11.00 s");
+}
+
+// 60 + 1 + 60 letters: the second word no longer fits into 110 columns.
+TEST_CASE("Long lines are broken at spaces and indented") {
+    CHECK(wrapped("short") == "short\n");
+    CHECK(wrapped(std::string(60, 'a') + " " + std::string(60, 'b'), 4) == std::string(60, 'a') + "\n    " + std::string(60, 'b') + "\n");
+    CHECK(wrapped(std::string(130, 'a') + " b") == std::string(130, 'a') + "\n  b\n");
+}
