@@ -1,4 +1,4 @@
-// Tasks per second of the two engines and of building a graph, on a 1F1B pipeline of 16 stages.
+// Tasks per second of the two engines and of building a graph, on 1F1B pipelines. Arguments: tasks, stages.
 #include <benchmark/benchmark.h>
 
 #include "sim/simulate.h"
@@ -8,12 +8,11 @@ using namespace stepcast;
 
 namespace {
 
-constexpr int stages = 16;
-
-// stages (2 m) slots and 2 (stages - 1) m sends.
-TaskGraph pipeline_of(std::int64_t tasks) {
-    const std::int64_t per_micro_batch = 2 * stages + 2 * (stages - 1);
-    return graphs::pipeline({stages, static_cast<int>((tasks + per_micro_batch - 1) / per_micro_batch)});
+// A micro-batch is a forward and a backward a stage, and two sends between neighbours.
+TaskGraph pipeline_of(const benchmark::State& state) {
+    const std::int64_t tasks = state.range(0), stages = state.range(1), per_micro_batch = 4 * stages - 2;
+    return graphs::pipeline(
+        {static_cast<int>(stages), static_cast<int>((tasks + per_micro_batch - 1) / per_micro_batch)});
 }
 
 // Costs that keep events apart, as measured ones do: sends take a third of a forward, and no two stages are equal.
@@ -48,12 +47,12 @@ void report(benchmark::State& state, const TaskGraph& graph) {
 }
 
 void build(benchmark::State& state) {
-    for (auto _ : state) benchmark::DoNotOptimize(pipeline_of(state.range(0)));
-    report(state, pipeline_of(state.range(0)));
+    for (auto _ : state) benchmark::DoNotOptimize(pipeline_of(state));
+    report(state, pipeline_of(state));
 }
 
 void in_order(benchmark::State& state) {
-    const TaskGraph graph = pipeline_of(state.range(0));
+    const TaskGraph graph = pipeline_of(state);
     const Costs costs = costs_of(graph);
     Timeline timeline;
     for (auto _ : state) {
@@ -64,7 +63,7 @@ void in_order(benchmark::State& state) {
 }
 
 void in_order_with_hosts(benchmark::State& state) {
-    const TaskGraph graph = pipeline_of(state.range(0));
+    const TaskGraph graph = pipeline_of(state);
     Costs costs = costs_of(graph);
     costs.issue.assign(graph.size(), Seconds(5e-6));
     Timeline timeline;
@@ -76,7 +75,7 @@ void in_order_with_hosts(benchmark::State& state) {
 }
 
 void contention(benchmark::State& state, Contention slowdowns) {
-    const TaskGraph graph = pipeline_of(state.range(0));
+    const TaskGraph graph = pipeline_of(state);
     const Costs costs = costs_of(graph);
     Timeline timeline;
     for (auto _ : state) {
@@ -87,7 +86,8 @@ void contention(benchmark::State& state, Contention slowdowns) {
 }
 
 void sizes(benchmark::internal::Benchmark* b) {
-    b->RangeMultiplier(10)->Range(10'000, 10'000'000)->Unit(benchmark::kMillisecond);
+    b->ArgsProduct({{10'000, 100'000, 1'000'000, 10'000'000}, {16}})->Args({1'000'000, 1024});
+    b->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <sstream>
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/graphviz.hpp>
 #include <boost/graph/topological_sort.hpp>
-#include <fmt/format.h>
 
 namespace stepcast {
 namespace {
@@ -23,8 +23,8 @@ View view_of(std::size_t task_count, std::span<const Dependency> dependencies) {
     edges.reserve(dependencies.size());
     for (const Dependency& d : dependencies) {
         if (d.before >= task_count || d.after >= task_count)
-            throw std::logic_error(fmt::format("graph_view: task {} before {}, but there are {} tasks", d.before,
-                                               d.after, task_count));
+            throw std::logic_error(
+                fmt::format("graph_view: task {} before {}, but there are {} tasks", d.before, d.after, task_count));
         edges.emplace_back(d.before, d.after);
     }
     return {boost::edges_are_unsorted_multi_pass, edges.begin(), edges.end(), task_count};
@@ -57,7 +57,8 @@ std::vector<Dependency> place_queues(const TaskGraph& graph) {
 
 std::string label_of(const TaskGraph& graph, TaskId t) {
     std::string label = fmt::format("{} {}\n{}", t, graph.name(t), kind_name(graph.op(t)));
-    for (const Place& place : graph.places(t)) label += fmt::format("\nrank {} {}", place.rank(), to_string(place.lane()));
+    for (const Place& place : graph.places(t))
+        label += fmt::format("\nrank {} {}", place.rank(), to_string(place.lane()));
     return label;
 }
 
@@ -107,7 +108,8 @@ std::string to_dot(const TaskGraph& graph) {
     const std::size_t solid = edges.size();
     // A predecessor on the same place is drawn once, as what it is.
     for (const Dependency& queued : place_queues(graph))
-        if (std::ranges::find(graph.predecessors(queued.after), queued.before) == graph.predecessors(queued.after).end())
+        if (std::ranges::find(graph.predecessors(queued.after), queued.before) ==
+            graph.predecessors(queued.after).end())
             edges.push_back(queued);
     std::vector<std::pair<std::size_t, std::size_t>> pairs;
     std::vector<char> dotted;

@@ -29,7 +29,8 @@ std::string_view to_string(Phase phase) {
 }
 
 TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
-    : rank_count_(rank_count), launch_blocking_(launch_blocking),
+    : rank_count_(rank_count),
+      launch_blocking_(launch_blocking),
       multiplicity_(static_cast<std::size_t>(rank_count), 1) {}
 
 NameId TaskGraph::name_id(std::string_view name) {

@@ -19,7 +19,7 @@ Part part_of(const Op& op) {
 // A task of the rank starts (+1) or finishes (-1).
 struct Change {
     Seconds time;
-    int delta;      // finishes first, so that back-to-back tasks leave no gap
+    int delta;  // finishes first, so that back-to-back tasks leave no gap
     TaskId task;
     Seconds issued;  // when the rank's host had issued the task: what it waited for after that is elsewhere
 };
@@ -82,8 +82,10 @@ Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& 
     for (const Change& change : changes_of(graph, costs, timeline, rank)) {
         if (change.time > now) {
             const auto busy = std::find_if(running.begin(), running.end(), [](int count) { return count > 0; });
-            if (busy != running.end()) part_sum(b, static_cast<Part>(busy - running.begin())) += change.time - now;
-            else add_gap(graph, change, now, b);
+            if (busy != running.end())
+                part_sum(b, static_cast<Part>(busy - running.begin())) += change.time - now;
+            else
+                add_gap(graph, change, now, b);
             now = change.time;
         }
         running[part_of(graph.op(change.task))] += change.delta;

@@ -73,23 +73,26 @@ private:
     double now_ = 0;
     std::size_t finished_ = 0;
 
-    std::vector<std::uint32_t> pending_;                     // per task: what it still waits for
-    std::vector<std::uint32_t> successor_begin_;             // CSR
+    std::vector<std::uint32_t> pending_;          // per task: what it still waits for
+    std::vector<std::uint32_t> successor_begin_;  // CSR
     std::vector<TaskId> successors_;
-    std::vector<TaskId> next_on_place_;                      // per (task, place): next task of that place
-    std::vector<HostQueue> hosts_;                           // per rank, into host_tasks_
+    std::vector<TaskId> next_on_place_;  // per (task, place): next task of that place
+    std::vector<HostQueue> hosts_;       // per rank, into host_tasks_
     std::vector<TaskId> host_tasks_;
-    std::vector<Running> running_;                           // per place
-    std::vector<Activity> activity_;                         // per rank
-    EventTree events_;                                       // per place
+    std::vector<Running> running_;    // per place
+    std::vector<Activity> activity_;  // per rank
+    EventTree events_;                // per place
     std::vector<TaskId> ready_;
     std::vector<std::uint32_t> started_, changed_ranks_, touched_;  // first places; ranks; first places
 };
 
 Engine::Engine(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline)
-    : graph_(graph), costs_(costs), timeline_(timeline),
+    : graph_(graph),
+      costs_(costs),
+      timeline_(timeline),
       slowed_{1 + contention.compute_slowdown, 1 + contention.communication_slowdown},
-      with_hosts_(needs_hosts(graph, costs)), pending_(graph.size()),
+      with_hosts_(needs_hosts(graph, costs)),
+      pending_(graph.size()),
       running_(static_cast<std::size_t>(graph.place_count())),
       activity_(static_cast<std::size_t>(graph.rank_count())),
       events_(static_cast<std::size_t>(graph.place_count())) {
@@ -157,8 +160,10 @@ void Engine::queue_hosts() {
 
 void Engine::handle(std::uint32_t slot) {
     events_.set(slot, EventTree::never);
-    if (const TaskId t = running_[slot].task; t != none) finish(t);
-    else after_issue(static_cast<int>(slot) / lane_count);
+    if (const TaskId t = running_[slot].task; t != none)
+        finish(t);
+    else
+        after_issue(static_cast<int>(slot) / lane_count);
 }
 
 // The host takes up its next task: it issues a device task, or is occupied by a task of its own.
@@ -252,7 +257,8 @@ void Engine::settle_started(Running& running) {
     running.overlaps = 0;
     if (running.kind != on_host)
         for (const Place& place : graph_.places(running.task))
-            running.overlaps += activity_[static_cast<std::size_t>(place.rank())].seen[running.kind == computing ? communicating : computing];
+            running.overlaps += activity_[static_cast<std::size_t>(place.rank())]
+                                    .seen[running.kind == computing ? communicating : computing];
     running.factor = running.overlaps > 0 ? slowed_[running.kind] : 1;
     events_.set(running.slot, now_ + running.remaining * running.factor);
 }

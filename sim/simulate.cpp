@@ -57,7 +57,8 @@ void run_with_hosts(const TaskGraph& graph, const Costs& costs, Timeline& timeli
     }
 }
 
-void run_without_hosts(const TaskGraph& graph, const Costs& costs, Timeline& timeline, std::vector<double>& free_times) {
+void run_without_hosts(const TaskGraph& graph, const Costs& costs, Timeline& timeline,
+                       std::vector<double>& free_times) {
     const auto tasks = static_cast<TaskId>(graph.size());
     const Seconds* duration = costs.duration.data();
     Seconds* start_of = timeline.start.data();
@@ -97,8 +98,10 @@ void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline
     timeline.finish.resize(graph.size());
     timeline.end = Seconds(0);
     std::vector<double> free(static_cast<std::size_t>(graph.place_count()));
-    if (with_hosts) run_with_hosts(graph, costs, timeline, free);
-    else run_without_hosts(graph, costs, timeline, free);
+    if (with_hosts)
+        run_with_hosts(graph, costs, timeline, free);
+    else
+        run_without_hosts(graph, costs, timeline, free);
 }
 
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {

@@ -59,8 +59,9 @@ inline TaskGraph two_ranks_all_reduce() {
 inline TaskGraph every_communication() {
     TaskGraph graph(2);
     const Bytes bytes(4096), part(1024);
-    const std::vector<Op> ops{AllReduce{bytes}, AllGather{bytes}, ReduceScatter{bytes}, Broadcast{bytes, 1},
-                              Reduce{bytes, 0}, AllToAll{{part, part, part, part}}, SendRecv{bytes, 2}, Barrier{}};
+    const std::vector<Op> ops{AllReduce{bytes},    AllGather{bytes}, ReduceScatter{bytes},
+                              Broadcast{bytes, 1}, Reduce{bytes, 0}, AllToAll{{part, part, part, part}},
+                              SendRecv{bytes, 2},  Barrier{}};
     std::vector<TaskId> after;
     for (const Op& op : ops) {
         const bool sends = std::holds_alternative<SendRecv>(op);
@@ -88,8 +89,7 @@ inline std::vector<TaskId> add_exchange_layer(TaskGraph& graph, Phase phase, con
     for (int r = 0; r < 2; ++r)
         expert.push_back(graph.add("experts", phase, small_gemm(r == 0 ? 16 : 48), {compute(r)}, {dispatch}));
     const TaskId combine = graph.add("combine", phase, AllToAll{{few, few, many, many}}, both, expert);
-    for (int r = 0; r < 2; ++r)
-        weighed.push_back(graph.add("weigh", phase, small_pass(), {compute(r)}, {combine}));
+    for (int r = 0; r < 2; ++r) weighed.push_back(graph.add("weigh", phase, small_pass(), {compute(r)}, {combine}));
     return weighed;
 }
 
@@ -107,8 +107,8 @@ inline TaskGraph host_calls(bool launch_blocking) {
     const TaskId second = graph.add("pass", Phase::forward, small_pass(), {compute(0)}, {first}, 2);
     graph.add("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, {host(0)}, {second}, 0);
     graph.add("framework", Phase::forward, HostWork{}, {host(1)}, {}, 0);
-    const TaskId sum = graph.add("all_reduce", Phase::backward, AllReduce{Bytes(2048)},
-                                 {collective(0), collective(1)}, {second});
+    const TaskId sum =
+        graph.add("all_reduce", Phase::backward, AllReduce{Bytes(2048)}, {collective(0), collective(1)}, {second});
     for (int r = 0; r < 2; ++r) graph.add("pass", Phase::backward, small_pass(), {compute(r)}, {sum});
     return graph;
 }

@@ -39,8 +39,13 @@ inline Slot slot_of(const PipelineShape& shape, int stage, int k) {
 class PipelineBuilder {
 public:
     explicit PipelineBuilder(const PipelineShape& shape)
-        : shape_(shape), graph_(shape.stages), next_(count(shape.stages)), forward_(cells()), from_below_(cells()),
-          from_above_(cells()), done_(count(shape.stages)) {
+        : shape_(shape),
+          graph_(shape.stages),
+          next_(count(shape.stages)),
+          forward_(cells()),
+          from_below_(cells()),
+          from_above_(cells()),
+          done_(count(shape.stages)) {
         const std::size_t slots = 2 * cells(), sends = slots - 2 * count(shape.micro_batches);
         graph_.reserve(slots + sends, slots + 2 * sends, 2 * slots + sends);
         forward_name_ = graph_.name_id("forward");

@@ -39,13 +39,18 @@ inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
             after.push_back(static_cast<TaskId>(t - 1 - random.below(std::min(t, 12))));
         const auto phase = static_cast<Phase>(random.below(phase_count));
         const int rank = random.below(ranks), kind = random.below(with_hosts ? 6 : 5);
-        if (kind == 5) graph.add("host", phase, HostWork{}, std::vector{host(rank)}, after, 0);
-        else if (kind == 4) graph.add("sum", phase, AllReduce{Bytes(1024)}, random_participants(random, ranks), after);
+        if (kind == 5)
+            graph.add("host", phase, HostWork{}, std::vector{host(rank)}, after, 0);
+        else if (kind == 4)
+            graph.add("sum", phase, AllReduce{Bytes(1024)}, random_participants(random, ranks), after);
         else if (kind == 3 && ranks > 1) {
             const int to = (rank + 1) % ranks;
-            graph.add("send", phase, SendRecv{Bytes(512)}, std::vector{Place(rank, Lane::send_up), Place(to, Lane::receive_up)}, after);
-        } else if (kind == 2) graph.add("pass", phase, small_pass(), std::vector{compute(rank)}, after);
-        else graph.add("gemm", phase, small_gemm(), std::vector{compute(rank)}, after);
+            graph.add("send", phase, SendRecv{Bytes(512)},
+                      std::vector{Place(rank, Lane::send_up), Place(to, Lane::receive_up)}, after);
+        } else if (kind == 2)
+            graph.add("pass", phase, small_pass(), std::vector{compute(rank)}, after);
+        else
+            graph.add("gemm", phase, small_gemm(), std::vector{compute(rank)}, after);
     }
     return graph;
 }

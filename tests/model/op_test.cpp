@@ -10,9 +10,20 @@ using namespace stepcast::literals;
 namespace {
 
 std::vector<Op> one_of_each() {
-    return {Gemm{2, 3, 5}, GroupedGemm{{2, 0, 4}, 3, 5}, FusedGemm{}, Attention{}, MemoryPass{8_B, 8_B}, AllReduce{8_B},
-            AllGather{8_B}, ReduceScatter{8_B}, AllToAll{{1_B, 2_B, 4_B, 8_B}}, Broadcast{8_B}, Reduce{8_B},
-            SendRecv{8_B, 2}, Barrier{}, HostWork{}};
+    return {Gemm{2, 3, 5},
+            GroupedGemm{{2, 0, 4}, 3, 5},
+            FusedGemm{},
+            Attention{},
+            MemoryPass{8_B, 8_B},
+            AllReduce{8_B},
+            AllGather{8_B},
+            ReduceScatter{8_B},
+            AllToAll{{1_B, 2_B, 4_B, 8_B}},
+            Broadcast{8_B},
+            Reduce{8_B},
+            SendRecv{8_B, 2},
+            Barrier{},
+            HostWork{}};
 }
 
 }  // namespace

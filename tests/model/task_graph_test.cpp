@@ -20,7 +20,8 @@ TEST_CASE("a place packs a rank and a lane") {
 TEST_CASE("a graph gives back what was added") {
     TaskGraph graph(2, true);
     const TaskId a = graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
-    const TaskId b = graph.add("b", Phase::gradient_sync, AllReduce{Bytes(64)}, {collective(0), collective(1)}, {a}, 2.5f);
+    const TaskId b =
+        graph.add("b", Phase::gradient_sync, AllReduce{Bytes(64)}, {collective(0), collective(1)}, {a}, 2.5f);
     REQUIRE(graph.size() == 2);
     CHECK(graph.rank_count() == 2);
     CHECK(graph.launch_blocking());
@@ -94,7 +95,8 @@ TEST_CASE("a place named twice is found among many") {
     for (int r = 20; r-- > 0;) places.push_back(collective(r));
     CHECK_NOTHROW(graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()));
     places.front() = places.back();
-    CHECK_THROWS_AS(graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()), std::logic_error);
+    CHECK_THROWS_AS(graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()),
+                    std::logic_error);
 }
 
 TEST_CASE("multiplicity is one a rank") {

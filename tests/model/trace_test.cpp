@@ -11,7 +11,9 @@ using namespace stepcast::literals;
 
 namespace {
 
-Span span(TaskId task, Place place, double start, double finish) { return {task, place, Seconds(start), Seconds(finish)}; }
+Span span(TaskId task, Place place, double start, double finish) {
+    return {task, place, Seconds(start), Seconds(finish)};
+}
 
 // a on rank 0, a sum over both ranks after it, b on rank 1 after the sum.
 TaskGraph across() {
@@ -24,7 +26,8 @@ TaskGraph across() {
 
 Trace whole() {
     return {Trace::Origin::executed,
-            {span(0, compute(0), 0, 1), span(1, collective(0), 1, 2), span(1, collective(1), 1, 3), span(2, compute(1), 3, 4)}};
+            {span(0, compute(0), 0, 1), span(1, collective(0), 1, 2), span(1, collective(1), 1, 3),
+             span(2, compute(1), 3, 4)}};
 }
 
 }  // namespace
@@ -52,7 +55,8 @@ TEST_CASE("a missing, a doubled and a foreign span are named") {
 TEST_CASE("a task before its predecessor is named, beyond the slack") {
     Trace trace = whole();
     trace.spans[3].start = Seconds(2.5);
-    CHECK_THROWS_WITH(check_trace(across(), trace), "check_trace: task 2 (b) starts before its predecessor 1 (sum) has finished");
+    CHECK_THROWS_WITH(check_trace(across(), trace),
+                      "check_trace: task 2 (b) starts before its predecessor 1 (sum) has finished");
     CHECK_NOTHROW(check_trace(across(), trace, 0.5_s));
 }
 

@@ -27,7 +27,8 @@ void check_adds_up(const TaskGraph& graph, const Costs& costs, const Contention&
     run_with_contention(graph, costs, contention, timeline);
     for (int rank = 0; rank < graph.rank_count(); ++rank) {
         const Breakdown b = breakdown(graph, costs, timeline, rank);
-        for (const Seconds part : std::array{b.compute, b.memory, b.exposed_communication, b.bubble, b.imbalance, b.host})
+        for (const Seconds part :
+             std::array{b.compute, b.memory, b.exposed_communication, b.bubble, b.imbalance, b.host})
             REQUIRE(part >= 0_s);
         REQUIRE(std::abs((total(b) - timeline.end).si()) <= 1e-12 * timeline.end.si());
     }
@@ -108,6 +109,7 @@ TEST_CASE("the six parts add up to the step on every named and many random graph
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         CAPTURE(seed);
         const TaskGraph graph = random_graph(seed, seed % 2 == 0);
-        check_adds_up(graph, random_costs(graph, seed, seed % 3 == 0), seed % 4 == 0 ? Contention{0.2, 0.5} : Contention{});
+        check_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
+                      seed % 4 == 0 ? Contention{0.2, 0.5} : Contention{});
     }
 }

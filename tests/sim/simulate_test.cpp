@@ -17,7 +17,9 @@ Costs costs(std::vector<Seconds> durations, std::vector<Seconds> issue = {}) {
     return {std::move(durations), std::move(issue)};
 }
 
-Span span(TaskId task, Place place, double start, double finish) { return {task, place, Seconds(start), Seconds(finish)}; }
+Span span(TaskId task, Place place, double start, double finish) {
+    return {task, place, Seconds(start), Seconds(finish)};
+}
 
 // Forward f, backward b, sends free.
 Costs pipeline_costs(const TaskGraph& graph, Seconds f, Seconds b) {
@@ -43,9 +45,9 @@ TEST_CASE("tasks of a chain follow one another") {
 
 // a = [0, 1]; b0 = [1, 3] and b1 = [1, 5] side by side; c after the longer: max(3, 5) = [5, 6].
 TEST_CASE("a join waits for its longer branch") {
-    const Trace expected{Trace::Origin::simulated,
-                         {span(0, compute(0), 0, 1), span(1, compute(0), 1, 3), span(2, compute(1), 1, 5),
-                          span(3, compute(0), 5, 6)}};
+    const Trace expected{
+        Trace::Origin::simulated,
+        {span(0, compute(0), 0, 1), span(1, compute(0), 1, 3), span(2, compute(1), 1, 5), span(3, compute(0), 5, 6)}};
     CHECK(simulate(fork_join(), costs({1_s, 2_s, 4_s, 1_s})) == expected);
 }
 
@@ -53,11 +55,11 @@ TEST_CASE("a join waits for its longer branch") {
 // max(2, 5, 7) = [7, 8], optimizers [8, 9].
 TEST_CASE("a straggler delays a collective on every rank, and collectives queue on their lane") {
     const TaskGraph graph = two_ranks_all_reduce();
-    const Trace expected{Trace::Origin::simulated,
-                         {span(0, compute(0), 0, 1), span(1, compute(0), 1, 2), span(2, compute(1), 0, 4),
-                          span(3, compute(1), 4, 5), span(4, collective(0), 4, 7), span(4, collective(1), 4, 7),
-                          span(5, collective(0), 7, 8), span(5, collective(1), 7, 8), span(6, compute(0), 8, 9),
-                          span(7, compute(1), 8, 9)}};
+    const Trace expected{
+        Trace::Origin::simulated,
+        {span(0, compute(0), 0, 1), span(1, compute(0), 1, 2), span(2, compute(1), 0, 4), span(3, compute(1), 4, 5),
+         span(4, collective(0), 4, 7), span(4, collective(1), 4, 7), span(5, collective(0), 7, 8),
+         span(5, collective(1), 7, 8), span(6, compute(0), 8, 9), span(7, compute(1), 8, 9)}};
     CHECK(simulate(graph, costs({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s})) == expected);
 }
 
@@ -84,7 +86,8 @@ TEST_CASE("a blocking launch joins host and device after every kernel") {
 // [11, 14]. Rank 0's last pass is issued at 12, rank 1's at 6, both after the sum: [14, 15].
 TEST_CASE("a synchronisation holds up what the host issues next") {
     const TaskGraph graph = host_calls(false);
-    const Trace trace = simulate(graph, costs({4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s}, {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}));
+    const Trace trace =
+        simulate(graph, costs({4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s}, {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}));
     const Trace expected{Trace::Origin::simulated,
                          {span(0, host(0), 0, 4), span(1, compute(0), 5, 7), span(2, compute(0), 7, 8),
                           span(3, host(0), 8, 10), span(4, host(1), 0, 4), span(5, collective(0), 11, 14),
