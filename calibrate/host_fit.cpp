@@ -113,7 +113,6 @@ void fit_links(Cluster& cluster, const HostPoints& points) {
     const Line line = fit_curve(link.all_to_all, Bytes(65536));
     link.latency = parse_seconds(state(*cluster.fitted, "link.intra.latency", to_string(points.barrier), "", 0));
     link.bandwidth = parse_bandwidth(state(*cluster.fitted, "link.intra.bandwidth", to_string(BytesPerSecond(1 / line.slope)), "", line.relative_error));
-    link.peer_bandwidth = link.bandwidth;
 }
 
 // Errors of predicting every fifth point from the others.

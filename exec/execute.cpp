@@ -22,7 +22,7 @@ bool Device::reports() const {
 namespace {
 
 // What the ranks of one run share: read-only but for `measurement`, which only rank 0 touches, and the first failure.
-struct Run {
+struct Repetitions {
     const TaskGraph& graph;
     Device& device;
     const ExecuteOptions& options;
@@ -40,7 +40,7 @@ std::vector<std::vector<TaskId>> split_by_rank(const TaskGraph& graph) {
     return tasks;
 }
 
-void run_task(Run& run, TaskId task, int rank) {
+void run_task(Repetitions& run, TaskId task, int rank) {
     try {
         for (const TaskId predecessor : run.graph.predecessors(task)) run.device.wait(task, rank, predecessor);
         run.device.record(task, rank, Edge::start);
@@ -53,7 +53,7 @@ void run_task(Run& run, TaskId task, int rank) {
 }
 
 // A rank's report of one step: when it began, its CPU share, then start and finish of each of its tasks.
-std::vector<double> run_step(Run& run, int rank) {
+std::vector<double> run_step(Repetitions& run, int rank) {
     const std::vector<TaskId>& tasks = run.tasks_of[static_cast<std::size_t>(rank)];
     std::vector<double> report;
     report.reserve(2 + 2 * tasks.size());
@@ -70,7 +70,7 @@ std::vector<double> run_step(Run& run, int rank) {
 
 // Times count from the earliest rank's begin. A task on several ranks starts at the latest arrival, so that waiting
 // is not mistaken for transfer; a rank that may leave early (the root of a broadcast) starts no later than it finishes.
-Trace trace_of(const Run& run, const std::vector<std::vector<double>>& reports) {
+Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& reports) {
     double zero = reports.front()[0];
     for (const std::vector<double>& report : reports) zero = std::min(zero, report[0]);
     std::vector<std::size_t> next(reports.size(), 2);
@@ -98,7 +98,7 @@ int accepted_steps(const Measurement& measurement) {
 }
 
 // Rank 0: keeps a sample and says whether another one follows.
-bool keep_sample(Run& run, const std::vector<std::vector<double>>& reports) {
+bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& reports) {
     Measurement& measurement = run.measurement;
     MeasuredStep step;
     for (const std::vector<double>& report : reports) step.cpu_share = std::min(step.cpu_share, report[1]);
@@ -114,7 +114,7 @@ bool keep_sample(Run& run, const std::vector<std::vector<double>>& reports) {
                          Seconds(reports[0][0]) - run.first_sample, run.options.retry);
 }
 
-void drive_rank(Run& run, int rank) {
+void drive_rank(Repetitions& run, int rank) {
     run.device.attach(rank);
     for (int step = 0; step < run.options.warmup; ++step) run_step(run, rank);
     bool more = run.options.steps > 0;
@@ -127,7 +127,7 @@ void drive_rank(Run& run, int rank) {
 }
 
 // The first failure is kept; the others follow from it.
-void drive_until_failure(Run& run, int rank) noexcept {
+void drive_until_failure(Repetitions& run, int rank) noexcept {
     try {
         drive_rank(run, rank);
     } catch (...) {
@@ -189,7 +189,7 @@ ExecuteOptions sweep_options() {
 }
 
 Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions& options) {
-    Run run{graph, device, options, split_by_rank(graph), {}, {}, {}, {}};
+    Repetitions run{graph, device, options, split_by_rank(graph), {}, {}, {}, {}};
     Measurement& measurement = run.measurement;
     measurement.device = device.description();
     measurement.versions = device.versions();

@@ -102,11 +102,6 @@ void check_links(const Experiment& e) {
         refuse("cluster.link.intra.bandwidth: missing; a node has {} ranks", c.gpus_per_node);
     if (c.nodes > 1 && !(c.inter.bandwidth > BytesPerSecond(0)))
         refuse("cluster.link.inter.bandwidth: missing; there are {} nodes", c.nodes);
-    const bool peers = e.workload.kind == Workload::Kind::moe_layer && e.parallelism.moe_system == MoeSystem::mix_moe;
-    if (peers && c.gpus_per_node > 1 && !(c.intra.peer_bandwidth > BytesPerSecond(0)))
-        refuse("cluster.link.intra.peer_bandwidth: missing; mix_moe reads rows from its peers");
-    if (peers && c.nodes > 1 && !(c.inter.peer_bandwidth > BytesPerSecond(0)))
-        refuse("cluster.link.inter.peer_bandwidth: missing; mix_moe reads rows from its peers");
 }
 
 void check_peak(const Experiment& e) { (void)peak(e.cluster.gpu, e.workload.dtype); }

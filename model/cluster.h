@@ -60,10 +60,11 @@ struct KernelCosts {
 };
 
 // Links of one level. Collectives: latency per message round plus the largest per-rank inbound or outbound bytes over
-// `bandwidth`; kernels that read a peer's memory directly use `peer_bandwidth`.
+// `bandwidth`, which sends, receives and kernels that read a peer's memory reach; ring collectives reach the share
+// `ring_efficiency` of it (NCCL's bus bandwidth over the link's).
 struct Link {
     BytesPerSecond bandwidth;
-    BytesPerSecond peer_bandwidth;
+    double ring_efficiency = 1;
     Seconds latency;
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;

@@ -15,15 +15,13 @@ bool spans_nodes(std::span<const Place> places, const Cluster& cluster) {
     });
 }
 
-BytesPerSecond peer_bandwidth(const Link& link) { return link.peer_bandwidth > BytesPerSecond(0) ? link.peer_bandwidth : link.bandwidth; }
-
 struct Pricer {
     const Link& link;
     double n;
 
     Seconds ring(const Curve& curve, Bytes bytes, double rounds, double traffic) const {
         if (!curve.empty()) return interpolate(curve, bytes);
-        return rounds * link.latency + traffic * bytes / link.bandwidth;
+        return rounds * link.latency + traffic * bytes / (link.bandwidth * link.ring_efficiency);
     }
     Seconds operator()(const AllReduce& op) const { return ring(link.all_reduce, op.bytes, 2 * (n - 1), 2 * (n - 1) / n); }
     Seconds operator()(const AllGather& op) const { return ring(link.all_gather, op.bytes, n - 1, (n - 1) / n); }
@@ -33,11 +31,11 @@ struct Pricer {
     Seconds operator()(const AllToAll& op) const {
         const Bytes bytes = busiest_bytes(op);
         if (!link.all_to_all.empty()) return interpolate(link.all_to_all, bytes);
-        return link.latency + bytes / peer_bandwidth(link);
+        return link.latency + bytes / link.bandwidth;
     }
     Seconds operator()(const SendRecv& op) const {
         if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, op.bytes / op.messages);
-        return op.messages * link.latency + op.bytes / peer_bandwidth(link);
+        return op.messages * link.latency + op.bytes / link.bandwidth;
     }
     Seconds operator()(const Barrier&) const { return link.latency; }
     template <typename Other>

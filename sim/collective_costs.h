@@ -9,12 +9,13 @@
 
 namespace stepcast {
 
-// n = participants, beta = link bandwidth (of the node-to-node link when the participants span nodes), L = latency:
+// n = participants, B = link bandwidth (of the node-to-node link when the participants span nodes), beta = B * ring
+// efficiency, L = latency:
 //   all-reduce (ring)                   2 (n-1) L + 2 (n-1)/n bytes / beta
 //   all-gather, reduce-scatter (ring)     (n-1) L +   (n-1)/n bytes / beta
 //   broadcast, reduce (pipelined ring)    (n-1) L + bytes / beta
-//   all-to-all-v            L + max over ranks of max(inbound, outbound) / peer bandwidth
-//   send/recv               messages L + bytes / peer bandwidth
+//   all-to-all-v            L + max over ranks of max(inbound, outbound) / B
+//   send/recv               messages L + bytes / B
 //   barrier                 L
 // One participant needs no communication: 0. Ignores switching between algorithms by size.
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);

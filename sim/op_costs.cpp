@@ -16,11 +16,6 @@ Seconds memory_time(Bytes bytes, double efficiency, const Cluster& cluster) {
     return bytes / (cluster.gpu.memory_bandwidth * efficiency);
 }
 
-// The links a kernel uses when it reads or writes a peer's memory itself.
-BytesPerSecond peer_rate(const Cluster& cluster) {
-    return cluster.intra.peer_bandwidth > BytesPerSecond(0) ? cluster.intra.peer_bandwidth : cluster.intra.bandwidth;
-}
-
 struct Pricer {
     const Cluster& cluster;
     Phase phase;
@@ -49,7 +44,7 @@ struct Pricer {
 
     // One thread block computes its blocks over all n columns, so time goes in waves of one thread block a SM:
     //   t = ramp + ceil(thread blocks / SMs) * flops per thread block / (SM peak * efficiency).
-    // Gather: the last remote row arrives after remote bytes / peer bandwidth, then `tail` of compute is left:
+    // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left:
     // max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
     // Source: MODELS section 1 (kernels AG and GA); ignores which peer holds the rows.
     Seconds operator()(const FusedGemm& op) const {
@@ -58,7 +53,7 @@ struct Pricer {
         const Flops work(2.0 * static_cast<double>(op.rows_per_block * op.blocks_per_thread_block) * static_cast<double>(op.n) * static_cast<double>(op.k));
         const FlopsPerSecond rate = peak(cluster.gpu, op.dtype) / cluster.gpu.sms * cluster.kernel.fused_efficiency;
         const Seconds compute = cluster.kernel.launch + cluster.kernel.fused_ramp + waves * (work / rate);
-        const Seconds transfer = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block / peer_rate(cluster);
+        const Seconds transfer = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block / cluster.intra.bandwidth;
         if (op.transfer == FusedGemm::Transfer::gather) return std::max(compute, cluster.kernel.fused_tail + transfer);
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }

@@ -11,14 +11,14 @@ refused 'KEY=VALUE' -- simulate moe_layer_fast_moe --set workload.hidden
 refused '"tpu"' 'host' 'cuda' -- execute host_moe --device tpu
 refused 'pcie-a100-x5' 'did you mean "pcie-a100-x4"?' -- simulate moe_layer_fast_moe --set cluster.preset=pcie-a100-x5
 run 1
-stderr_has "Usage"
+stderr_has "subcommand is required"
 stdout_is_empty
 run 2 execute host_moe --device cuda
 stderr_has "no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)"
 
 # Keys and values.
 refused 'workload.hiden' 'did you mean "workload.hidden"?' -- simulate moe_layer_fast_moe --set workload.hiden=1024
-refused 'cluster.link.intra.bandwidth' '"900" has no unit' 'GB/s' -- \
+refused 'cluster.link.intra.bandwidth' '900 has no unit' 'GB/s' -- \
     simulate moe_layer_fast_moe --set cluster.link.intra.bandwidth=900
 refused 'workload.hidden' '-4' -- simulate moe_layer_fast_moe --set workload.hidden=-4
 refused 'workload.hidden' '1000000000000' -- simulate moe_layer_fast_moe --set workload.hidden=1000000000000

@@ -113,10 +113,6 @@ TEST_CASE("links that the split crosses have a bandwidth") {
           "cluster.link.intra.bandwidth: missing; a node has 4 ranks");
     CHECK(told([](Experiment& e) { e.cluster.nodes = 4, e.cluster.gpus_per_node = 1; }) ==
           "cluster.link.inter.bandwidth: missing; there are 4 nodes");
-    CHECK(told([](Experiment& e) { e.cluster.intra.peer_bandwidth = {}; }).empty());
-    CHECK(told([](Experiment& e) {
-              e.cluster.intra.peer_bandwidth = {}, e.parallelism.moe_system = MoeSystem::mix_moe;
-          }) == "cluster.link.intra.peer_bandwidth: missing; mix_moe reads rows from its peers");
 }
 
 TEST_CASE("the device has a rate for the dtype") {
