@@ -124,6 +124,7 @@ void check_experiment(const Experiment& experiment) {
     check_required(experiment);
     check_modelled(experiment);
     check_rank_count(experiment);
+    check_routing_file(experiment);
     check_expert_group(experiment);
     check_experts(experiment);
     check_batch(experiment);
@@ -131,7 +132,6 @@ void check_experiment(const Experiment& experiment) {
     check_moe_system(experiment);
     check_links(experiment);
     check_peak(experiment);
-    check_routing_file(experiment);
 }
 
 }  // namespace stepcast
