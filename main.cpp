@@ -34,7 +34,7 @@ struct Options {
     std::string experiment, device, cluster, out, trace, routing_out, format = "auto", what = "presets";
     std::vector<std::string> inputs, set, measurements;
     int ranks = 0, steps = 0, warmup = -1;
-    bool json = false, strict = false;
+    bool json = false, explain = false, strict = false;
 };
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -70,6 +70,7 @@ void run_simulate(const Options& options) {
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
     print(options.json ? to_json(forecast) : forecast_table(forecast));
+    if (options.explain && !options.json) print("\n" + kernel_table(forecast));
 }
 
 void run_execute(const Options& options) {
@@ -181,6 +182,7 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
 void add_verbs(CLI::App& app, Options& options) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", run_simulate, options);
     add_experiment(verb, options);
+    verb->add_flag("--explain", options.explain, "also the time of every kernel on its busiest rank");
 
     verb = add_verb(app, "execute", "run a step on this machine", run_execute, options);
     add_experiment(verb, options);

@@ -1,5 +1,7 @@
 #include "exec/quiet.h"
 
+#include <cmath>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,9 +18,9 @@ bool wants_another(int wanted, int accepted, int taken, Seconds spent, const Ret
 QuietVerdict judge_quiet(double idle_share, std::span<const double> cpu_shares, const QuietLimits& limits) {
     QuietVerdict verdict;
     if (idle_share < limits.idle_share)
-        verdict.warnings.push_back(fmt::format("busy: the machine was {:.0f} % idle in the second before the run, "
+        verdict.warnings.push_back(fmt::format("busy: the machine was {:.1f} % idle in the second before the run, "
                                                "expected at least {:.0f} %",
-                                               100 * idle_share, 100 * limits.idle_share));
+                                               std::floor(1000 * idle_share) / 10, 100 * limits.idle_share));
     const auto rejected = std::count_if(cpu_shares.begin(), cpu_shares.end(),
                                         [&](double share) { return !accepts(share, limits); });
     if (!cpu_shares.empty() &&

@@ -81,6 +81,9 @@ void check_modelled(const Experiment& e) {
     only("parallelism.sequence_parallel", p.sequence_parallel, false);
     only("parallelism.zero", p.zero, 0);
     only("parallelism.recompute", p.recompute, Recompute::none);
+    only("workload.moe.capacity_factor", e.workload.moe.capacity_factor, 0.0);
+    only("workload.moe.shared_experts", e.workload.moe.shared_experts, 0);
+    only("parallelism.messages_per_tensor", p.messages_per_tensor, 1);
     if (e.workload.kind == Workload::Kind::moe_layer) only("workload.optimizer", e.workload.optimizer, Optimizer::none);
 }
 

@@ -38,7 +38,7 @@ std::string markdown_summary(const std::string& title, const std::vector<Summary
 
 void write_comparison(const std::string& folder, const std::string& title, const std::vector<Comparison>& comparisons) {
     const auto summary = [&](std::vector<std::string> plots) {
-        return PlannedFile{folder + "/summary.md", markdown_summary(title, {{title, {}, comparisons, std::move(plots)}})};
+        return PlannedFile{folder + "/summary.md", markdown_summary(title, {{"Cases", {}, comparisons, std::move(plots)}})};
     };
     write_whole({{folder + "/compare.csv", comparison_csv(comparisons)}, summary({})});
     write_whole({summary(plot_comparison(comparisons, title, folder))});

@@ -27,10 +27,11 @@ say "3. host_moe: executed on 2 ranks, predicted from that calibration"
 {
     echo "# stepcast demo"
     printf '\n## Recorded MoE runs\n\n'
-    cat "$out/recorded/summary.md"
+    sed -e '/^# /d' -e 's/^## /### /' -e 's#](\([a-z_]*\.png\))#](recorded/\1)#' "$out/recorded/summary.md"
     printf '\n## host_moe on this machine\n\n'
-    cat "$out/host/summary.md"
+    sed -e '/^# /d' -e 's/^## /### /' -e 's#](\([a-z_]*\.png\))#](host/\1)#' "$out/host/summary.md"
 } >"$out/summary.md"
 
 say "written"
-find "$out" -name '*.png' -o -name '*.md' -o -name '*.csv' -o -name '*.toml' | sort
+find "$out" -path "$out/host_run" -prune -o \( -name '*.png' -o -name '*.md' -o -name '*.csv' -o -name '*.toml' \) -print | sort
+echo "$out/host_run/  (every sample and trace of the run)"
