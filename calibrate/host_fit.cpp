@@ -166,7 +166,9 @@ HeldOutError curve_error(const std::string& kind, const Curve& curve) {
 std::string busy_warning(std::span<const SweepResult> results) {
     const auto busy = std::count_if(results.begin(), results.end(), [](const SweepResult& r) { return !r.measurement.quiet; });
     if (busy == 0) return "";
-    return fmt::format("busy: {} of {} sweeps were disturbed by other work; predictions from this file may be far off, calibrate again when the machine is quiet", busy, results.size());
+    const bool many = static_cast<double>(busy) > 0.2 * static_cast<double>(results.size());
+    return fmt::format("busy: {} of {} sweeps were disturbed by other work; {}", busy, results.size(),
+                       many ? "predictions from this file may be far off, calibrate again when the machine is quiet" : "their quicker repetitions were used");
 }
 
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory) {

@@ -117,7 +117,7 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
-    const double pad = (data.high - data.low) * 0.08 + data.high * 0.02;
+    const double pad = (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band shows around a single case
     const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin} : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
     std::vector<std::string> labels{"within 10 %", "within 5 %", "predicted = measured"};
     std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'", "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",

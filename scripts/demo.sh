@@ -14,7 +14,7 @@ mkdir -p "$out"
 
 say() { printf '\n== %s\n' "$*"; }
 
-say "1. recorded: MoE layers on 4 GPUs over PCIe, predicted with unknown routing against the median of each run"
+say "1. recorded: MoE layers on 4 GPUs over PCIe, predicted (routing drawn where it was not recorded) against the median of each run"
 "$stepcast" compare calibrate/measurements/*.csv --cluster pcie-a100-x4 --out "$out/recorded"
 
 say "2. this machine: measure its GEMM, memory, launch and collective curves"
