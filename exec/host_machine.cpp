@@ -103,6 +103,7 @@ Ticks read_ticks() {
 }  // namespace
 
 double idle_share(Seconds duration) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // BLAS workers spin after start-up; let them settle
     const Ticks before = read_ticks();
     std::this_thread::sleep_for(std::chrono::duration<double>(duration.si()));
     const Ticks after = read_ticks();
