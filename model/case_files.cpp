@@ -17,8 +17,8 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     const StepTimes median = median_times(record.measurement);
     Case run;
     run.source = "executed";
-    run.case_id = run.series = fs::path(record.experiment).stem().string();
     run.experiment = experiment_of(record);
+    run.case_id = run.series = run.experiment.name;
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
     run.measured_step = median.step;

@@ -90,11 +90,10 @@ void check_modelled(const Experiment& e) {
 void check_moe_system(const Experiment& e) {
     const auto& p = e.parallelism;
     if (e.workload.kind != Workload::Kind::moe_layer) return;
-    if (p.moe_system == MoeSystem::alltoall) return;
     if (p.ep != rank_count(e.cluster))
         refuse("parallelism.ep: {}, but {} spreads its experts over all {} ranks", p.ep, to_string(p.moe_system),
                rank_count(e.cluster));
-    if (p.overlap_chunks != 1)
+    if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but {} has no overlapping pieces; expected 1", p.overlap_chunks,
                to_string(p.moe_system));
 }

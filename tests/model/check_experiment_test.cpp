@@ -34,7 +34,8 @@ TEST_CASE("the ranks of the split are the ranks of the cluster") {
 
 TEST_CASE("expert ranks divide the data-parallel ones and experts divide by them") {
     CHECK(told([](Experiment& e) { e.parallelism.ep = 3; }) == "parallelism.ep: 3 does not divide dp x cp = 4");
-    CHECK(told([](Experiment& e) { e.parallelism.ep = 2; }).empty());
+    CHECK(told([](Experiment& e) { e.parallelism.ep = 2; }) ==
+          "parallelism.ep: 2, but alltoall spreads its experts over all 4 ranks");
     CHECK(told([](Experiment& e) { e.workload.moe.experts = 66; }) ==
           "workload.moe.experts: 66 cannot be spread over parallelism.ep = 4 ranks; expected a multiple");
     CHECK(told([](Experiment& e) { e.workload.moe.experts = 0; }) ==
@@ -96,7 +97,7 @@ TEST_CASE("a dense workload has no experts") {
           "workload.moe.experts: 8, but workload.kind mlp is dense; expected 0");
 }
 
-TEST_CASE("the recorded systems spread experts over all ranks and have no overlapping pieces") {
+TEST_CASE("every system spreads experts over all ranks, and the recorded ones have no overlapping pieces") {
     for (const auto system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe}) {
         const std::string name(to_string(system));
         CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system; }).empty());
