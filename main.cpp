@@ -58,7 +58,8 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 void require_host(const std::string& device) {
-    if (device == "cuda") throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
+    if (device == "cuda")
+        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
     if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
 }
 
@@ -125,11 +126,14 @@ void calibrate_host(const Options& options) {
 
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
-        throw ConfigError("calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
+        throw ConfigError(
+            "calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
     if (!options.device.empty()) return calibrate_host(options);
-    if (options.cluster.empty()) throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
-    print(calibrate_from_measurements({.measurements = options.measurements, .cluster = options.cluster, .out = options.out,
-                                       .date = current_date()}, show_progress));
+    if (options.cluster.empty())
+        throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
+    print(calibrate_from_measurements(
+        {.measurements = options.measurements, .cluster = options.cluster, .out = options.out, .date = current_date()},
+        show_progress));
 }
 
 void run_compare(const Options& options) {
@@ -143,11 +147,14 @@ void run_compare(const Options& options) {
     print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
     if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
     if (options.strict && summary.refused > 0)
-        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) + " cases refused");
+        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
+                          " cases refused");
 }
 
 void run_import(const Options& options) {
-    const ImportRequest request{.logs = options.inputs, .format = parse_log_format(options.format), .out = options.out,
+    const ImportRequest request{.logs = options.inputs,
+                                .format = parse_log_format(options.format),
+                                .out = options.out,
                                 .routing_out = options.routing_out};
     for (const std::string& line : import_to_files(request)) say(line);
 }
@@ -161,7 +168,8 @@ void run_list(const Options& options) {
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
-CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&), const Options& options) {
+CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&),
+                   const Options& options) {
     CLI::App* verb = app.add_subcommand(name, purpose);
     verb->callback([run, &options] { run(options); });
     return verb;
@@ -191,7 +199,8 @@ void add_verbs(CLI::App& app, Options& options) {
     verb->add_option("--steps", options.steps, "samples")->check(CLI::PositiveNumber);
     verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(CLI::NonNegativeNumber);
 
-    verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file", run_calibrate, options);
+    verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
+                    run_calibrate, options);
     add_device(verb, options);
     verb->add_option("--measurements", options.measurements, "FILE.csv...");
     verb->add_option("--cluster", options.cluster, "file or preset to start from");
@@ -238,7 +247,8 @@ int fail(int code, const std::string& message) {
 
 int main(int argc, char** argv) {
     Options options;
-    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.", "stepcast");
+    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.",
+                 "stepcast");
     app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
     app.require_subcommand(1);
     add_verbs(app, options);

@@ -59,12 +59,16 @@ std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>
 std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTotals>>& by_step) {
     std::vector<SteadyBlocks> found;
     int steps = 0;
-    for (std::size_t i = static_cast<std::size_t>(first_steady_step(static_cast<int>(by_step.size()))); i < by_step.size(); ++i) {
+    for (std::size_t i = static_cast<std::size_t>(first_steady_step(static_cast<int>(by_step.size())));
+         i < by_step.size(); ++i) {
         ++steps;
         if (by_step[i].empty()) continue;
-        const auto at = std::find_if(found.begin(), found.end(), [&](const SteadyBlocks& f) { return f.totals == by_step[i]; });
-        if (at != found.end()) ++at->agreeing;
-        else found.push_back({by_step[i], 1, 0});
+        const auto at =
+            std::find_if(found.begin(), found.end(), [&](const SteadyBlocks& f) { return f.totals == by_step[i]; });
+        if (at != found.end())
+            ++at->agreeing;
+        else
+            found.push_back({by_step[i], 1, 0});
     }
     if (found.empty()) return std::nullopt;
     SteadyBlocks best = *std::max_element(found.begin(), found.end(), [](const SteadyBlocks& a, const SteadyBlocks& b) {

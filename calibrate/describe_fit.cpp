@@ -8,12 +8,17 @@
 namespace stepcast {
 namespace {
 
-std::string percent(double fraction) { return fraction < 10 ? fmt::format("{:.1f} %", 100 * fraction) : std::string("over 1000 %"); }
-std::string power(double condition) { return std::isfinite(condition) ? fmt::format("{:.3g}", condition) : std::string("infinite"); }
+std::string percent(double fraction) {
+    return fraction < 10 ? fmt::format("{:.1f} %", 100 * fraction) : std::string("over 1000 %");
+}
+std::string power(double condition) {
+    return std::isfinite(condition) ? fmt::format("{:.3g}", condition) : std::string("infinite");
+}
 
 std::string verdict(const ParameterReport& report) {
     if (!report.parameter.determined) {
-        return std::isfinite(report.data_error) ? fmt::format("not determined by these data ({} alone), kept prior", percent(std::expm1(report.data_error)))
+        return std::isfinite(report.data_error) ? fmt::format("not determined by these data ({} alone), kept prior",
+                                                              percent(std::expm1(report.data_error)))
                                                 : std::string("not determined by these data, kept prior");
     }
     return report.at_bound ? "determined, AT ITS BOUND: the formula may be wrong" : "determined";
@@ -21,7 +26,8 @@ std::string verdict(const ParameterReport& report) {
 
 void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {
     for (const HeldOutError& e : errors) {
-        text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>+8.1f} % {:>+8.1f} %\n", e.kind, e.method, e.samples, percent(e.mape), 100 * e.bias, 100 * e.worst);
+        text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>+8.1f} % {:>+8.1f} %\n", e.kind, e.method, e.samples,
+                            percent(e.mape), 100 * e.bias, 100 * e.worst);
     }
 }
 
@@ -29,8 +35,10 @@ void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {
 void add_steps(std::string& text, const std::vector<CaseResult>& cases) {
     for (const CaseResult& c : cases) {
         if (c.kind != "step") continue;
-        text += fmt::format("  {:<40} measured {:>12}, fitted {:>+6.1f} %", c.name, to_string(c.measured), 100 * (c.fitted / c.measured - 1));
-        if (c.held_out > Seconds(0)) text += fmt::format(", by a fit without it {:>+6.1f} %", 100 * (c.held_out / c.measured - 1));
+        text += fmt::format("  {:<40} measured {:>12}, fitted {:>+6.1f} %", c.name, to_string(c.measured),
+                            100 * (c.fitted / c.measured - 1));
+        if (c.held_out > Seconds(0))
+            text += fmt::format(", by a fit without it {:>+6.1f} %", 100 * (c.held_out / c.measured - 1));
         text += '\n';
     }
 }
@@ -43,11 +51,13 @@ std::string describe(const FitResult& result) {
     std::string text = fmt::format("  {:<{}} {:>14} {:>14} {:>9}  \n", "parameter", wide, "value", "prior", "+-");
     for (const ParameterReport& report : result.parameters) {
         const FittedParameter& p = report.parameter;
-        text += fmt::format("  {:<{}} {:>14} {:>14} {:>9}  {}\n", p.key, wide, p.value, p.prior, percent(p.relative_error), verdict(report));
+        text += fmt::format("  {:<{}} {:>14} {:>14} {:>9}  {}\n", p.key, wide, p.value, p.prior,
+                            percent(p.relative_error), verdict(report));
     }
-    text += fmt::format("  condition of the fit: {} (with all parameters free: {}); scatter about the fit {}\n", power(result.condition),
-                        power(result.condition_all), percent(result.noise));
-    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "mean", "bias", "worst");
+    text += fmt::format("  condition of the fit: {} (with all parameters free: {}); scatter about the fit {}\n",
+                        power(result.condition), power(result.condition_all), percent(result.noise));
+    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "mean", "bias",
+                        "worst");
     add_errors(text, result.fitted_errors);
     add_errors(text, result.held_out_errors);
     add_steps(text, result.cases);

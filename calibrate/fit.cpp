@@ -27,7 +27,7 @@ struct Problem {
     std::vector<bool> in_data;  // per case: false = held out
     std::vector<bool> free;     // per parameter
     double noise = first_noise;
-    Vector weights;             // per case: Huber's, of the last iteration
+    Vector weights;  // per case: Huber's, of the last iteration
 };
 
 std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
@@ -75,7 +75,8 @@ void reweigh(Problem& p, const Vector& residuals, double unknowns) {
     }
     const double freedom = static_cast<double>(residuals.size()) - unknowns;
     if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / freedom));
-    for (std::size_t i = 0; i < residuals.size(); ++i) p.weights[i] = std::min(1.0, huber_limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
+    for (std::size_t i = 0; i < residuals.size(); ++i)
+        p.weights[i] = std::min(1.0, huber_limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
 }
 
 // Iteratively reweighted: inner solve with weights and noise held, then both from the new residuals.
@@ -138,7 +139,8 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
         if (!(data_errors[j] < std::min(largest_determined_error, p.parameters[j].sigma))) unknown.push_back(j);
     }
     const auto keep = [&](const auto& condition) {
-        unknown.erase(std::remove_if(unknown.begin(), unknown.end(), [&](std::size_t j) { return !condition(j); }), unknown.end());
+        unknown.erase(std::remove_if(unknown.begin(), unknown.end(), [&](std::size_t j) { return !condition(j); }),
+                      unknown.end());
     };
     double tightest = 1e300, worst = 0;
     for (const std::size_t j : unknown) tightest = std::min(tightest, p.parameters[j].sigma);
@@ -149,7 +151,8 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
 }
 
 // Solves, gives back to their priors what the data do not determine (tightest priors first), and solves again.
-Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, const std::function<void(std::string_view)>& progress) {
+Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all,
+                                const std::function<void(std::string_view)>& progress) {
     Vector x(p.parameters.size(), 0.0);
     data_errors.assign(x.size(), 0.0);
     for (bool first = true;; first = false) {
@@ -169,10 +172,12 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
     }
 }
 
-std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors, const std::string& method) {
+std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors,
+                                         const std::string& method) {
     std::vector<HeldOutError> errors;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-        auto at = std::find_if(errors.begin(), errors.end(), [&](const HeldOutError& e) { return e.kind == cases[i].kind; });
+        auto at =
+            std::find_if(errors.begin(), errors.end(), [&](const HeldOutError& e) { return e.kind == cases[i].kind; });
         if (at == errors.end()) at = errors.insert(errors.end(), HeldOutError{cases[i].kind, method, 0, 0, 0, 0});
         const double error = std::expm1(log_errors[i]);
         at->samples += 1;
@@ -208,7 +213,8 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
     if (cases.empty()) throw ConfigError("fit: no measured case; expected at least one");
     std::set<std::string> keys;
     for (const FitParameter& parameter : parameters) {
-        if (!keys.insert(parameter.key).second) throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
+        if (!keys.insert(parameter.key).second)
+            throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
     }
     for (const FitCase& c : cases) {
         if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si())) {
@@ -225,7 +231,9 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
-    Problem p{start, scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true), first_noise, {}};
+    Problem p{
+        start,       scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
+        first_noise, {}};
     FitResult result;
     Vector data_errors;
     const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, progress);
@@ -239,12 +247,14 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     for (std::size_t j = 0; j < scaled.size(); ++j) {
         const bool determined = p.free[j];
         const bool at_bound = determined && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
-        result.parameters.push_back({{scaled[j].key, determined ? value_text(scaled[j], x[j]) : parameters[j].prior, parameters[j].prior,
-                                      determined ? errors[j] : scaled[j].sigma, determined},
-                                     data_errors[j], at_bound});
+        result.parameters.push_back({{scaled[j].key, determined ? value_text(scaled[j], x[j]) : parameters[j].prior,
+                                      parameters[j].prior, determined ? errors[j] : scaled[j].sigma, determined},
+                                     data_errors[j],
+                                     at_bound});
     }
     result.cluster = start;
-    for (const ParameterReport& report : result.parameters) result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
+    for (const ParameterReport& report : result.parameters)
+        result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
     Vector fitted_errors;
     for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, result.cluster));
     result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");

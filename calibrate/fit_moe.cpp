@@ -12,9 +12,9 @@
 
 #include "calibrate/import.h"
 #include "calibrate/moe_run_model.h"
-#include "model/whole_files.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -58,8 +58,13 @@ Experiment experiment_of(const RecordedRun& run, const Cluster& cluster) {
     const Sample& row = run.rows.front();
     const auto refuse = [&](const std::string& what) { throw ConfigError(fmt::format("{}: {}", run.id, what)); };
     const std::optional<LayerShape> shape = parse_model_name(row.model);
-    if (!shape) refuse(fmt::format("model \"{}\" is not a layer this fit knows; expected, for example, moe_layer-1024x4096-fp16-8192-top2", row.model));
-    if (row.ranks != rank_count(cluster)) refuse(fmt::format("measured on {} ranks, but cluster {} has {}", row.ranks, cluster.name, rank_count(cluster)));
+    if (!shape)
+        refuse(fmt::format(
+            "model \"{}\" is not a layer this fit knows; expected, for example, moe_layer-1024x4096-fp16-8192-top2",
+            row.model));
+    if (row.ranks != rank_count(cluster))
+        refuse(
+            fmt::format("measured on {} ranks, but cluster {} has {}", row.ranks, cluster.name, rank_count(cluster)));
     Experiment e;
     e.name = run.id;
     e.cluster = cluster;
@@ -83,8 +88,12 @@ Experiment experiment_of(const RecordedRun& run, const Cluster& cluster) {
 class CaseMaker {
 public:
     CaseMaker(const RecordedRun& run, const Cluster& cluster, std::vector<FitCase>& cases)
-        : run_(run), medians_(medians_of(run)), routing_(recorded_routing(medians_)),
-          model_(std::make_shared<MoeRunModel>(experiment_of(run, cluster), routing_)), before_(model_->times(cluster)), cases_(cases) {}
+        : run_(run),
+          medians_(medians_of(run)),
+          routing_(recorded_routing(medians_)),
+          model_(std::make_shared<MoeRunModel>(experiment_of(run, cluster), routing_)),
+          before_(model_->times(cluster)),
+          cases_(cases) {}
 
     void add_all() {
         for (const Sample& row : medians_) {
@@ -95,28 +104,40 @@ public:
     }
 
 private:
-    void add(const Sample& row, const std::string& kind, double spread, std::function<Seconds(const MoeRunTimes&, const Cluster&)> part) {
+    void add(const Sample& row, const std::string& kind, double spread,
+             std::function<Seconds(const MoeRunTimes&, const Cluster&)> part) {
         const std::string who = row.rank < 0 ? row.phase : fmt::format("{} rank {}", row.phase, row.rank);
-        cases_.push_back({fmt::format("{} {}", run_.id, who), kind, run_.id, Seconds(row.value),
-                          [model = model_, part = std::move(part)](const Cluster& c) { return part(model->times(c), c); }, spread});
+        cases_.push_back(
+            {fmt::format("{} {}", run_.id, who), kind, run_.id, Seconds(row.value),
+             [model = model_, part = std::move(part)](const Cluster& c) { return part(model->times(c), c); }, spread});
     }
     void add_step_time(const Sample& row) {
-        for (const auto& [phase, part, scatter] : {std::tuple("step", &MoeRunTimes::step, before_.step_scatter),
-                                                   std::tuple("forward", &MoeRunTimes::forward, before_.forward_scatter),
-                                                   std::tuple("backward", &MoeRunTimes::backward, before_.backward_scatter)}) {
-            if (row.phase == phase) add(row, phase, step_spread(scatter), [part = part](const MoeRunTimes& t, const Cluster&) { return t.*part; });
+        for (const auto& [phase, part, scatter] :
+             {std::tuple("step", &MoeRunTimes::step, before_.step_scatter),
+              std::tuple("forward", &MoeRunTimes::forward, before_.forward_scatter),
+              std::tuple("backward", &MoeRunTimes::backward, before_.backward_scatter)}) {
+            if (row.phase == phase)
+                add(row, phase, step_spread(scatter),
+                    [part = part](const MoeRunTimes& t, const Cluster&) { return t.*part; });
         }
     }
     void add_phase(const Sample& row) {
         for (const auto& [kernel, spread] : {std::pair("AG", spread_known), std::pair("GA", spread_scatter)}) {
-            for (const auto& [name, phase] : {std::pair("forward", Phase::forward), std::pair("backward", Phase::backward)}) {
+            for (const auto& [name, phase] :
+                 {std::pair("forward", Phase::forward), std::pair("backward", Phase::backward)}) {
                 if (row.rank < 0 || row.phase != fmt::format("{}.{}", kernel, name)) continue;
-                add(row, kernel, spread, [key = MoeKernel{kernel, phase, row.rank}](const MoeRunTimes& t, const Cluster&) { return t.kernel(key); });
+                add(row, kernel, spread,
+                    [key = MoeKernel{kernel, phase, row.rank}](const MoeRunTimes& t, const Cluster&) {
+                        return t.kernel(key);
+                    });
             }
         }
-        if (row.phase == "wait_time") add(row, "assignment", spread_wait, [](const MoeRunTimes&, const Cluster& c) { return c.host.assignment; });
+        if (row.phase == "wait_time")
+            add(row, "assignment", spread_wait, [](const MoeRunTimes&, const Cluster& c) { return c.host.assignment; });
         if (row.phase == "weight_grad.median") {
-            add(row, "weight_grad", spread_known, [ranks = row.ranks](const MoeRunTimes& t, const Cluster&) { return t.median_kernel("wgrad1", Phase::backward, ranks); });
+            add(row, "weight_grad", spread_known, [ranks = row.ranks](const MoeRunTimes& t, const Cluster&) {
+                return t.median_kernel("wgrad1", Phase::backward, ranks);
+            });
         }
     }
 
@@ -136,10 +157,13 @@ void refuse_building_blocks(const std::string& path) {
     while (std::getline(file, line) && line.starts_with('#')) ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const auto refuse = [&](const char* what, const char* needs) {
-        throw ConfigError(fmt::format("{}:{}: {} (header \"{}\") cannot be fitted yet: needs {}; expected an imported measurements file", path, number, what, line.substr(0, 80), needs));
+        throw ConfigError(fmt::format(
+            "{}:{}: {} (header \"{}\") cannot be fitted yet: needs {}; expected an imported measurements file", path,
+            number, what, line.substr(0, 80), needs));
     };
     if (line.starts_with("m,n,k,")) refuse("GEMM building blocks", "the fit of the GEMM law to measured shapes");
-    if (line.starts_with("op,ranks,nodes,bytes")) refuse("collective building blocks", "the fit of latency and bandwidth per collective");
+    if (line.starts_with("op,ranks,nodes,bytes"))
+        refuse("collective building blocks", "the fit of latency and bandwidth per collective");
 }
 
 // Links are measured apart from the runs, and the start cluster states that measurement (before an earlier fit, if it
@@ -195,7 +219,8 @@ std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& c
     return cases;
 }
 
-std::string calibrate_from_measurements(const CalibrationRequest& request, const std::function<void(std::string_view)>& progress) {
+std::string calibrate_from_measurements(const CalibrationRequest& request,
+                                        const std::function<void(std::string_view)>& progress) {
     const Cluster start = read_cluster(request.cluster);
     std::vector<Sample> rows;
     for (const std::string& path : request.measurements) {
@@ -208,7 +233,8 @@ std::string calibrate_from_measurements(const CalibrationRequest& request, const
     result.cluster.fitted->date = request.date;
     result.cluster.fitted->sources = request.measurements;
     write_whole({{request.out, write_cluster(result.cluster)}});
-    return fmt::format("{} cases of {} runs, start {}, written to {}\n{}", cases.size(), runs_of(rows).size(), start.name, request.out, describe(result));
+    return fmt::format("{} cases of {} runs, start {}, written to {}\n{}", cases.size(), runs_of(rows).size(),
+                       start.name, request.out, describe(result));
 }
 
 }  // namespace stepcast

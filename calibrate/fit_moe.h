@@ -27,6 +27,7 @@ struct CalibrationRequest {
     std::string date;     // of today, for the provenance
 };
 // Reads, fits, writes `out` and returns what to show. Building-block files are refused by name for now.
-std::string calibrate_from_measurements(const CalibrationRequest& request, const std::function<void(std::string_view)>& progress = {});
+std::string calibrate_from_measurements(const CalibrationRequest& request,
+                                        const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

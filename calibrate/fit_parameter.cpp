@@ -46,7 +46,9 @@ const char* si_unit(Unit unit) {
 }  // namespace
 
 ScaledParameter scale(const FitParameter& parameter) {
-    const auto refuse = [&](const std::string& what) { throw ConfigError(fmt::format("fit: {}: {}", parameter.key, what)); };
+    const auto refuse = [&](const std::string& what) {
+        throw ConfigError(fmt::format("fit: {}: {}", parameter.key, what));
+    };
     ScaledParameter scaled;
     scaled.key = parameter.key;
     std::optional<double> prior;
@@ -55,10 +57,13 @@ ScaledParameter scale(const FitParameter& parameter) {
         scaled.unit = unit;
         prior = read_as(unit, parameter.prior);
     }
-    if (!prior || !(*prior > 0)) refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));
-    const std::optional<double> lower = read_as(scaled.unit, parameter.lower), upper = read_as(scaled.unit, parameter.upper);
+    if (!prior || !(*prior > 0))
+        refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));
+    const std::optional<double> lower = read_as(scaled.unit, parameter.lower),
+                                upper = read_as(scaled.unit, parameter.upper);
     if (!lower || !upper || !(*lower > 0) || !(*lower < *prior) || !(*prior < *upper)) {
-        refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit", parameter.lower, parameter.upper, parameter.prior));
+        refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit", parameter.lower,
+                           parameter.upper, parameter.prior));
     }
     if (!(parameter.prior_sigma > 0)) refuse(fmt::format("prior sigma {} is not above 0", parameter.prior_sigma));
     scaled.prior = *prior;
@@ -81,7 +86,8 @@ std::string value_text(const ScaledParameter& parameter, double x) {
 }
 
 Cluster with_value(const Cluster& cluster, const ScaledParameter& parameter, double x) {
-    return with_text(cluster, parameter.key, fmt::format("{:.17g}{}", parameter.prior * std::exp(x), si_unit(parameter.unit)));
+    return with_text(cluster, parameter.key,
+                     fmt::format("{:.17g}{}", parameter.prior * std::exp(x), si_unit(parameter.unit)));
 }
 
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text) {

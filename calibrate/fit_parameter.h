@@ -12,11 +12,11 @@ struct ScaledParameter {
     enum class Unit { none, seconds, bytes, bytes_per_second, flops_per_second };
     std::string key;
     Unit unit = Unit::none;
-    double prior = 0;                // SI
+    double prior = 0;                        // SI
     double sigma = 0, lower = 0, upper = 0;  // logarithms relative to the prior
 };
 
-ScaledParameter scale(const FitParameter& parameter);  // throws ConfigError
+ScaledParameter scale(const FitParameter& parameter);                // throws ConfigError
 std::string value_text(const ScaledParameter& parameter, double x);  // for a file: shortest with a fitting prefix
 Cluster with_value(const Cluster& cluster, const ScaledParameter& parameter, double x);
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text);

@@ -45,7 +45,8 @@ Line fit_line(const std::vector<double>& x, const std::vector<double>& y) {
 }
 
 // Adds a parameter with its prior and returns the value as it will be read back.
-std::string state(Fitted& fitted, const std::string& key, const std::string& value, const std::string& prior, double error) {
+std::string state(Fitted& fitted, const std::string& key, const std::string& value, const std::string& prior,
+                  double error) {
     fitted.parameters.push_back({key, value, prior, error, true});
     return value;
 }
@@ -66,12 +67,15 @@ void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
         x.push_back(1.0 / static_cast<double>(p.k));
         y.push_back(cluster.gpu.fp32 / (work / p.time));
     }
-    if (x.size() < 5) throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", x.size()));
+    if (x.size() < 5)
+        throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", x.size()));
     const Line line = fit_line(x, y);
     const KernelCosts prior;
     Fitted& fitted = *cluster.fitted;
-    cluster.kernel.gemm_efficiency = state_number(fitted, "kernel.gemm_efficiency", 1 / line.intercept, prior.gemm_efficiency, line.relative_error);
-    cluster.kernel.gemm_k0 = state_number(fitted, "kernel.gemm_k0", std::max(0.0, line.slope / line.intercept), prior.gemm_k0, line.relative_error);
+    cluster.kernel.gemm_efficiency =
+        state_number(fitted, "kernel.gemm_efficiency", 1 / line.intercept, prior.gemm_efficiency, line.relative_error);
+    cluster.kernel.gemm_k0 = state_number(fitted, "kernel.gemm_k0", std::max(0.0, line.slope / line.intercept),
+                                          prior.gemm_k0, line.relative_error);
     fitted.condition = std::max(fitted.condition, line.condition);
 }
 
@@ -83,7 +87,9 @@ Line fit_curve(const Curve& curve, Bytes least) {
         x.push_back(point.bytes.si());
         y.push_back(point.time.si());
     }
-    if (x.size() < 3) throw ConfigError(fmt::format("calibrate: {} sizes measured from {} on, expected at least 3", x.size(), to_string(least)));
+    if (x.size() < 3)
+        throw ConfigError(
+            fmt::format("calibrate: {} sizes measured from {} on, expected at least 3", x.size(), to_string(least)));
     return fit_line(x, y);
 }
 
@@ -93,9 +99,11 @@ void fit_memory_law(Cluster& cluster, const HostPoints& points) {
     for (const CurvePoint& point : points.memory)
         cluster.gpu.memory_bandwidth = std::max(cluster.gpu.memory_bandwidth, point.bytes / point.time);
     const KernelCosts prior;
-    cluster.kernel.memory_efficiency = state_number(*cluster.fitted, "kernel.memory_efficiency", 1 / line.slope / cluster.gpu.memory_bandwidth.si(),
-                                                    prior.memory_efficiency, line.relative_error);
-    const std::string launch = state(*cluster.fitted, "kernel.launch", to_string(points.empty_task), to_string(prior.launch), 0);
+    cluster.kernel.memory_efficiency =
+        state_number(*cluster.fitted, "kernel.memory_efficiency", 1 / line.slope / cluster.gpu.memory_bandwidth.si(),
+                     prior.memory_efficiency, line.relative_error);
+    const std::string launch =
+        state(*cluster.fitted, "kernel.launch", to_string(points.empty_task), to_string(prior.launch), 0);
     cluster.kernel.launch = parse_seconds(launch);
 }
 
@@ -112,7 +120,8 @@ void fit_links(Cluster& cluster, const HostPoints& points) {
     link.send_recv = curve("send_recv");
     const Line line = fit_curve(link.all_to_all, Bytes(65536));
     link.latency = parse_seconds(state(*cluster.fitted, "link.intra.latency", to_string(points.barrier), "", 0));
-    link.bandwidth = parse_bandwidth(state(*cluster.fitted, "link.intra.bandwidth", to_string(BytesPerSecond(1 / line.slope)), "", line.relative_error));
+    link.bandwidth = parse_bandwidth(state(*cluster.fitted, "link.intra.bandwidth",
+                                           to_string(BytesPerSecond(1 / line.slope)), "", line.relative_error));
 }
 
 // Errors of predicting every fifth point from the others.
@@ -164,16 +173,19 @@ HeldOutError curve_error(const std::string& kind, const Curve& curve) {
 }  // namespace
 
 std::string busy_warning(std::span<const SweepResult> results) {
-    const auto busy = std::count_if(results.begin(), results.end(), [](const SweepResult& r) { return !r.measurement.quiet; });
+    const auto busy =
+        std::count_if(results.begin(), results.end(), [](const SweepResult& r) { return !r.measurement.quiet; });
     if (busy == 0) return "";
     const bool many = static_cast<double>(busy) > 0.2 * static_cast<double>(results.size());
     return fmt::format("busy: {} of {} sweeps were disturbed by other work; {}", busy, results.size(),
-                       many ? "predictions from this file may be far off, calibrate again when the machine is quiet" : "their quicker repetitions were used");
+                       many ? "predictions from this file may be far off, calibrate again when the machine is quiet"
+                            : "their quicker repetitions were used");
 }
 
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory) {
     const HostPoints points = collect_points(results);
-    if (points.gemms.empty() || points.memory.empty()) throw ConfigError("calibrate: nothing measured; expected host sweeps");
+    if (points.gemms.empty() || points.memory.empty())
+        throw ConfigError("calibrate: nothing measured; expected host sweeps");
     Cluster cluster;
     cluster.name = "host";
     cluster.source = "measured on this machine";
@@ -182,7 +194,9 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     cluster.gpu.name = processor;
     cluster.gpu.memory = memory;
     for (const GemmPoint& p : points.gemms)
-        cluster.gpu.fp32 = std::max(cluster.gpu.fp32, Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
+        cluster.gpu.fp32 = std::max(
+            cluster.gpu.fp32,
+            Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
     cluster.host = {Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0)};
     cluster.noise = {points.op_noise, points.step_noise};
     cluster.kernel.gemm_table = points.gemms;

@@ -56,20 +56,30 @@ struct Collector {
 
     void add(const Op& op, double time) {
         const auto append = [&](std::vector<double>& to) { to.push_back(time); };
-        if (const auto* gemm = std::get_if<Gemm>(&op)) append(gemms[{gemm->m, gemm->n, gemm->k, gemm->dtype}]);
+        if (const auto* gemm = std::get_if<Gemm>(&op))
+            append(gemms[{gemm->m, gemm->n, gemm->k, gemm->dtype}]);
         else if (const auto* group = std::get_if<GroupedGemm>(&op); group != nullptr && group->weight_gradient)
             append(gemms[{group->k, group->n, group->rows.at(0), group->dtype}]);
-        else if (const auto* pass = std::get_if<MemoryPass>(&op)) append(memory[pass->read + pass->written]);
-        else if (std::holds_alternative<Barrier>(op)) append(barriers);
-        else if (const auto* exchange = std::get_if<AllToAll>(&op)) append(collectives[std::string(kind_name(op))][busiest_bytes(*exchange)]);
-        else if (is_collective(op)) append(collectives[std::string(kind_name(op))][payload(op)]);
-        else throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
+        else if (const auto* pass = std::get_if<MemoryPass>(&op))
+            append(memory[pass->read + pass->written]);
+        else if (std::holds_alternative<Barrier>(op))
+            append(barriers);
+        else if (const auto* exchange = std::get_if<AllToAll>(&op))
+            append(collectives[std::string(kind_name(op))][busiest_bytes(*exchange)]);
+        else if (is_collective(op))
+            append(collectives[std::string(kind_name(op))][payload(op)]);
+        else
+            throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
     }
     static Bytes payload(const Op& op) {
-        return std::visit([](const auto& one) {
-            if constexpr (requires { one.bytes / 1.0; }) return Bytes(one.bytes);
-            else return Bytes(0);
-        }, op);
+        return std::visit(
+            [](const auto& one) {
+                if constexpr (requires { one.bytes / 1.0; })
+                    return Bytes(one.bytes);
+                else
+                    return Bytes(0);
+            },
+            op);
     }
 };
 
@@ -85,7 +95,8 @@ bool is_empty(const Op& op) {
 }
 
 // From the start of an empty task of rank 0 to the start of the next: what a task costs beyond its work.
-void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces, std::vector<double>& intervals) {
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces,
+                         std::vector<double>& intervals) {
     for (const Trace* trace : traces) {
         const Span* before = nullptr;
         for (const Span& span : trace->spans) {
@@ -119,7 +130,8 @@ HostPoints collect_points(std::span<const SweepResult> results) {
         step_spreads.push_back(log_spread(steps));
     }
     for (const auto& [shape, values] : collector.gemms)
-        points.gemms.push_back({std::get<0>(shape), std::get<1>(shape), std::get<2>(shape), std::get<3>(shape), Seconds(median(values))});
+        points.gemms.push_back(
+            {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape), std::get<3>(shape), Seconds(median(values))});
     points.memory = curve_of(collector.memory);
     for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
     if (!intervals.empty()) points.empty_task = Seconds(median(intervals));

@@ -11,11 +11,11 @@ namespace stepcast {
 
 struct HostPoints {
     std::vector<GemmPoint> gemms;
-    Curve memory;                          // ascending, one point a size; so are the curves below
+    Curve memory;                              // ascending, one point a size; so are the curves below
     std::map<std::string, Curve> collectives;  // by kind_name
-    Seconds empty_task;                    // from one empty task to the next
+    Seconds empty_task;                        // from one empty task to the next
     Seconds barrier;
-    double op_noise = 0, step_noise = 0;   // standard deviations of the logarithm, from quartiles
+    double op_noise = 0, step_noise = 0;  // standard deviations of the logarithm, from quartiles
     int samples = 0;
 };
 

@@ -30,7 +30,8 @@ public:
         graphs_.back().add(name, Phase::forward, std::move(op), places, {}, 0);
     }
     void from_first_to_second(std::string_view name, Op op) {
-        graphs_.back().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {}, 0);
+        graphs_.back().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)},
+                           {}, 0);
     }
     std::vector<TaskGraph> take() { return std::move(graphs_); }
 
@@ -56,8 +57,10 @@ void add_gemms(Sweep& sweep) {
                 const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
                 if (size > most_products) continue;
                 // A product that is short in k is mostly met as a weight gradient over few rows: C[k,n] = A[rows,k]^T B.
-                if (k < 64 && m >= 64 && n >= 64) add(GroupedGemm{{k}, n, m, Dtype::fp32, true}, size);
-                else add(Gemm{m, n, k, 1, Dtype::fp32}, size);
+                if (k < 64 && m >= 64 && n >= 64)
+                    add(GroupedGemm{{k}, n, m, Dtype::fp32, true}, size);
+                else
+                    add(Gemm{m, n, k, 1, Dtype::fp32}, size);
             }
 }
 

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "calibrate/moe_log.h"
-#include "model/whole_files.h"
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -22,17 +22,22 @@ LogFormat recognise(const std::string& path) {
     long lines = 0;
     read_lines(path, [&](const LogLine& line) {
         lines = line.number;
-        benchmark = benchmark || (line.text.starts_with("[Benchmark]") && line.text.find("num_local_experts = ") != std::string_view::npos);
+        benchmark = benchmark || (line.text.starts_with("[Benchmark]") &&
+                                  line.text.find("num_local_experts = ") != std::string_view::npos);
         step = step || line.text.starts_with("STEP-");
         phases = phases || line.text.starts_with("block_info ") || line.text.starts_with("AG, ");
         return !(benchmark && step);
     });
     if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
     if (benchmark) return phases ? LogFormat::moe_phases : LogFormat::moe_steps;
-    throw ConfigError(fmt::format("{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] world_size = .., "
-                                  "num_local_experts = ..\" followed by \"STEP-0: step_time = ..\" (moe-steps), with \"block_info\" and \"AG,\" "
-                                  "lines between (moe-phases), and found {}",
-                                  path, lines, step ? "STEP lines without a [Benchmark] line" : phases ? "phase lines without a [Benchmark] line" : "none of them"));
+    throw ConfigError(fmt::format(
+        "{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] world_size = .., "
+        "num_local_experts = ..\" followed by \"STEP-0: step_time = ..\" (moe-steps), with \"block_info\" and \"AG,\" "
+        "lines between (moe-phases), and found {}",
+        path, lines,
+        step     ? "STEP lines without a [Benchmark] line"
+        : phases ? "phase lines without a [Benchmark] line"
+                 : "none of them"));
 }
 
 std::string describe(const ImportResult& result) {
@@ -42,17 +47,22 @@ std::string describe(const ImportResult& result) {
 
 // One file a run that recorded its routing. Runs of one system and size that recorded the same share a file; one that
 // recorded another gets a number behind its name.
-std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder, std::vector<std::string>& report) {
+std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder,
+                                       std::vector<std::string>& report) {
     std::vector<PlannedFile> files;
     std::map<std::string, std::vector<const ImportedRun*>> taken;
     for (const ImportedRun& run : runs) {
         if (!run.routing) continue;
         const std::string name = fmt::format("{}_{}", run.system, run.experts);
         std::vector<const ImportedRun*>& before = taken[name];
-        if (std::any_of(before.begin(), before.end(), [&](const ImportedRun* other) { return other->routing == run.routing; })) continue;
+        if (std::any_of(before.begin(), before.end(),
+                        [&](const ImportedRun* other) { return other->routing == run.routing; }))
+            continue;
         before.push_back(&run);
         const std::string numbered = before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
-        if (before.size() > 1) report.push_back(fmt::format("{}: recorded another routing than {}; written to {}", run.run_id, before.front()->run_id, numbered));
+        if (before.size() > 1)
+            report.push_back(fmt::format("{}: recorded another routing than {}; written to {}", run.run_id,
+                                         before.front()->run_id, numbered));
         files.push_back({(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
     }
     if (files.empty()) report.push_back("no run records its routing; no routing file written");
@@ -66,7 +76,8 @@ LogFormat parse_log_format(std::string_view text) {
     if (text == "moe-steps") return LogFormat::moe_steps;
     if (text == "moe-phases") return LogFormat::moe_phases;
     const std::vector<std::string> valid{"auto", "moe-steps", "moe-phases"};
-    throw ConfigError(fmt::format("format: \"{}\" is not one of auto, moe-steps, moe-phases{}", text, did_you_mean(text, valid)));
+    throw ConfigError(
+        fmt::format("format: \"{}\" is not one of auto, moe-steps, moe-phases{}", text, did_you_mean(text, valid)));
 }
 
 std::string_view to_string(LogFormat format) {
@@ -115,7 +126,8 @@ std::vector<std::string> import_to_files(const ImportRequest& request) {
         for (ImportedRun& run : result.runs) {
             for (const std::string& note : run.notes) report.push_back(fmt::format("{}: {}", run.run_id, note));
             if (!ids.insert(run.run_id).second) {
-                throw ConfigError(fmt::format("{}: run {} comes from two logs of one file name; rename one of them", path, run.run_id));
+                throw ConfigError(fmt::format("{}: run {} comes from two logs of one file name; rename one of them",
+                                              path, run.run_id));
             }
             runs.push_back(std::move(run));
         }
@@ -135,7 +147,8 @@ std::vector<std::string> import_to_files(const ImportRequest& request) {
     if (!request.routing_out.empty()) files = routing_files(runs, request.routing_out, report);
     files.push_back({request.out, write_measurements(rows)});
     write_whole(files);
-    report.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps", request.out, rows.size(), medians.size()));
+    report.push_back(
+        fmt::format("{}: {} rows, of them {} medians over steady steps", request.out, rows.size(), medians.size()));
     return report;
 }
 

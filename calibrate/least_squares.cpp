@@ -42,7 +42,8 @@ Eigen::MatrixXd normal_matrix(const Matrix& jacobian, const Vector& precision) {
 Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const Vector& lower, const Vector& upper) {
     if (x.empty()) return x;
     const std::size_t n = x.size();
-    auto* cost = new ceres::DynamicNumericDiffCostFunction<CeresResiduals, ceres::FORWARD>(new CeresResiduals{&residuals, n});
+    auto* cost =
+        new ceres::DynamicNumericDiffCostFunction<CeresResiduals, ceres::FORWARD>(new CeresResiduals{&residuals, n});
     cost->AddParameterBlock(static_cast<int>(n));
     cost->SetNumResiduals(static_cast<int>(count));
     ceres::Problem problem;  // owns the cost
@@ -94,8 +95,10 @@ Vector standard_errors(const Matrix& jacobian, const Vector& precision) {
         double variance = 0;
         for (Eigen::Index k = 0; k < scale.size(); ++k) {
             const double part = eigen.eigenvectors()(i, k) * eigen.eigenvectors()(i, k), value = eigen.eigenvalues()(k);
-            if (value > zero) variance += part / value;
-            else if (part > 1e-6) variance = infinity;
+            if (value > zero)
+                variance += part / value;
+            else if (part > 1e-6)
+                variance = infinity;
         }
         errors[static_cast<std::size_t>(i)] = std::sqrt(variance) / scale(i);
     }

@@ -83,13 +83,15 @@ std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& syst
 
 void MoeLog::open_run(const LogLine& line) {
     if (open_) {
-        refuse(line.number, fmt::format("a new run begins, but the run begun at line {} has no [Summary] line after its "
-                                        "{} steps; it is truncated: remove it from the log or import a whole log",
-                                        run_.first_line, run_.steps));
+        refuse(line.number,
+               fmt::format("a new run begins, but the run begun at line {} has no [Summary] line after its "
+                           "{} steps; it is truncated: remove it from the log or import a whole log",
+                           run_.first_line, run_.steps));
     }
     const auto need = [&](std::string_view key) {
         const std::optional<int> value = count_after(line.text, fmt::format("{} = ", key));
-        if (!value || *value < 1) refuse(line.number, fmt::format("[Benchmark] line has no \"{} = N\" with N of at least 1", key));
+        if (!value || *value < 1)
+            refuse(line.number, fmt::format("[Benchmark] line has no \"{} = N\" with N of at least 1", key));
         return *value;
     };
     run_ = {};
@@ -99,14 +101,18 @@ void MoeLog::open_run(const LogLine& line) {
     if (run_.shape.dtype.empty()) refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
     const int per_rank = need("num_local_experts");
     if (per_rank > 1'000'000 || run_.ranks > 1'000'000 / per_rank) {
-        refuse(line.number, fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", run_.ranks, per_rank));
+        refuse(line.number,
+               fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", run_.ranks, per_rank));
     }
     run_.experts = run_.ranks * per_rank;
     open_ = true;
 }
 
 void MoeLog::read_step(const LogLine& line) {
-    if (!open_) refuse(line.number, "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the log missing?)");
+    if (!open_)
+        refuse(line.number,
+               "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the log "
+               "missing?)");
     LineCursor cursor(line.text);
     cursor.word("STEP-");
     const std::optional<int> step = cursor.integer();
@@ -114,14 +120,17 @@ void MoeLog::read_step(const LogLine& line) {
         std::optional<double> value;
         if (cursor.find(key) && cursor.word("=")) value = cursor.number();
         if (!value || *value <= 0) {
-            refuse(line.number, fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted(line.text), key));
+            refuse(line.number,
+                   fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted(line.text), key));
         }
         return *value * 1e-3;
     };
-    const double whole = milliseconds("step_time"), forward = milliseconds("foward_time"), backward = milliseconds("backward_time");
+    const double whole = milliseconds("step_time"), forward = milliseconds("foward_time"),
+                 backward = milliseconds("backward_time");
     if (!step || *step != run_.steps) {
-        refuse(line.number, fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
-                                        quoted(line.text.substr(0, line.text.find(':'))), run_.steps, run_.first_line));
+        refuse(line.number,
+               fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
+                           quoted(line.text.substr(0, line.text.find(':'))), run_.steps, run_.first_line));
     }
     add("step", -1, whole);
     add("forward", -1, forward);
@@ -134,16 +143,19 @@ void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
     LineCursor cursor(line.text);
     for (const char* key : {"step_time =", "forward =", "backward ="}) {
         if (!cursor.find(key) || !cursor.number()) {
-            refuse(line.number, fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key, run_.first_line));
+            refuse(line.number, fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key,
+                                            run_.first_line));
         }
     }
     if (run_.steps == 0) refuse(line.number, fmt::format("the run begun at line {} has no STEP line", run_.first_line));
     const std::string stated = system_before_summary(line.text);
     run_.system = stated.empty() ? known_system : stated;
     if (run_.system.empty()) {
-        refuse(line.number, fmt::format("nothing says which system the run begun at line {} is; expected its name before "
-                                        "[Summary], as in \"mix_moe 4 [Summary] ..\" (format moe-steps), or a "
-                                        "MixMOETransformerMLP in the module dump (format moe-phases)", run_.first_line));
+        refuse(line.number,
+               fmt::format("nothing says which system the run begun at line {} is; expected its name before "
+                           "[Summary], as in \"mix_moe 4 [Summary] ..\" (format moe-steps), or a "
+                           "MixMOETransformerMLP in the module dump (format moe-phases)",
+                           run_.first_line));
     }
     run_.last_line = line.number;
     run_.run_id = fmt::format("{}-{}-{}-{}", stem_, runs_.size() + 1, run_.system, run_.experts / run_.ranks);
@@ -162,11 +174,14 @@ void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
 
 void MoeLog::finish(long lines) {
     if (open_) {
-        throw ConfigError(fmt::format("{}:{}: the run that begins here has no [Summary] line (the log ends after {} of its "
-                                      "steps); it is truncated: remove it from the log or import a whole log",
-                                      path_, run_.first_line, run_.steps));
+        throw ConfigError(
+            fmt::format("{}:{}: the run that begins here has no [Summary] line (the log ends after {} of its "
+                        "steps); it is truncated: remove it from the log or import a whole log",
+                        path_, run_.first_line, run_.steps));
     }
-    if (runs_.empty()) throw ConfigError(fmt::format("{}:{}: the log ends without a run; expected a \"[Benchmark] ..\" line", path_, lines));
+    if (runs_.empty())
+        throw ConfigError(
+            fmt::format("{}:{}: the log ends without a run; expected a \"[Benchmark] ..\" line", path_, lines));
 }
 
 }  // namespace stepcast

@@ -42,7 +42,8 @@ private:
     void attribute();
     bool is_rank(std::optional<int> rank) { return rank && *rank >= 0 && *rank < log_.run().ranks; }
     void need_run(const LogLine& line) {
-        if (!log_.run_open()) log_.refuse(line.number, "a rank's phase line outside a run; expected a \"[Benchmark] ..\" line before it");
+        if (!log_.run_open())
+            log_.refuse(line.number, "a rank's phase line outside a run; expected a \"[Benchmark] ..\" line before it");
     }
 
     MoeLog log_;
@@ -63,7 +64,9 @@ LineUse PhaseLog::rank_line(const LogLine& line) {
         case 'c': return device_line(line);
         case 's': return text == "start" ? LineUse::skipped : LineUse::unknown;
         case 'r': return text.starts_with("rank:") ? LineUse::skipped : LineUse::unknown;
-        case 'p': case 'f': case 'L': return labelled_values(line);
+        case 'p':
+        case 'f':
+        case 'L': return labelled_values(line);
         default: break;
     }
     if (text.front() >= '0' && text.front() <= '9') return numbered_line(line);
@@ -77,7 +80,9 @@ LineUse PhaseLog::block_info(const LogLine& line) {
     if (!blocks || !remote || !cursor.at_end()) return LineUse::unknown;
     need_run(line);
     if (*blocks < 1 || *remote < 0 || *remote > *blocks) {
-        log_.refuse(line.number, fmt::format("block_info {} {}: expected blocks of at least 1 and remote blocks among them", *blocks, *remote));
+        log_.refuse(line.number,
+                    fmt::format("block_info {} {}: expected blocks of at least 1 and remote blocks among them", *blocks,
+                                *remote));
     }
     step_.blocks.push_back({*blocks, *remote});
     return LineUse::used;
@@ -110,7 +115,8 @@ LineUse PhaseLog::device_line(const LogLine& line) {
     if (!cursor.at_end()) return LineUse::unknown;
     need_run(line);
     if (!is_rank(rank)) return LineUse::unknown;
-    const char* const phases[] = {"process_time", "process_time.a", "process_time.b", "process_time.c", "process_time.d"};
+    const char* const phases[] = {"process_time", "process_time.a", "process_time.b", "process_time.c",
+                                  "process_time.d"};
     for (std::size_t i = 0; i < 5; ++i) log_.add(phases[i], *rank, values[i]);
     return LineUse::used;
 }
@@ -142,11 +148,16 @@ LineUse PhaseLog::labelled_values(const LogLine& line) {
         const char* phase;
     };
     static constexpr Label lines[][4] = {
-        {{"perpare first forward gemm:", "prepare_first_forward_gemm"}, {",  fisrt gemm forward duration:", "first_forward_gemm"}, {}, {}},
+        {{"perpare first forward gemm:", "prepare_first_forward_gemm"},
+         {",  fisrt gemm forward duration:", "first_forward_gemm"},
+         {},
+         {}},
         {{"forward:", "layer_forward"}, {}, {}, {}},
         {{"Linear 2 Backward:", "linear_2_backward"}, {", second_gemm:", "second_backward_gemm"}, {}, {}},
-        {{"perpare first backward gemm:", "prepare_first_backward_gemm"}, {",  fisrt gemm backward duration:", "first_backward_gemm"},
-         {",  weight grad:", "weight_grad"}, {",  other:", "backward_other"}},
+        {{"perpare first backward gemm:", "prepare_first_backward_gemm"},
+         {",  fisrt gemm backward duration:", "first_backward_gemm"},
+         {",  weight grad:", "weight_grad"},
+         {",  other:", "backward_other"}},
         {{"Linear 1 Backward:", "linear_1_backward"}, {}, {}, {}}};
     for (const auto& labels : lines) {
         LineCursor cursor(line.text);
@@ -172,7 +183,8 @@ LineUse PhaseLog::module_dump(std::string_view text) {
         return LineUse::used;
     }
     LineCursor cursor(text);
-    if (cursor.at_end() || cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(") || cursor.word("end end end")) {
+    if (cursor.at_end() || cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(") ||
+        cursor.word("end end end")) {
         return LineUse::skipped;
     }
     return LineUse::unknown;
@@ -180,7 +192,8 @@ LineUse PhaseLog::module_dump(std::string_view text) {
 
 void PhaseLog::end_step(long line) {
     if (step_.blocks.empty() && step_.kernels.empty()) {
-        log_.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks the format is moe-steps",
+        log_.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks "
+                                      "the format is moe-steps",
                                       log_.current_step()));
     }
     steps_.push_back(std::move(step_));
@@ -210,8 +223,10 @@ void PhaseLog::attribute() {
         unattributed += static_cast<long>(steps_[s].kernels.size() - named);
     }
     if (unattributed > 0) {
-        run.notes.push_back(fmt::format("{} AG and GA lines left out: their remote share belongs to no rank or to several, or a "
-                                        "step does not print two of a kind for the rank", unattributed));
+        run.notes.push_back(
+            fmt::format("{} AG and GA lines left out: their remote share belongs to no rank or to several, or a "
+                        "step does not print two of a kind for the rank",
+                        unattributed));
     }
     const std::optional<SteadyBlocks> steady = steady_blocks(by_step);
     if (!steady) {
@@ -219,8 +234,9 @@ void PhaseLog::attribute() {
     } else {
         run.routing = Routing{run.ranks, run.experts, {}, steady->totals};
         if (steady->agreeing < steady->steps) {
-            run.notes.push_back(fmt::format("routing varies or is not told in every step: {} of {} steady steps have the blocks kept",
-                                            steady->agreeing, steady->steps));
+            run.notes.push_back(
+                fmt::format("routing varies or is not told in every step: {} of {} steady steps have the blocks kept",
+                            steady->agreeing, steady->steps));
         }
     }
     steps_.clear();

@@ -13,7 +13,9 @@ namespace stepcast {
 
 Seconds MoeRunTimes::kernel(const MoeKernel& key) const {
     const auto at = kernels.find(key);
-    if (at == kernels.end()) throw std::logic_error("moe fit: the graph has no kernel " + std::get<0>(key) + " on rank " + std::to_string(std::get<2>(key)));
+    if (at == kernels.end())
+        throw std::logic_error("moe fit: the graph has no kernel " + std::get<0>(key) + " on rank " +
+                               std::to_string(std::get<2>(key)));
     return at->second;
 }
 
@@ -25,17 +27,21 @@ Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ran
 
 namespace {
 
-double scatter(const std::vector<double>& values) { return 0.5 * std::log(quantile(values, 0.84) / quantile(values, 0.16)); }
+double scatter(const std::vector<double>& values) {
+    return 0.5 * std::log(quantile(values, 0.84) / quantile(values, 0.16));
+}
 
 }  // namespace
 
-MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing) : routing_known_(routing.has_value()) {
+MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing)
+    : routing_known_(routing.has_value()) {
     if (routing) {
         graphs_.push_back(build_step(experiment, *routing));
         return;
     }
     experiment.routing.kind = RoutingSpec::Kind::random_gate;
-    for (int draw = 0; draw < gate_draws; ++draw) graphs_.push_back(build_step(experiment, routing_of(experiment, draw)));
+    for (int draw = 0; draw < gate_draws; ++draw)
+        graphs_.push_back(build_step(experiment, routing_of(experiment, draw)));
 }
 
 const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
@@ -54,7 +60,8 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
         for (TaskId t = 0; t < graph.size(); ++t) {
             const Place place = graph.places(t).front();
             if (place.lane() != Lane::compute) continue;
-            times_.kernels[{std::string(graph.name(t)), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
+            times_.kernels[{std::string(graph.name(t)), graph.phase(t), place.rank()}] +=
+                timeline.finish[t] - timeline.start[t];
         }
     }
     times_.step = Seconds(median(step));

@@ -52,7 +52,8 @@ std::vector<Sample> routing_rows(const ImportedRun& run) {
     if (!run.routing || run.samples.empty()) return rows;
     for (int rank = 0; rank < run.ranks; ++rank) {
         const BlockTotals& totals = run.routing->totals[static_cast<std::size_t>(rank)];
-        for (const auto& [phase, value] : {std::pair("blocks", totals.blocks), std::pair("remote_blocks", totals.remote)}) {
+        for (const auto& [phase, value] :
+             {std::pair("blocks", totals.blocks), std::pair("remote_blocks", totals.remote)}) {
             Sample& row = rows.emplace_back(run.samples.front());
             row.phase = phase;
             row.rank = rank;
@@ -71,11 +72,13 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
         const bool blocks = row.phase == "blocks";
         if ((!blocks && row.phase != "remote_blocks") || row.rank < 0 || row.rank >= row.ranks) continue;
         if (!routing) {
-            routing = Routing{row.ranks, row.experts, {}, std::vector<BlockTotals>(static_cast<std::size_t>(row.ranks))};
+            routing =
+                Routing{row.ranks, row.experts, {}, std::vector<BlockTotals>(static_cast<std::size_t>(row.ranks))};
             seen.assign(2 * routing->totals.size(), false);
         }
         const auto rank = static_cast<std::size_t>(row.rank);
-        (blocks ? routing->totals[rank].blocks : routing->totals[rank].remote) = static_cast<int>(std::lround(row.value));
+        (blocks ? routing->totals[rank].blocks : routing->totals[rank].remote) =
+            static_cast<int>(std::lround(row.value));
         seen[2 * rank + (blocks ? 0 : 1)] = true;
     }
     return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing : std::nullopt;
@@ -108,7 +111,8 @@ Summaries summaries(const std::vector<Sample>& samples) {
     for (const std::string& run : runs) {
         const int steps = steps_of[run], steady = steps - first_steady_step(steps);
         if (steady >= fewest_steady_steps) continue;
-        result.refused.push_back(fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run, steady, steps, fewest_steady_steps));
+        result.refused.push_back(fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run,
+                                             steady, steps, fewest_steady_steps));
     }
     for (const auto& key : order) {
         const int steps = steps_of[std::get<0>(key)], from = first_steady_step(steps);

@@ -161,7 +161,8 @@ void add_doubts(Measurement& measurement, const QuietLimits& limits) {
     constexpr int few = 5;
     const int accepted = accepted_steps(measurement);
     if (accepted == 0)
-        warnings.push_back(fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
+        warnings.push_back(
+            fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
     else if (accepted < few)
         warnings.push_back(fmt::format("too few: {} undisturbed steps", accepted));
     constexpr double noisy = 0.10;

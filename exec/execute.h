@@ -12,13 +12,13 @@
 namespace stepcast {
 
 struct ExecuteOptions {
-    int steps = 20;   // accepted samples wanted; a busy machine costs up to `retries` more
+    int steps = 20;  // accepted samples wanted; a busy machine costs up to `retries` more
     int warmup = 3;
     Seconds timeout = Seconds(60);  // of every wait for another rank
     bool check_idle = true;         // spend a second on looking whether the machine is idle
     QuietLimits quiet;
     RetryLimits retry;
-    std::function<void(const Measurement&)> on_step;         // after each sample, in the process of rank 0
+    std::function<void(const Measurement&)> on_step;  // after each sample, in the process of rank 0
     std::function<void(std::string_view)> progress;
 };
 

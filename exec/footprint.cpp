@@ -67,7 +67,9 @@ struct Sizer {
     }
     Footprint operator()(const MemoryPass& op) const { return {floats(op.read), floats(op.written)}; }
     Footprint operator()(const AllReduce& op) const { return {floats(op.bytes), floats(op.bytes)}; }
-    Footprint operator()(const AllGather& op) const { return {std::ceil(floats(op.bytes) / share()), floats(op.bytes)}; }
+    Footprint operator()(const AllGather& op) const {
+        return {std::ceil(floats(op.bytes) / share()), floats(op.bytes)};
+    }
     Footprint operator()(const ReduceScatter& op) const {
         return {floats(op.bytes), std::ceil(floats(op.bytes) / share())};
     }

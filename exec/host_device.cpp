@@ -17,12 +17,12 @@ struct HostDevice::Shared {
     Patience patience;
     RankGroup everyone;
     std::map<std::vector<int>, std::unique_ptr<RankGroup>> groups;
-    std::vector<RankGroup*> group_of;                      // by task; null when one rank takes part
-    std::vector<std::vector<std::size_t>> exchange;        // by op: counts of an all-to-all
+    std::vector<RankGroup*> group_of;                        // by task; null when one rank takes part
+    std::vector<std::vector<std::size_t>> exchange;          // by op: counts of an all-to-all
     std::unique_ptr<std::atomic<std::uint64_t>[]> finished;  // by task: ranks that finished it, over all steps
-    std::vector<std::uint64_t> steps;                      // by rank: steps begun
-    std::vector<std::vector<double>> values;               // by rank, for gather
-    std::vector<std::vector<std::vector<float>>> windows;  // by target, then source: where fused kernels scatter to
+    std::vector<std::uint64_t> steps;                        // by rank: steps begun
+    std::vector<std::vector<double>> values;                 // by rank, for gather
+    std::vector<std::vector<std::vector<float>>> windows;    // by target, then source: where fused kernels scatter to
 };
 
 HostDevice::HostDevice(int rank_count)
@@ -54,7 +54,8 @@ std::vector<std::size_t> counts_of(const AllToAll& op, std::size_t size) {
 std::size_t scattered_floats(const TaskGraph& graph) {
     std::size_t most = 0;
     for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->transfer == FusedGemm::Transfer::scatter)
+        if (const auto* fused = std::get_if<FusedGemm>(&op);
+            fused != nullptr && fused->transfer == FusedGemm::Transfer::scatter)
             most = std::max(most, float_count(fused->remote_bytes_per_block));
     return most;
 }
@@ -63,7 +64,8 @@ std::size_t scattered_floats(const TaskGraph& graph) {
 
 std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds timeout) {
     if (graph.rank_count() != rank_count_)
-        throw std::logic_error(fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
+        throw std::logic_error(
+            fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
     failed_ = -1;
     const bool enough = ranks_.size() <= cores_.size();
     const Patience patience{timeout, enough};
@@ -77,18 +79,21 @@ std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds tim
             if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
             shared_->group_of[task] = group.get();
         }
-        if (const auto* op = std::get_if<AllToAll>(&graph.op(task))) shared_->exchange[graph.op_id(task)] = counts_of(*op, ranks.size());
+        if (const auto* op = std::get_if<AllToAll>(&graph.op(task)))
+            shared_->exchange[graph.op_id(task)] = counts_of(*op, ranks.size());
     }
     shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
     shared_->steps.assign(ranks_.size(), 0);
     shared_->values.resize(ranks_.size());
-    shared_->windows.assign(ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
+    shared_->windows.assign(
+        ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
     const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
     for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
     std::vector<std::string> doubts = host_doubts(graph);
     if (!enough)
-        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", rank_count_, cores_.size()));
+        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing",
+                                     rank_count_, cores_.size()));
     return doubts;
 }
 
@@ -131,11 +136,19 @@ struct Collective {
 
     std::span<float> in(std::size_t count) const { return memory.input.take(count); }
     std::span<float> out(std::size_t count) const { return memory.output.take(count); }
-    [[nodiscard]] std::size_t share(Bytes bytes) const { return (float_count(bytes) + group.size() - 1) / group.size(); }
+    [[nodiscard]] std::size_t share(Bytes bytes) const {
+        return (float_count(bytes) + group.size() - 1) / group.size();
+    }
 
-    void operator()(const AllReduce& op) const { all_reduce(group, index, in(float_count(op.bytes)), out(float_count(op.bytes))); }
-    void operator()(const AllGather& op) const { all_gather(group, index, in(share(op.bytes)), out(float_count(op.bytes))); }
-    void operator()(const ReduceScatter& op) const { reduce_scatter(group, index, in(float_count(op.bytes)), out(share(op.bytes))); }
+    void operator()(const AllReduce& op) const {
+        all_reduce(group, index, in(float_count(op.bytes)), out(float_count(op.bytes)));
+    }
+    void operator()(const AllGather& op) const {
+        all_gather(group, index, in(share(op.bytes)), out(float_count(op.bytes)));
+    }
+    void operator()(const ReduceScatter& op) const {
+        reduce_scatter(group, index, in(float_count(op.bytes)), out(share(op.bytes)));
+    }
     void operator()(const Broadcast& op) const {
         const auto root = static_cast<std::size_t>(op.root);
         const std::size_t count = float_count(op.bytes);
@@ -159,7 +172,9 @@ struct Collective {
     }
     void operator()(const Barrier&) const { group.meet(index); }
     template <typename Other>
-    void operator()(const Other& op) const { throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op))); }
+    void operator()(const Other& op) const {
+        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
+    }
 };
 
 }  // namespace
@@ -167,7 +182,9 @@ struct Collective {
 void HostDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
     RankGroup* group = shared_->group_of[task];
     if (group != nullptr) {
-        std::visit(Collective{*group, group->index_of(rank), at(rank).memory(), shared_->exchange[shared_->graph.op_id(task)]}, op);
+        std::visit(
+            Collective{*group, group->index_of(rank), at(rank).memory(), shared_->exchange[shared_->graph.op_id(task)]},
+            op);
     } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
         run_fused(*fused, rank);
     } else {
@@ -181,31 +198,41 @@ void HostDevice::run_fused(const FusedGemm& op, int rank) {
     HostMemory& memory = at(rank).memory();
     const bool gathers = op.transfer == FusedGemm::Transfer::gather;
     const std::size_t moved = float_count(op.remote_bytes_per_block);
-    const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k), c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
+    const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k),
+               c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
     const std::span<float> a = memory.input.take(static_cast<std::size_t>(op.blocks) * a_block);
     const std::span<float> b = memory.input.take(static_cast<std::size_t>(op.k * op.n));
     const std::span<float> c = memory.output.take(static_cast<std::size_t>(op.blocks) * c_block);
-    const std::span<float> staged = memory.output.take(gathers ? static_cast<std::size_t>(op.remote_blocks) * moved : 0);
+    const std::span<float> staged =
+        memory.output.take(gathers ? static_cast<std::size_t>(op.remote_blocks) * moved : 0);
     for (long first = 0; first < op.blocks; first += op.blocks_per_thread_block) {
         const long last = std::min(op.blocks, first + op.blocks_per_thread_block);
-        const auto peer_of = [&](long block) { return static_cast<std::size_t>((rank + 1 + (rank_count_ > 1 ? block % (rank_count_ - 1) : 0)) % rank_count_); };
+        const auto peer_of = [&](long block) {
+            return static_cast<std::size_t>((rank + 1 + (rank_count_ > 1 ? block % (rank_count_ - 1) : 0)) %
+                                            rank_count_);
+        };
         for (long block = first; gathers && block < std::min(last, op.remote_blocks); ++block) {
             const std::span<float> theirs = ranks_[peer_of(block)].memory().input.all();
             const std::size_t offset = static_cast<std::size_t>(block) * moved % (theirs.size() - moved + 1);
-            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset), moved, staged.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * moved));
+            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset), moved,
+                        staged.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * moved));
         }
         const auto at_block = static_cast<std::size_t>(first);
-        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block, op.n, op.k);
+        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block,
+                 op.n, op.k);
         for (long block = first; !gathers && block < std::min(last, op.remote_blocks); ++block) {
             std::vector<float>& window = shared_->windows[peer_of(block)][static_cast<std::size_t>(rank)];
-            std::copy_n(c.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * c_block), std::min(moved, c_block), window.begin());
+            std::copy_n(c.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * c_block),
+                        std::min(moved, c_block), window.begin());
         }
     }
 }
 
 void HostDevice::synchronize(int rank, Seconds) { at(rank).end_step(); }
 
-Seconds HostDevice::elapsed(TaskId task, int rank, Edge edge) const { return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge); }
+Seconds HostDevice::elapsed(TaskId task, int rank, Edge edge) const {
+    return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
+}
 
 double HostDevice::cpu_share(int rank) const { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
 

@@ -8,13 +8,13 @@
 
 namespace stepcast {
 
-std::vector<int> allowed_cores();      // that this process may run on
-void pin_to_core(int core);            // the calling thread; best effort
-Bytes last_level_cache();              // 32 MiB when the system does not say
+std::vector<int> allowed_cores();  // that this process may run on
+void pin_to_core(int core);        // the calling thread; best effort
+Bytes last_level_cache();          // 32 MiB when the system does not say
 Bytes available_memory();
 std::string processor_name();
-std::string current_date();            // "2026-11-21T07:11:14Z"
-Seconds thread_cpu_time();             // of the calling thread
-double idle_share(Seconds duration);   // share of idle ticks of the allowed cores; sleeps for `duration`
+std::string current_date();           // "2026-11-21T07:11:14Z"
+Seconds thread_cpu_time();            // of the calling thread
+double idle_share(Seconds duration);  // share of idle ticks of the allowed cores; sleeps for `duration`
 
 }  // namespace stepcast

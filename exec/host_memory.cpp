@@ -73,9 +73,10 @@ MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Byte
     const double input = std::max(largest.input, cold), output = std::max(largest.output, cold);
     const Bytes needed(ranks_here * (input + output) * sizeof(float));
     if (!(needed <= available))
-        throw ConfigError(fmt::format("execute: {} ranks here need {} (largest task {} \"{}\"), the host has {}; take "
-                                      "fewer ranks or smaller shapes",
-                                      ranks_here, to_string(needed), widest, graph.name(widest), to_string(available)));
+        throw ConfigError(
+            fmt::format("execute: {} ranks here need {} (largest task {} \"{}\"), the host has {}; take "
+                        "fewer ranks or smaller shapes",
+                        ranks_here, to_string(needed), widest, graph.name(widest), to_string(available)));
     return {static_cast<std::size_t>(input) + line_floats, static_cast<std::size_t>(output) + line_floats};
 }
 

@@ -26,8 +26,7 @@ void score(const Attention& shape, const float* q, const float* k, float* scores
     sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, q, k, scores);
     for (long i = 0; i < shape.seq_q; ++i) {
         float* row = scores + i * shape.seq_k;
-        const long seen =
-            shape.causal ? std::clamp(i + shape.seq_k - shape.seq_q + 1, 0L, shape.seq_k) : shape.seq_k;
+        const long seen = shape.causal ? std::clamp(i + shape.seq_k - shape.seq_q + 1, 0L, shape.seq_k) : shape.seq_k;
         float largest = -std::numeric_limits<float>::infinity();
         for (long j = 0; j < seen; ++j) largest = std::max(largest, row[j]);
         float sum = 0;
@@ -84,7 +83,8 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
     for (long h = 0; h < shape.batch * shape.heads; ++h) {
         const float* d_o = d_out.data() + h * q_size;
         score(shape, q.data() + h * q_size, k.data() + h * k_size, p);
-        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o, gradients.v.data() + h * k_size);
+        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o,
+              gradients.v.data() + h * k_size);
         sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, d_o, v.data() + h * k_size, d_p);
         for (long i = 0; i < shape.seq_q; ++i) {
             const float* p_row = p + i * shape.seq_k;
@@ -119,7 +119,8 @@ float stream_transposed(std::span<const float> source, std::span<float> target) 
     constexpr std::size_t columns = 64;
     const std::size_t rows = std::min(source.size(), target.size()) / columns;
     for (std::size_t column = 0; column < columns; ++column)
-        for (std::size_t row = 0; row < rows; ++row) target[column * rows + row] = source[row * columns + column] + 1.0f;
+        for (std::size_t row = 0; row < rows; ++row)
+            target[column * rows + row] = source[row * columns + column] + 1.0f;
     return stream(source.subspan(rows * columns), target.subspan(rows * columns));
 }
 

@@ -49,7 +49,8 @@ struct Runner {
     std::span<float> out(long a, long b, long c = 1) { return memory.output.take(static_cast<std::size_t>(a * b * c)); }
 
     bool operator()(const Gemm& op) {
-        multiply(in(op.m, op.k, op.batch), in(op.k, op.n, op.batch), out(op.m, op.n, op.batch), op.m, op.n, op.k, op.batch);
+        multiply(in(op.m, op.k, op.batch), in(op.k, op.n, op.batch), out(op.m, op.n, op.batch), op.m, op.n, op.k,
+                 op.batch);
         return true;
     }
     bool operator()(const GroupedGemm& op) {
@@ -58,7 +59,9 @@ struct Runner {
             rows += r;
             groups += r > 0;
         }
-        const auto weights = [&](Region& region) { return region.take(static_cast<std::size_t>(groups * op.k * op.n)); };
+        const auto weights = [&](Region& region) {
+            return region.take(static_cast<std::size_t>(groups * op.k * op.n));
+        };
         const std::span<float> a = in(rows, op.k);
         if (op.weight_gradient)
             multiply_groups(op, a, in(rows, op.n), weights(memory.output));
@@ -83,7 +86,8 @@ struct Runner {
     bool operator()(const MemoryPass& op) {
         const std::span<float> source = memory.input.take(float_count(op.read));
         const std::span<float> target = memory.output.take(float_count(op.written));
-        checksum += op.access == MemoryPass::Access::stream ? stream(source, target) : stream_transposed(source, target);
+        checksum +=
+            op.access == MemoryPass::Access::stream ? stream(source, target) : stream_transposed(source, target);
         return true;
     }
     bool operator()(const HostWork& op) {
@@ -91,7 +95,9 @@ struct Runner {
         return true;
     }
     template <typename Collective>
-    bool operator()(const Collective&) { return false; }
+    bool operator()(const Collective&) {
+        return false;
+    }
 };
 
 }  // namespace
@@ -103,7 +109,8 @@ std::vector<std::string> host_doubts(const TaskGraph& graph) {
     const auto note = [&](const auto& op) {
         if constexpr (requires { op.dtype; }) {
             if (op.dtype == Dtype::fp32) return;
-            std::string doubt = fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(op.dtype));
+            std::string doubt =
+                fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(op.dtype));
             if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
         }
     };

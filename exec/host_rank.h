@@ -19,7 +19,9 @@ public:
     void end_step();
     void record(TaskId task, Edge edge) { marks(edge)[task] = wall_clock(); }
     [[nodiscard]] Seconds begin() const { return begin_; }
-    [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const { return edge == Edge::start ? start_[task] : finish_[task]; }
+    [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const {
+        return edge == Edge::start ? start_[task] : finish_[task];
+    }
     [[nodiscard]] double cpu_share() const { return cpu_share_; }
     [[nodiscard]] HostMemory& memory() { return memory_; }
 

@@ -35,7 +35,9 @@ public:
     void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) override;
     void record(TaskId task, int rank, Edge edge) override;
     void synchronize(int rank, Seconds timeout) override;
-    [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override { return rank_.elapsed(task, edge) + offset_; }
+    [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override {
+        return rank_.elapsed(task, edge) + offset_;
+    }
     [[nodiscard]] double cpu_share(int) const override { return rank_.cpu_share(); }
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override;
     double broadcast(int rank, double value) override;
@@ -56,9 +58,9 @@ private:
     Seconds offset_;  // added to this process's clock to read rank 0's
     const TaskGraph* graph_ = nullptr;
     std::map<std::vector<int>, MpiGroup> groups_;
-    std::vector<const MpiGroup*> group_of_;        // by task; null when this rank is alone in it or not in it
-    std::vector<std::vector<int>> notify_;      // by task: ranks that wait for it without taking part
-    std::vector<std::uint64_t> seen_;           // by task: the last step in which its end was received
+    std::vector<const MpiGroup*> group_of_;  // by task; null when this rank is alone in it or not in it
+    std::vector<std::vector<int>> notify_;   // by task: ranks that wait for it without taking part
+    std::vector<std::uint64_t> seen_;        // by task: the last step in which its end was received
     std::vector<MPI_Request> notices_;
     std::uint64_t step_ = 0;
 };
@@ -80,7 +82,8 @@ MpiDevice::MpiDevice() {
     check(MPI_Comm_rank(node, &local_index_));
     check(MPI_Comm_size(node, &local_size_));
     check(MPI_Comm_free(&node));
-    if (provided < MPI_THREAD_SERIALIZED) throw DeviceError("MPI: this library does not let one thread after another call it");
+    if (provided < MPI_THREAD_SERIALIZED)
+        throw DeviceError("MPI: this library does not let one thread after another call it");
 }
 
 // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them: leaving without it lets the
@@ -131,7 +134,9 @@ void MpiDevice::connect(const TaskGraph& graph) {
     group_of_.assign(graph.size(), nullptr);
     notify_.assign(graph.size(), {});
     seen_.assign(graph.size(), 0);
-    const auto has = [](const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); };
+    const auto has = [](const std::vector<int>& ranks, int rank) {
+        return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    };
     for (TaskId task = 0; task < graph.size(); ++task) {
         const std::vector<int> ranks = participants(graph.places(task));
         for (const TaskId predecessor : graph.predecessors(task)) {
@@ -151,8 +156,10 @@ double MpiDevice::exchange_time(int peer, bool first) {
     double value = wall_clock().si();
     MPI_Request request = MPI_REQUEST_NULL;
     for (const bool send : {first, !first}) {
-        if (send) check(MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
-        else check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
+        if (send)
+            check(MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
+        else
+            check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
         finish(world_, request, {peer});
         if (!send && !first) value = wall_clock().si();
     }
@@ -180,11 +187,13 @@ void MpiDevice::align_clock() {
 
 std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds timeout) {
     if (graph.rank_count() != rank_count())
-        throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started", graph.rank_count(), rank_count()));
+        throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
+                                      graph.rank_count(), rank_count()));
     for (const Op& op : graph.ops())
         if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->remote_blocks > 0)
-            throw ConfigError("execute: fused_gemm works on other ranks' memory, which MPI processes do not share; run the "
-                              "ranks as threads, without the launcher");
+            throw ConfigError(
+                "execute: fused_gemm works on other ranks' memory, which MPI processes do not share; run the "
+                "ranks as threads, without the launcher");
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const bool enough = local_size_ <= cores;
     world_.patience = {timeout, enough};
@@ -193,7 +202,9 @@ std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds time
     connect(graph);
     align_clock();
     std::vector<std::string> doubts = host_doubts(graph);
-    if (!enough) doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores));
+    if (!enough)
+        doubts.push_back(
+            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores));
     return doubts;
 }
 
@@ -248,9 +259,15 @@ struct Collective {
         return part.end - part.begin;
     }
 
-    void operator()(const AllReduce& op) const { all_reduce(group, in(float_count(op.bytes)), out(float_count(op.bytes))); }
-    void operator()(const AllGather& op) const { all_gather(group, in(own_part(op.bytes)), out(float_count(op.bytes))); }
-    void operator()(const ReduceScatter& op) const { reduce_scatter(group, in(float_count(op.bytes)), out(own_part(op.bytes))); }
+    void operator()(const AllReduce& op) const {
+        all_reduce(group, in(float_count(op.bytes)), out(float_count(op.bytes)));
+    }
+    void operator()(const AllGather& op) const {
+        all_gather(group, in(own_part(op.bytes)), out(float_count(op.bytes)));
+    }
+    void operator()(const ReduceScatter& op) const {
+        reduce_scatter(group, in(float_count(op.bytes)), out(own_part(op.bytes)));
+    }
     void operator()(const Broadcast& op) const {
         const auto root = static_cast<std::size_t>(op.root);
         broadcast(group, root, group.index == root ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
@@ -262,14 +279,17 @@ struct Collective {
     void operator()(const AllToAll& op) const {
         const ExchangeCounts counts = exchange_counts(op, group.index, group.ranks.size());
         const Footprint sizes = footprint(op, group.index, group.ranks.size());
-        all_to_all(group, counts.to, counts.from, in(static_cast<std::size_t>(sizes.input)), out(static_cast<std::size_t>(sizes.output)));
+        all_to_all(group, counts.to, counts.from, in(static_cast<std::size_t>(sizes.input)),
+                   out(static_cast<std::size_t>(sizes.output)));
     }
     void operator()(const SendRecv& op) const {
         send_receive(group, op.messages, group.index == 0 ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
     }
     void operator()(const Barrier&) const { meet(group); }
     template <typename Other>
-    void operator()(const Other& op) const { throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op))); }
+    void operator()(const Other& op) const {
+        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
+    }
 };
 
 void MpiDevice::launch(TaskId task, const Op& op, std::span<const Place>, int) {
@@ -295,7 +315,8 @@ std::vector<std::vector<double>> MpiDevice::gather(int rank, std::vector<double>
         sum += static_cast<std::size_t>(counts[peer]);
     }
     std::vector<double> joined(sum);
-    check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
+    check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0,
+                       MPI_COMM_WORLD, &request));
     finish(world_, request, world_.ranks);
     std::vector<std::vector<double>> all;
     for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)

@@ -19,9 +19,10 @@ void check(int code) {
 
 int mpi_count(std::size_t count) {
     if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-        throw ConfigError(fmt::format("execute: a buffer of {} elements, MPI takes at most {}; run the ranks as threads, "
-                                      "without the launcher",
-                                      count, std::numeric_limits<int>::max()));
+        throw ConfigError(
+            fmt::format("execute: a buffer of {} elements, MPI takes at most {}; run the ranks as threads, "
+                        "without the launcher",
+                        count, std::numeric_limits<int>::max()));
     return static_cast<int>(count);
 }
 
@@ -83,7 +84,8 @@ void meet(const MpiGroup& group) {
 
 void all_reduce(const MpiGroup& group, std::span<float> input, std::span<float> output) {
     run(group, [&](MPI_Request* request) {
-        return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT, MPI_SUM, group.comm, request);
+        return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT, MPI_SUM, group.comm,
+                              request);
     });
 }
 
@@ -98,20 +100,22 @@ void all_gather(const MpiGroup& group, std::span<float> input, std::span<float> 
 void reduce_scatter(const MpiGroup& group, std::span<float> input, std::span<float> output) {
     const Layout parts = parts_of(group, input.size());
     run(group, [&](MPI_Request* request) {
-        return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT, MPI_SUM, group.comm, request);
+        return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT, MPI_SUM, group.comm,
+                                   request);
     });
 }
 
 void broadcast(const MpiGroup& group, std::size_t root, std::span<float> values) {
     run(group, [&](MPI_Request* request) {
-        return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, static_cast<int>(root), group.comm, request);
+        return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, static_cast<int>(root), group.comm,
+                          request);
     });
 }
 
 void reduce(const MpiGroup& group, std::size_t root, std::span<float> input, std::span<float> output) {
     run(group, [&](MPI_Request* request) {
-        return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT, MPI_SUM, static_cast<int>(root),
-                           group.comm, request);
+        return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT, MPI_SUM,
+                           static_cast<int>(root), group.comm, request);
     });
 }
 

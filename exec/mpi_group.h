@@ -20,8 +20,8 @@ struct MpiGroup {
     const FailedRank* failed = nullptr;
 };
 
-void check(int code);                // DeviceError with MPI's text
-int mpi_count(std::size_t count);    // ConfigError beyond what an int holds
+void check(int code);              // DeviceError with MPI's text
+int mpi_count(std::size_t count);  // ConfigError beyond what an int holds
 
 // Waits for `request`; after the timeout DeviceError naming those of `waits_for` that are not this process.
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for);

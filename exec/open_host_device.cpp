@@ -25,9 +25,10 @@ std::unique_ptr<Device> open_host_device(int rank_count) {
     const int processes = launched_processes();
     if (processes <= 1) return std::make_unique<HostDevice>(rank_count);
     if (processes != rank_count)
-        throw ConfigError(fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many "
-                                      "processes as ranks, or one process without mpirun",
-                                      processes, rank_count));
+        throw ConfigError(
+            fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many "
+                        "processes as ranks, or one process without mpirun",
+                        processes, rank_count));
     return open_mpi_device();
 }
 

@@ -18,16 +18,18 @@ bool wants_another(int wanted, int accepted, int taken, Seconds spent, const Ret
 QuietVerdict judge_quiet(double idle_share, std::span<const double> cpu_shares, const QuietLimits& limits) {
     QuietVerdict verdict;
     if (idle_share < limits.idle_share)
-        verdict.warnings.push_back(fmt::format("busy: the machine was {:.1f} % idle in the second before the run, "
-                                               "expected at least {:.0f} %",
-                                               std::floor(1000 * idle_share) / 10, 100 * limits.idle_share));
-    const auto rejected = std::count_if(cpu_shares.begin(), cpu_shares.end(),
-                                        [&](double share) { return !accepts(share, limits); });
+        verdict.warnings.push_back(
+            fmt::format("busy: the machine was {:.1f} % idle in the second before the run, "
+                        "expected at least {:.0f} %",
+                        std::floor(1000 * idle_share) / 10, 100 * limits.idle_share));
+    const auto rejected =
+        std::count_if(cpu_shares.begin(), cpu_shares.end(), [&](double share) { return !accepts(share, limits); });
     if (!cpu_shares.empty() &&
         static_cast<double>(rejected) > limits.rejected_share * static_cast<double>(cpu_shares.size()))
-        verdict.warnings.push_back(fmt::format("busy: {} of {} steps had a rank off its core for more than {:.0f} % of "
-                                               "the time",
-                                               rejected, cpu_shares.size(), 100 * (1 - limits.cpu_share)));
+        verdict.warnings.push_back(
+            fmt::format("busy: {} of {} steps had a rank off its core for more than {:.0f} % of "
+                        "the time",
+                        rejected, cpu_shares.size(), 100 * (1 - limits.cpu_share)));
     verdict.quiet = verdict.warnings.empty();
     return verdict;
 }

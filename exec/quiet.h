@@ -16,8 +16,8 @@ struct QuietLimits {
 };
 
 struct RetryLimits {
-    int extra_steps = 20;                // samples beyond those asked for
-    Seconds wall_time = Seconds(30);     // no extra sample starts later than this after the first sample
+    int extra_steps = 20;             // samples beyond those asked for
+    Seconds wall_time = Seconds(30);  // no extra sample starts later than this after the first sample
 };
 
 bool accepts(double cpu_share, const QuietLimits& limits);

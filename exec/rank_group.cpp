@@ -23,8 +23,8 @@ void RankGroup::meet(std::size_t index) {
     for (std::size_t other = 0; other < size(); ++other) {
         const auto arrived = [&] { return slots_[other].arrivals.load(std::memory_order_acquire) >= mine; };
         if (!wait_until(arrived, patience_, failed_))
-            throw DeviceError(fmt::format("rank {} did not arrive within {}", ranks_[other],
-                                          to_string(patience_.timeout)));
+            throw DeviceError(
+                fmt::format("rank {} did not arrive within {}", ranks_[other], to_string(patience_.timeout)));
     }
 }
 

@@ -55,7 +55,8 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         found.push_back({case_of_run(path, cluster), {}, {}});
     } else if (holds_measurements(path)) {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
-        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster)) found.push_back({std::move(known), {}, {}});
+        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster))
+            found.push_back({std::move(known), {}, {}});
     } else {
         for (const CaseRow& row : read_cases(path)) found.push_back(comparison_of(row, cluster));
     }

@@ -40,14 +40,14 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when th
 
 // Gemm: sim/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
 struct KernelCosts {
-    Seconds launch = Seconds(2.4e-6);     // fixed device-side cost of a kernel
-    double gemm_efficiency = 0.92;        // of the datasheet peak, in a full wave of the best tile
-    double gemm_k0 = 149;                 // fill and drain of the k loop, in k elements
-    double gemm_tile_256 = 1.0;           // rate of a 256x128 tile relative to the best
-    double gemm_tile_128 = 0.91;          // 128x128
-    double gemm_tile_64 = 0.75;           // 128x64
-    double gemm_tile_32 = 0.30;           // 64x64
-    double memory_efficiency = 0.85;      // achieved share of the datasheet bandwidth in memory passes
+    Seconds launch = Seconds(2.4e-6);       // fixed device-side cost of a kernel
+    double gemm_efficiency = 0.92;          // of the datasheet peak, in a full wave of the best tile
+    double gemm_k0 = 149;                   // fill and drain of the k loop, in k elements
+    double gemm_tile_256 = 1.0;             // rate of a 256x128 tile relative to the best
+    double gemm_tile_128 = 0.91;            // 128x128
+    double gemm_tile_64 = 0.75;             // 128x64
+    double gemm_tile_32 = 0.30;             // 64x64
+    double memory_efficiency = 0.85;        // achieved share of the datasheet bandwidth in memory passes
     Seconds fused_ramp = Seconds(0.39e-3);  // fused expert kernel: start, before the first wave
     double fused_efficiency = 0.52;         // of an SM's peak share while a wave runs
     Seconds fused_tail = Seconds(1.01e-3);  // gather: compute left after the last remote row has arrived
@@ -72,13 +72,14 @@ struct Link {
 
 // What one call of the host costs.
 struct HostCosts {
-    Seconds call = Seconds(5e-6);             // issue one kernel
-    Seconds framework = Seconds(50e-6);       // HostWork::Kind::framework: one framework operation
+    Seconds call = Seconds(5e-6);              // issue one kernel
+    Seconds framework = Seconds(50e-6);        // HostWork::Kind::framework: one framework operation
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
-    Seconds schedule = Seconds(3e-3);          // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
-    Seconds assignment = Seconds(2e-3);        // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
+    Seconds schedule =
+        Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
+    Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 
@@ -91,15 +92,15 @@ struct Noise {
 
 // One fitted parameter. `determined` is false when the data could not tell it; then it kept its prior.
 struct FittedParameter {
-    std::string key;   // as in keys.cpp, below "cluster."
-    std::string value; // with unit, as in TOML
+    std::string key;    // as in keys.cpp, below "cluster."
+    std::string value;  // with unit, as in TOML
     std::string prior;
     double relative_error = 0;  // one standard deviation relative to the value
     bool determined = true;
     friend bool operator==(const FittedParameter&, const FittedParameter&) = default;
 };
 struct HeldOutError {
-    std::string kind;  // op kind or "step"
+    std::string kind;    // op kind or "step"
     std::string method;  // "leave-one-out", "held-out fifth"
     int samples = 0;
     double mape = 0, bias = 0, worst = 0;  // fractions; bias signed, predicted over measured minus 1

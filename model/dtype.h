@@ -10,7 +10,7 @@ namespace stepcast {
 
 enum class Dtype : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
 
-Bytes size_of(Dtype dtype);                // storage of one element; tf32 is stored as fp32
+Bytes size_of(Dtype dtype);  // storage of one element; tf32 is stored as fp32
 std::string_view to_string(Dtype dtype);
 Dtype parse_dtype(std::string_view text);  // throws ConfigError listing the valid names
 

@@ -28,7 +28,8 @@ StepTimes median_times(const Measurement& m) {
         for (const std::size_t i : samples) values.push_back((m.steps[i].times.*time).si());
         return Seconds(median(values));
     };
-    return {part(&StepTimes::step), part(&StepTimes::forward), part(&StepTimes::backward), part(&StepTimes::gradient_sync), part(&StepTimes::optimizer)};
+    return {part(&StepTimes::step), part(&StepTimes::forward), part(&StepTimes::backward),
+            part(&StepTimes::gradient_sync), part(&StepTimes::optimizer)};
 }
 
 std::vector<Seconds> median_durations(const TaskGraph& graph, const Measurement& m) {
@@ -36,7 +37,8 @@ std::vector<Seconds> median_durations(const TaskGraph& graph, const Measurement&
     std::vector<std::vector<double>> lengths(graph.size());
     for (const std::size_t i : samples) {
         std::vector<double> longest(graph.size());
-        for (const Span& span : m.traces.at(i).spans) longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
+        for (const Span& span : m.traces.at(i).spans)
+            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
         for (std::size_t t = 0; t < longest.size(); ++t) lengths[t].push_back(longest[t]);
     }
     std::vector<Seconds> medians;

@@ -11,21 +11,21 @@ namespace stepcast {
 
 struct MeasuredStep {
     StepTimes times;
-    bool accepted = true;      // false: the machine was busy during this step
-    double cpu_share = 1;      // least thread CPU time / wall time over ranks (host device)
+    bool accepted = true;  // false: the machine was busy during this step
+    double cpu_share = 1;  // least thread CPU time / wall time over ranks (host device)
     friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
 };
 
 struct Measurement {
-    std::string device;                  // "host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21"
+    std::string device;  // "host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21"
     std::string date;
     std::vector<std::string> versions;
     int warmup = 0;
-    std::vector<MeasuredStep> steps;     // all samples after warm-up, accepted or not
-    std::vector<Trace> traces;           // one a step, same order
-    bool quiet = true;                   // the quiet check before and the share of rejected samples both passed
-    double idle_share = 1;               // idle ticks over the second before the run
-    std::vector<std::string> warnings;   // busy, noisy, too few, throttled
+    std::vector<MeasuredStep> steps;    // all samples after warm-up, accepted or not
+    std::vector<Trace> traces;          // one a step, same order
+    bool quiet = true;                  // the quiet check before and the share of rejected samples both passed
+    double idle_share = 1;              // idle ticks over the second before the run
+    std::vector<std::string> warnings;  // busy, noisy, too few, throttled
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 

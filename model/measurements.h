@@ -27,7 +27,7 @@ struct Sample {
 std::vector<Sample> read_measurements(const std::string& path);
 std::string write_measurements(const std::vector<Sample>& samples);
 
-double median(std::vector<double> values);                // throws std::logic_error when empty
-double quantile(std::vector<double> values, double q);    // linear interpolation, q in 0..1
+double median(std::vector<double> values);              // throws std::logic_error when empty
+double quantile(std::vector<double> values, double q);  // linear interpolation, q in 0..1
 
 }  // namespace stepcast

@@ -8,8 +8,12 @@ namespace {
 struct Shape {
     long tokens, hidden, ffn;
     Dtype dtype;
-    [[nodiscard]] Bytes inner() const { return static_cast<double>(tokens) * static_cast<double>(ffn) * size_of(dtype); }
-    [[nodiscard]] Bytes gradients() const { return 2.0 * static_cast<double>(hidden) * static_cast<double>(ffn) * size_of(dtype); }
+    [[nodiscard]] Bytes inner() const {
+        return static_cast<double>(tokens) * static_cast<double>(ffn) * size_of(dtype);
+    }
+    [[nodiscard]] Bytes gradients() const {
+        return 2.0 * static_cast<double>(hidden) * static_cast<double>(ffn) * size_of(dtype);
+    }
 };
 
 void add_layer_forward(Program& program, const Shape& s) {
@@ -38,7 +42,8 @@ struct Bucket {
 TaskId add_all_reduce(Program& program, const Bucket& bucket) {
     std::vector<Place> places;
     for (int r = 0; r < program.rank_count(); ++r) places.emplace_back(r, Lane::collective);
-    return program.graph().add("gradient_all_reduce", Phase::gradient_sync, AllReduce{bucket.bytes}, places, bucket.ready);
+    return program.graph().add("gradient_all_reduce", Phase::gradient_sync, AllReduce{bucket.bytes}, places,
+                               bucket.ready);
 }
 
 // Per parameter: SGD reads weight and gradient and writes the weight; Adam and LAMB also read and write an fp32 master
@@ -77,7 +82,8 @@ TaskGraph build_mlp_step(const Experiment& e) {
         }
     }
     if (!p.overlap && p.dp > 1)
-        for (const Bucket& bucket : buckets) reduced.push_back(add_all_reduce(program, {bucket.bytes, buckets.back().ready}));
+        for (const Bucket& bucket : buckets)
+            reduced.push_back(add_all_reduce(program, {bucket.bytes, buckets.back().ready}));
     if (!reduced.empty()) program.follow_all(reduced.back());
     if (w.optimizer != Optimizer::none)
         program.on_each("optimizer", Phase::optimizer, optimizer_pass(w, 2.0 * w.hidden * w.ffn * w.layers));

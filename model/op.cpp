@@ -18,19 +18,22 @@ Bytes off_diagonal(const AllToAll& op) {
     return sum;
 }
 
-double product(long a, long b, long c) { return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c); }
+double product(long a, long b, long c) {
+    return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
+}
 
 }  // namespace
 
 std::string_view kind_name(const Op& op) {
-    return std::visit(Overloaded{
-        [](const Gemm&) { return "gemm"; }, [](const GroupedGemm&) { return "grouped_gemm"; },
-        [](const FusedGemm&) { return "fused_gemm"; }, [](const Attention&) { return "attention"; },
-        [](const MemoryPass&) { return "memory_pass"; }, [](const AllReduce&) { return "all_reduce"; },
-        [](const AllGather&) { return "all_gather"; }, [](const ReduceScatter&) { return "reduce_scatter"; },
-        [](const AllToAll&) { return "all_to_all"; }, [](const Broadcast&) { return "broadcast"; },
-        [](const Reduce&) { return "reduce"; }, [](const SendRecv&) { return "send_recv"; },
-        [](const Barrier&) { return "barrier"; }, [](const HostWork&) { return "host_work"; }}, op);
+    return std::visit(
+        Overloaded{[](const Gemm&) { return "gemm"; }, [](const GroupedGemm&) { return "grouped_gemm"; },
+                   [](const FusedGemm&) { return "fused_gemm"; }, [](const Attention&) { return "attention"; },
+                   [](const MemoryPass&) { return "memory_pass"; }, [](const AllReduce&) { return "all_reduce"; },
+                   [](const AllGather&) { return "all_gather"; }, [](const ReduceScatter&) { return "reduce_scatter"; },
+                   [](const AllToAll&) { return "all_to_all"; }, [](const Broadcast&) { return "broadcast"; },
+                   [](const Reduce&) { return "reduce"; }, [](const SendRecv&) { return "send_recv"; },
+                   [](const Barrier&) { return "barrier"; }, [](const HostWork&) { return "host_work"; }},
+        op);
 }
 
 bool is_compute(const Op& op) {
@@ -43,27 +46,30 @@ bool is_collective(const Op& op) {
 }
 
 Flops flops_of(const Op& op) {
-    return Flops(std::visit(Overloaded{
-        [](const Gemm& g) { return 2.0 * product(g.m, g.n, g.k) * static_cast<double>(g.batch); },
-        [](const GroupedGemm& g) {
-            long rows = 0;
-            for (const long r : g.rows) rows += r;
-            return 2.0 * product(rows, g.n, g.k);
-        },
-        [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
-        [](const Attention& a) {
-            const double products = a.backward ? 4 : 2, half = a.causal ? 0.5 : 1.0;
-            return half * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) * static_cast<double>(a.batch * a.heads);
-        },
-        [](const auto&) { return 0.0; }}, op));
+    return Flops(
+        std::visit(Overloaded{[](const Gemm& g) { return 2.0 * product(g.m, g.n, g.k) * static_cast<double>(g.batch); },
+                              [](const GroupedGemm& g) {
+                                  long rows = 0;
+                                  for (const long r : g.rows) rows += r;
+                                  return 2.0 * product(rows, g.n, g.k);
+                              },
+                              [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
+                              [](const Attention& a) {
+                                  const double products = a.backward ? 4 : 2, half = a.causal ? 0.5 : 1.0;
+                                  return half * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
+                                         static_cast<double>(a.batch * a.heads);
+                              },
+                              [](const auto&) { return 0.0; }},
+                   op));
 }
 
 Bytes bytes_moved(const Op& op) {
-    return std::visit(Overloaded{
-        [](const AllReduce& c) { return c.bytes; }, [](const AllGather& c) { return c.bytes; },
-        [](const ReduceScatter& c) { return c.bytes; }, [](const Broadcast& c) { return c.bytes; },
-        [](const Reduce& c) { return c.bytes; }, [](const SendRecv& c) { return c.bytes; },
-        [](const AllToAll& c) { return off_diagonal(c); }, [](const auto&) { return Bytes(0); }}, op);
+    return std::visit(
+        Overloaded{[](const AllReduce& c) { return c.bytes; }, [](const AllGather& c) { return c.bytes; },
+                   [](const ReduceScatter& c) { return c.bytes; }, [](const Broadcast& c) { return c.bytes; },
+                   [](const Reduce& c) { return c.bytes; }, [](const SendRecv& c) { return c.bytes; },
+                   [](const AllToAll& c) { return off_diagonal(c); }, [](const auto&) { return Bytes(0); }},
+        op);
 }
 
 }  // namespace stepcast

@@ -35,8 +35,8 @@ struct GroupedGemm {
 // results to their owners (GA). One thread block takes `blocks_per_thread_block` blocks over all n columns.
 struct FusedGemm {
     enum class Transfer : std::uint8_t { gather, scatter };
-    long blocks = 0;          // blocks this rank computes
-    long remote_blocks = 0;   // of them, with rows on another rank
+    long blocks = 0;         // blocks this rank computes
+    long remote_blocks = 0;  // of them, with rows on another rank
     long rows_per_block = 64;
     long blocks_per_thread_block = 2;
     long n = 0, k = 0;
@@ -117,10 +117,10 @@ struct HostWork {
 using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
                         AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;
 
-std::string_view kind_name(const Op& op);   // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
-bool is_collective(const Op& op);           // needs every participant: AllReduce .. Barrier, SendRecv included
-bool is_compute(const Op& op);              // Gemm, GroupedGemm, FusedGemm, Attention
-Flops flops_of(const Op& op);               // arithmetic of the matrix products; 0 for the rest
-Bytes bytes_moved(const Op& op);            // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
+std::string_view kind_name(const Op& op);  // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
+bool is_collective(const Op& op);          // needs every participant: AllReduce .. Barrier, SendRecv included
+bool is_compute(const Op& op);             // Gemm, GroupedGemm, FusedGemm, Attention
+Flops flops_of(const Op& op);              // arithmetic of the matrix products; 0 for the rest
+Bytes bytes_moved(const Op& op);           // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
 
 }  // namespace stepcast

@@ -39,6 +39,8 @@ struct Parallelism {
 };
 
 // Micro-batches of one step on each data-parallel replica.
-inline int micro_batches(const Parallelism& p) { return p.global_batch == 0 ? 1 : p.global_batch / (p.dp * p.micro_batch); }
+inline int micro_batches(const Parallelism& p) {
+    return p.global_batch == 0 ? 1 : p.global_batch / (p.dp * p.micro_batch);
+}
 
 }  // namespace stepcast

@@ -90,8 +90,7 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
     const std::vector<double> p = top_k_probabilities(offsets, top_k);
     for (int r = 0; r < routing.ranks; ++r) {
         std::vector<double> drawn(p.size());
-        for (std::size_t e = 0; e < p.size(); ++e)
-            drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
+        for (std::size_t e = 0; e < p.size(); ++e) drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
         const std::vector<int> row = split_exactly(drawn, tokens * top_k, tokens);
         routing.counts.insert(routing.counts.end(), row.begin(), row.end());
     }

@@ -13,9 +13,9 @@ struct RoutingSpec {
     enum class Kind : std::uint8_t { uniform, zipf, random_gate, file };
     Kind kind = Kind::uniform;
     std::uint64_t seed = 1;
-    double skew = 1.0;     // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
-    std::string file;      // file: a routing CSV
-    int draws = 1;         // Monte Carlo: seeds seed .. seed + draws - 1
+    double skew = 1.0;  // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
+    std::string file;   // file: a routing CSV
+    int draws = 1;      // Monte Carlo: seeds seed .. seed + draws - 1
     friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
 };
 std::string_view to_string(RoutingSpec::Kind kind);
@@ -33,11 +33,13 @@ struct BlockTotals {
 // Expert e lives on rank e / (experts / ranks). A slot is one (token, chosen expert) pair.
 struct Routing {
     int ranks = 0;
-    int experts = 0;               // total over all ranks
-    std::vector<int> counts;       // ranks * experts, or empty
+    int experts = 0;                  // total over all ranks
+    std::vector<int> counts;          // ranks * experts, or empty
     std::vector<BlockTotals> totals;  // ranks, or empty
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
-    [[nodiscard]] int count(int source, int expert) const { return counts[static_cast<std::size_t>(source * experts + expert)]; }
+    [[nodiscard]] int count(int source, int expert) const {
+        return counts[static_cast<std::size_t>(source * experts + expert)];
+    }
     friend bool operator==(const Routing&, const Routing&) = default;
 };
 

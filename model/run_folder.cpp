@@ -43,10 +43,12 @@ std::string run_text(const RunRecord& record, const std::string& experiment) {
     std::vector<std::string> overrides;
     for (const Override& one : record.overrides) overrides.push_back(one.key + "=" + one.value);
     const Measurement& m = record.measurement;
-    return format_line +
-           fmt::format("experiment = {}\noverrides = {}\ndevice = {}\ndate = {}\nversions = {}\nwarmup = {}\nquiet = {}\nidle_share = {}\nwarnings = {}\n",
-                       quoted_toml(experiment), array_text(overrides), quoted_toml(m.device), quoted_toml(m.date), array_text(m.versions), m.warmup,
-                       m.quiet, value_text(m.idle_share), array_text(m.warnings));
+    return format_line + fmt::format(
+                             "experiment = {}\noverrides = {}\ndevice = {}\ndate = {}\nversions = {}\nwarmup = "
+                             "{}\nquiet = {}\nidle_share = {}\nwarnings = {}\n",
+                             quoted_toml(experiment), array_text(overrides), quoted_toml(m.device), quoted_toml(m.date),
+                             array_text(m.versions), m.warmup, m.quiet, value_text(m.idle_share),
+                             array_text(m.warnings));
 }
 
 constexpr std::pair<const char*, Seconds StepTimes::*> phases[] = {{"step", &StepTimes::step},
@@ -83,13 +85,17 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     for (const Sample& sample : samples) {
         const auto index = static_cast<std::size_t>(sample.step);
         if (sample.step < 0 || index > steps.size())
-            throw ConfigError(fmt::format("{}: step {} after {} steps; expected the steps of a run, one after another", path, sample.step, steps.size()));
+            throw ConfigError(fmt::format("{}: step {} after {} steps; expected the steps of a run, one after another",
+                                          path, sample.step, steps.size()));
         if (index == steps.size()) steps.emplace_back();
         MeasuredStep& step = steps[index];
         bool known = true;
-        if (sample.phase == "accepted") step.accepted = sample.value != 0;
-        else if (sample.phase == "cpu_share") step.cpu_share = sample.value;
-        else known = false;
+        if (sample.phase == "accepted")
+            step.accepted = sample.value != 0;
+        else if (sample.phase == "cpu_share")
+            step.cpu_share = sample.value;
+        else
+            known = false;
         for (const auto& [phase, time] : phases)
             if (sample.phase == phase) {
                 step.times.*time = Seconds(sample.value);
@@ -114,17 +120,26 @@ void read_entry(const TomlEntry& entry, RunRecord& record) {
         int format = 0;
         read_value(entry.value, format);
         if (format != 1) throw ConfigError(fmt::format("{}: this program reads format 1", format));
-    } else if (entry.path == "experiment") read_value(entry.value, record.experiment);
+    } else if (entry.path == "experiment")
+        read_value(entry.value, record.experiment);
     else if (entry.path == "overrides")
         for (const std::string& text : texts_of(entry.value)) record.overrides.push_back(parse_override(text));
-    else if (entry.path == "device") read_value(entry.value, m.device);
-    else if (entry.path == "date") read_value(entry.value, m.date);
-    else if (entry.path == "versions") m.versions = texts_of(entry.value);
-    else if (entry.path == "warmup") read_value(entry.value, m.warmup);
-    else if (entry.path == "quiet") read_value(entry.value, m.quiet);
-    else if (entry.path == "idle_share") read_value(entry.value, m.idle_share);
-    else if (entry.path == "warnings") m.warnings = texts_of(entry.value);
-    else throw ConfigError("unknown key");
+    else if (entry.path == "device")
+        read_value(entry.value, m.device);
+    else if (entry.path == "date")
+        read_value(entry.value, m.date);
+    else if (entry.path == "versions")
+        m.versions = texts_of(entry.value);
+    else if (entry.path == "warmup")
+        read_value(entry.value, m.warmup);
+    else if (entry.path == "quiet")
+        read_value(entry.value, m.quiet);
+    else if (entry.path == "idle_share")
+        read_value(entry.value, m.idle_share);
+    else if (entry.path == "warnings")
+        m.warnings = texts_of(entry.value);
+    else
+        throw ConfigError("unknown key");
 }
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
@@ -145,7 +160,8 @@ void write_run(const std::string& folder, const RunRecord& record, const Experim
     replace_file(root / "cluster.toml", write_cluster(record.cluster));
     const std::vector<Trace>& traces = record.measurement.traces;
     for (std::size_t step = 0; step < traces.size(); ++step)
-        if (step + 1 == traces.size() || !fs::exists(root / trace_name(step))) replace_file(root / trace_name(step), write_trace(traces[step]));
+        if (step + 1 == traces.size() || !fs::exists(root / trace_name(step)))
+            replace_file(root / trace_name(step), write_trace(traces[step]));
     replace_file(root / "run.csv", write_measurements(samples_of(record.measurement, experiment)));
     replace_file(root / "run.toml", run_text(record, reference));
 }

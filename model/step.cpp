@@ -8,9 +8,13 @@ namespace stepcast {
 namespace {
 
 MoeLayer layer_of(const Experiment& e) {
-    return {.ranks = rank_count(e.cluster), .experts = e.workload.moe.experts,
-            .tokens = e.parallelism.micro_batch * e.workload.seq, .top_k = e.workload.moe.top_k,
-            .hidden = e.workload.hidden, .ffn = e.workload.ffn, .dtype = e.workload.dtype,
+    return {.ranks = rank_count(e.cluster),
+            .experts = e.workload.moe.experts,
+            .tokens = e.parallelism.micro_batch * e.workload.seq,
+            .top_k = e.workload.moe.top_k,
+            .hidden = e.workload.hidden,
+            .ffn = e.workload.ffn,
+            .dtype = e.workload.dtype,
             .overlap_chunks = e.parallelism.overlap_chunks};
 }
 

@@ -63,8 +63,8 @@ public:
                float host_calls = 1);
     TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
                std::initializer_list<TaskId> after, float host_calls = 1);
-    TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places,
-               std::span<const TaskId> after, float host_calls = 1);
+    TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places, std::span<const TaskId> after,
+               float host_calls = 1);
     void reserve(std::size_t tasks, std::size_t places, std::size_t edges);
 
     [[nodiscard]] std::size_t size() const { return op_.size(); }

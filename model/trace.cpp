@@ -39,18 +39,27 @@ void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
     for (TaskId t = 0; t < graph.size(); ++t) {
         const std::size_t first = next;
         for (const Place& place : graph.places(t)) {
-            if (next == trace.spans.size()) broken(fmt::format("no span of task {} ({}) on rank {}", t, graph.name(t), place.rank()));
+            if (next == trace.spans.size())
+                broken(fmt::format("no span of task {} ({}) on rank {}", t, graph.name(t), place.rank()));
             const Span& span = trace.spans[next++];
-            if (span.task != t || !(span.place == place)) broken(fmt::format("span {} is of task {} on rank {}, expected task {} ({}) on rank {}", next - 1, span.task, span.place.rank(), t, graph.name(t), place.rank()));
-            if (span.finish < span.start) broken(fmt::format("task {} ({}) finishes before it starts", t, graph.name(t)));
+            if (span.task != t || !(span.place == place))
+                broken(fmt::format("span {} is of task {} on rank {}, expected task {} ({}) on rank {}", next - 1,
+                                   span.task, span.place.rank(), t, graph.name(t), place.rank()));
+            if (span.finish < span.start)
+                broken(fmt::format("task {} ({}) finishes before it starts", t, graph.name(t)));
             for (const TaskId earlier : graph.predecessors(t))
-                if (span.start + slack < finish_seen_by(place.rank(), spans_of[earlier])) broken(fmt::format("task {} ({}) starts before its predecessor {} ({}) has finished", t, graph.name(t), earlier, graph.name(earlier)));
-            if (span.start + slack < free[place.index]) broken(fmt::format("task {} ({}) starts while rank {} {} is busy", t, graph.name(t), place.rank(), to_string(place.lane())));
+                if (span.start + slack < finish_seen_by(place.rank(), spans_of[earlier]))
+                    broken(fmt::format("task {} ({}) starts before its predecessor {} ({}) has finished", t,
+                                       graph.name(t), earlier, graph.name(earlier)));
+            if (span.start + slack < free[place.index])
+                broken(fmt::format("task {} ({}) starts while rank {} {} is busy", t, graph.name(t), place.rank(),
+                                   to_string(place.lane())));
             free[place.index] = std::max(free[place.index], span.finish);
         }
         spans_of[t] = std::span(trace.spans).subspan(first, next - first);
     }
-    if (next != trace.spans.size()) broken(fmt::format("{} spans more than the graph has places", trace.spans.size() - next));
+    if (next != trace.spans.size())
+        broken(fmt::format("{} spans more than the graph has places", trace.spans.size() - next));
 }
 
 }  // namespace stepcast

@@ -9,8 +9,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array<std::pair<Trace::Origin, const char*>, 3> origins{
-    {{Trace::Origin::simulated, "simulated"}, {Trace::Origin::executed, "executed"}, {Trace::Origin::imported, "imported"}}};
+constexpr std::array<std::pair<Trace::Origin, const char*>, 3> origins{{{Trace::Origin::simulated, "simulated"},
+                                                                        {Trace::Origin::executed, "executed"},
+                                                                        {Trace::Origin::imported, "imported"}}};
 const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish_s"};
 
 Lane parse_lane(std::string_view text) {
@@ -26,7 +27,8 @@ std::string write_trace(const Trace& trace) {
     for (const auto& [origin, name] : origins)
         if (origin == trace.origin) text = fmt::format("# stepcast trace 1, {}\n{}\n", name, fmt::join(header, ","));
     for (const Span& span : trace.spans)
-        text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(), to_string(span.place.lane()), span.start.si(), span.finish.si());
+        text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(), to_string(span.place.lane()),
+                            span.start.si(), span.finish.si());
     return text;
 }
 
@@ -41,13 +43,14 @@ Trace read_trace(const std::string& path) {
                 known = true;
             }
     if (!known) csv.fail("not a trace; expected the first line \"# stepcast trace 1, executed\"");
-    if (!csv.next() || csv.fields() != header) csv.fail(fmt::format("expected the header \"{}\"", fmt::join(header, ",")));
+    if (!csv.next() || csv.fields() != header)
+        csv.fail(fmt::format("expected the header \"{}\"", fmt::join(header, ",")));
     while (csv.next()) {
         csv.expect_fields(header.size());
         try {
             const std::vector<std::string>& f = csv.fields();
-            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(csv_int(f[1], 0), parse_lane(f[2])), Seconds(csv_number(f[3])),
-                                   Seconds(csv_number(f[4]))});
+            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(csv_int(f[1], 0), parse_lane(f[2])),
+                                   Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});
         } catch (const ConfigError& e) {
             csv.fail(e.what());
         }

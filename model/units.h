@@ -17,9 +17,18 @@ public:
     constexpr explicit Quantity(double si) : si_(si) {}
     [[nodiscard]] constexpr double si() const { return si_; }
 
-    constexpr Quantity& operator+=(Quantity o) { si_ += o.si_; return *this; }
-    constexpr Quantity& operator-=(Quantity o) { si_ -= o.si_; return *this; }
-    constexpr Quantity& operator*=(double f) { si_ *= f; return *this; }
+    constexpr Quantity& operator+=(Quantity o) {
+        si_ += o.si_;
+        return *this;
+    }
+    constexpr Quantity& operator-=(Quantity o) {
+        si_ -= o.si_;
+        return *this;
+    }
+    constexpr Quantity& operator*=(double f) {
+        si_ *= f;
+        return *this;
+    }
     friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.si_ + b.si_); }
     friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.si_ - b.si_); }
     friend constexpr Quantity operator-(Quantity a) { return Quantity(-a.si_); }
@@ -34,13 +43,17 @@ private:
 
 template <int S, int B, int F, int S2, int B2, int F2>
 constexpr auto operator*(Quantity<S, B, F> a, Quantity<S2, B2, F2> b) {
-    if constexpr (S + S2 == 0 && B + B2 == 0 && F + F2 == 0) return a.si() * b.si();
-    else return Quantity<S + S2, B + B2, F + F2>(a.si() * b.si());
+    if constexpr (S + S2 == 0 && B + B2 == 0 && F + F2 == 0)
+        return a.si() * b.si();
+    else
+        return Quantity<S + S2, B + B2, F + F2>(a.si() * b.si());
 }
 template <int S, int B, int F, int S2, int B2, int F2>
 constexpr auto operator/(Quantity<S, B, F> a, Quantity<S2, B2, F2> b) {
-    if constexpr (S == S2 && B == B2 && F == F2) return a.si() / b.si();
-    else return Quantity<S - S2, B - B2, F - F2>(a.si() / b.si());
+    if constexpr (S == S2 && B == B2 && F == F2)
+        return a.si() / b.si();
+    else
+        return Quantity<S - S2, B - B2, F - F2>(a.si() / b.si());
 }
 
 using Seconds = Quantity<1, 0, 0>;
@@ -62,7 +75,9 @@ constexpr Bytes operator""_MiB(unsigned long long v) { return Bytes(static_cast<
 constexpr BytesPerSecond operator""_GBps(long double v) { return BytesPerSecond(static_cast<double>(v) * 1e9); }
 constexpr BytesPerSecond operator""_GBps(unsigned long long v) { return BytesPerSecond(static_cast<double>(v) * 1e9); }
 constexpr FlopsPerSecond operator""_TFLOPps(long double v) { return FlopsPerSecond(static_cast<double>(v) * 1e12); }
-constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) { return FlopsPerSecond(static_cast<double>(v) * 1e12); }
+constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) {
+    return FlopsPerSecond(static_cast<double>(v) * 1e12);
+}
 }  // namespace literals
 
 // Reads "8 us", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError saying what was

@@ -59,36 +59,48 @@ const char* kind_text(HostWork::Kind kind) {
 // The sizes of an op as further members of an event's args.
 struct OpSizes {
     std::string operator()(const Gemm& op) const {
-        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch, to_string(op.dtype));
+        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch,
+                           to_string(op.dtype));
     }
     std::string operator()(const GroupedGemm& op) const {
-        return fmt::format(",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}", op.rows.size(),
-                           std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k, to_string(op.dtype), op.weight_gradient);
+        return fmt::format(",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}",
+                           op.rows.size(), std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k,
+                           to_string(op.dtype), op.weight_gradient);
     }
     std::string operator()(const FusedGemm& op) const {
-        return fmt::format(",\"blocks\":{},\"remote_blocks\":{},\"rows_per_block\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"transfer\":\"{}\"", op.blocks, op.remote_blocks,
-                           op.rows_per_block, op.n, op.k, to_string(op.dtype), op.transfer == FusedGemm::Transfer::gather ? "gather" : "scatter");
+        return fmt::format(
+            ",\"blocks\":{},\"remote_blocks\":{},\"rows_per_block\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"transfer\":"
+            "\"{}\"",
+            op.blocks, op.remote_blocks, op.rows_per_block, op.n, op.k, to_string(op.dtype),
+            op.transfer == FusedGemm::Transfer::gather ? "gather" : "scatter");
     }
     std::string operator()(const Attention& op) const {
-        return fmt::format(",\"batch\":{},\"heads\":{},\"seq_q\":{},\"seq_k\":{},\"head_dim\":{},\"dtype\":\"{}\"", op.batch, op.heads, op.seq_q, op.seq_k, op.head_dim,
-                           to_string(op.dtype));
+        return fmt::format(",\"batch\":{},\"heads\":{},\"seq_q\":{},\"seq_k\":{},\"head_dim\":{},\"dtype\":\"{}\"",
+                           op.batch, op.heads, op.seq_q, op.seq_k, op.head_dim, to_string(op.dtype));
     }
     std::string operator()(const MemoryPass& op) const {
         return fmt::format(",\"read_bytes\":{:.0f},\"written_bytes\":{:.0f}", op.read.si(), op.written.si());
     }
-    std::string operator()(const SendRecv& op) const { return fmt::format(",\"bytes\":{:.0f},\"messages\":{}", op.bytes.si(), op.messages); }
+    std::string operator()(const SendRecv& op) const {
+        return fmt::format(",\"bytes\":{:.0f},\"messages\":{}", op.bytes.si(), op.messages);
+    }
     std::string operator()(const AllToAll& op) const { return fmt::format(",\"bytes\":{:.0f}", bytes_moved(op).si()); }
-    std::string operator()(const HostWork& op) const { return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls); }
+    std::string operator()(const HostWork& op) const {
+        return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls);
+    }
     std::string operator()(const Barrier&) const { return ""; }
     template <class Collective>
-    std::string operator()(const Collective& op) const { return fmt::format(",\"bytes\":{:.0f}", op.bytes.si()); }
+    std::string operator()(const Collective& op) const {
+        return fmt::format(",\"bytes\":{:.0f}", op.bytes.si());
+    }
 };
 
 void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace) {
     for (int r = 0; r < graph.rank_count(); ++r) {
         const auto at = static_cast<std::size_t>(r);
         const int stands_for = at < graph.multiplicity().size() ? graph.multiplicity()[at] : 1;
-        const std::string name = stands_for == 1 ? fmt::format("rank {}", r) : fmt::format("rank {} (stands for {})", r, stands_for);
+        const std::string name =
+            stands_for == 1 ? fmt::format("rank {}", r) : fmt::format("rank {} (stands for {})", r, stands_for);
         events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"{}"}}}})", r, name);
         events.add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", r, r);
     }
@@ -96,8 +108,10 @@ void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace) {
     for (const Span& span : trace.spans) used.insert(span.place.index);
     for (const std::uint32_t index : used) {
         const int rank = static_cast<int>(index) / lane_count, lane = static_cast<int>(index) % lane_count;
-        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", rank, lane, to_string(static_cast<Lane>(lane)));
-        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", rank, lane, lane);
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", rank, lane,
+                   to_string(static_cast<Lane>(lane)));
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", rank,
+                   lane, lane);
     }
 }
 
@@ -107,13 +121,16 @@ void add_spans(Events& events, const TaskGraph& graph, const Trace& trace) {
     std::unordered_map<const char*, std::string> names;  // graphs share the text of equal names
     for (const Span& span : trace.spans) {
         if (!std::isfinite(span.start.si()) || !std::isfinite(span.finish.si()))
-            throw std::logic_error(fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task, graph.name(span.task)));
+            throw std::logic_error(
+                fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task, graph.name(span.task)));
         const auto [name, fresh] = names.try_emplace(graph.name(span.task).data());
         if (fresh) name->second = quoted(graph.name(span.task));
         const Op& op = graph.op(span.task);
-        events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"task":{},"phase":"{}"{}}}}})",
-                   span.place.rank(), static_cast<int>(span.place.lane()), span.start.si() * microseconds, (span.finish - span.start).si() * microseconds,
-                   name->second, kind_name(op), span.task, to_string(graph.phase(span.task)), std::visit(OpSizes{}, op));
+        events.add(
+            R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"task":{},"phase":"{}"{}}}}})",
+            span.place.rank(), static_cast<int>(span.place.lane()), span.start.si() * microseconds,
+            (span.finish - span.start).si() * microseconds, name->second, kind_name(op), span.task,
+            to_string(graph.phase(span.task)), std::visit(OpSizes{}, op));
     }
 }
 
@@ -127,19 +144,22 @@ const char* origin_name(Trace::Origin origin) {
 }
 
 void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace, std::span<const MemoryPoint> memory) {
-    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin) << "\"},\"traceEvents\":[\n";
+    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin)
+        << "\"},\"traceEvents\":[\n";
     Events events(out);
     add_tracks(events, graph, trace);
     add_spans(events, graph, trace);
     for (const MemoryPoint& point : memory)
-        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank, point.time.si() * microseconds, point.in_use.si());
+        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank,
+                   point.time.si() * microseconds, point.in_use.si());
     events.write();
     out << "\n]}\n";
 }
 
 }  // namespace
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, std::span<const MemoryPoint> memory) {
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
+                        std::span<const MemoryPoint> memory) {
     const std::string half = path + ".part";
     const auto fail = [&](const std::string& why) {
         std::error_code none;

@@ -18,6 +18,7 @@ struct MemoryPoint {
 
 // One process per rank, one track per lane, times in microseconds; simulated and executed traces look the same.
 // Streams beside the file and renames, so that no half file is left. Throws ConfigError when it cannot be written.
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, std::span<const MemoryPoint> memory = {});
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
+                        std::span<const MemoryPoint> memory = {});
 
 }  // namespace stepcast

@@ -87,7 +87,8 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
         }
         ++s.predicted;
         if (!(c.what.measured_step > Seconds(0)) || !std::isfinite(c.what.measured_step.si()))
-            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id, c.what.measured_step.si()));
+            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id,
+                                          c.what.measured_step.si()));
         inside += inside_interval(c);
         s.with_interval += has_spread(c.forecast->step);
         s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
@@ -111,7 +112,8 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
 std::string inside_count_text(const CompareSummary& s) {
     if (s.with_interval == 0) return "no intervals: one draw and no noise";
     std::string text = fmt::format("measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
-    if (s.with_interval < s.predicted) text += fmt::format(" ({} more without an interval)", s.predicted - s.with_interval);
+    if (s.with_interval < s.predicted)
+        text += fmt::format(" ({} more without an interval)", s.predicted - s.with_interval);
     return text;
 }
 

@@ -15,7 +15,8 @@ namespace stepcast {
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
     double mape = 0, median_ape = 0, p90_ape = 0, bias = 0, inside_interval = 0;
-    int with_interval = 0, inside_of_them = 0;  // predicted cases whose forecast has a spread at all; measured inside it
+    int with_interval = 0,
+        inside_of_them = 0;  // predicted cases whose forecast has a spread at all; measured inside it
     std::optional<double> rank_correlation;
     std::string worst_case;
     double worst_error = 0;

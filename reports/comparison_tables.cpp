@@ -31,7 +31,9 @@ std::vector<std::string> all_provenance(const Comparisons& comparisons) {
     return found;
 }
 
-std::string inside_text(const Comparison& c) { return !has_spread(c.forecast->step) ? "-" : inside_interval(c) ? "yes" : "no"; }
+std::string inside_text(const Comparison& c) {
+    return !has_spread(c.forecast->step) ? "-" : inside_interval(c) ? "yes" : "no";
+}
 
 std::string role_text(const Case& what) { return !what.held_out ? "" : *what.held_out ? "held out" : "fitted on"; }
 
@@ -47,25 +49,30 @@ std::size_t name_width(const Comparisons& comparisons, std::size_t most) {
 }
 
 std::string case_lines(const Comparisons& comparisons) {
-    const bool roles = std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && c.what.held_out; });
+    const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
+                                   [](const Comparison& c) { return c.forecast && c.what.held_out; });
     const std::size_t width = name_width(comparisons, roles ? 34 : 44);
-    std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured", "predicted", "p10 .. p90", "error", "inside",
-                                   roles ? "  cluster" : "");
+    std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured",
+                                   "predicted", "p10 .. p90", "error", "inside", roles ? "  cluster" : "");
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
         const Interval& step = c.forecast->step;
-        text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width), time_text(c.what.measured_step), time_text(step.p50),
-                            range_text(step), signed_percent_text(relative_error(c)), inside_text(c));
+        text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width),
+                            time_text(c.what.measured_step), time_text(step.p50), range_text(step),
+                            signed_percent_text(relative_error(c)), inside_text(c));
         text += (c.what.held_out ? "  " : "") + role_text(c.what) + "\n";
     }
     for (const Comparison& c : comparisons)
-        if (!c.forecast) text += wrapped(fmt::format("{:<{}}  refused: {}", c.what.case_id, width, c.refused_because), 4);
+        if (!c.forecast)
+            text += wrapped(fmt::format("{:<{}}  refused: {}", c.what.case_id, width, c.refused_because), 4);
     return text;
 }
 
 std::string phase_cells(const std::optional<Seconds>& measured, const Interval& predicted) {
-    if (!measured || !(*measured > Seconds(0))) return fmt::format("{:>11}  {:>11}  {:>8}", "-", time_text(predicted.p50), "-");
-    return fmt::format("{:>11}  {:>11}  {:>8}", time_text(*measured), time_text(predicted.p50), signed_percent_text(predicted.p50 / *measured - 1));
+    if (!measured || !(*measured > Seconds(0)))
+        return fmt::format("{:>11}  {:>11}  {:>8}", "-", time_text(predicted.p50), "-");
+    return fmt::format("{:>11}  {:>11}  {:>8}", time_text(*measured), time_text(predicted.p50),
+                       signed_percent_text(predicted.p50 / *measured - 1));
 }
 
 // Forward and backward of the cases that measured them.
@@ -74,24 +81,30 @@ std::string phase_lines(const Comparisons& comparisons) {
     std::string rows;
     for (const Comparison& c : comparisons)
         if (c.forecast && (c.what.measured_forward || c.what.measured_backward))
-            rows += fmt::format("{}  {}  {}\n", name_cell(c.what.case_id, width), phase_cells(c.what.measured_forward, c.forecast->forward),
+            rows += fmt::format("{}  {}  {}\n", name_cell(c.what.case_id, width),
+                                phase_cells(c.what.measured_forward, c.forecast->forward),
                                 phase_cells(c.what.measured_backward, c.forecast->backward));
     if (rows.empty()) return "";
-    return fmt::format("\n{:<{}}  {:>11}  {:>11}  {:>8}  {:>11}  {:>11}  {:>8}\n", "", width, "forward", "predicted", "error", "backward", "predicted", "error") + rows;
+    return fmt::format("\n{:<{}}  {:>11}  {:>11}  {:>8}  {:>11}  {:>11}  {:>8}\n", "", width, "forward", "predicted",
+                       "error", "backward", "predicted", "error") +
+           rows;
 }
 
 std::string errors_text(const CompareSummary& s) {
-    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape), percent_text(s.median_ape), percent_text(s.p90_ape),
-                       signed_percent_text(s.bias), signed_percent_text(s.worst_error), s.worst_case);
+    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape),
+                       percent_text(s.median_ape), percent_text(s.p90_ape), signed_percent_text(s.bias),
+                       signed_percent_text(s.worst_error), s.worst_case);
 }
 
 // Errors of the cases that a fit has seen are no evidence, so the two kinds are summed up apart.
 void add_roles(std::vector<std::string>& sentences, const Comparisons& comparisons) {
     for (const bool held_out : {false, true}) {
         Comparisons chosen;
-        std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen), [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
+        std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen),
+                     [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
         if (chosen.empty()) continue;
-        const char* const meaning = held_out ? "held out (the cluster was fitted without them)" : "fitted on (errors of the fit, no evidence for other runs)";
+        const char* const meaning = held_out ? "held out (the cluster was fitted without them)"
+                                             : "fitted on (errors of the fit, no evidence for other runs)";
         sentences.push_back(fmt::format("{}: {}, {}", meaning, chosen.size(), errors_text(summarise(chosen))));
     }
 }
@@ -117,18 +130,21 @@ std::string markdown_cell(std::string text) {
 }  // namespace
 
 std::string provenance_text(const Cluster& cluster) {
-    if (!cluster.fitted) return fmt::format("cluster {}: UNCALIBRATED: datasheet values and assumed costs", cluster.name);
+    if (!cluster.fitted)
+        return fmt::format("cluster {}: UNCALIBRATED: datasheet values and assumed costs", cluster.name);
     const Fitted& f = *cluster.fitted;
     std::vector<std::string> names;
     for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
-    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
+    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples,
+                                   fmt::join(names, ", "));
     std::string method;
     for (const HeldOutError& e : f.errors) {
         text += e.method == method ? ", " : fmt::format("; {} errors (mean, worst): ", e.method);
         text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
         method = e.method;
     }
-    const auto kept = std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
+    const auto kept =
+        std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;
 }
@@ -145,21 +161,30 @@ std::string comparison_table(const Comparisons& comparisons) {
 std::string comparison_csv(const Comparisons& comparisons) {
     std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n";
     for (const Comparison& c : comparisons) {
-        text += fmt::format("{},{},{},{:.9g},", csv_field(c.what.source), csv_field(c.what.case_id), csv_field(c.what.series), c.what.measured_step.si());
-        if (c.forecast) text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c));
-        else text += fmt::format(",,,,{}\n", csv_field(c.refused_because));
+        text += fmt::format("{},{},{},{:.9g},", csv_field(c.what.source), csv_field(c.what.case_id),
+                            csv_field(c.what.series), c.what.measured_step.si());
+        if (c.forecast)
+            text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
+                                c.forecast->step.p90.si(), relative_error(c));
+        else
+            text += fmt::format(",,,,{}\n", csv_field(c.refused_because));
     }
     return text;
 }
 
 std::string comparison_markdown(const Comparisons& comparisons) {
-    std::string text = "| case | measured | predicted | p10 .. p90 | error | inside | cluster |\n|---|---:|---:|---:|---:|---|---|\n";
+    std::string text =
+        "| case | measured | predicted | p10 .. p90 | error | inside | cluster |\n|---|---:|---:|---:|---:|---|---|\n";
     for (const Comparison& c : comparisons) {
-        const std::string name = markdown_cell(c.what.case_id), measured = c.what.measured_step > Seconds(0) ? time_text(c.what.measured_step) : "-";
+        const std::string name = markdown_cell(c.what.case_id),
+                          measured = c.what.measured_step > Seconds(0) ? time_text(c.what.measured_step) : "-";
         if (c.forecast)
-            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, measured, time_text(c.forecast->step.p50), range_text(c.forecast->step),
+            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, measured,
+                                time_text(c.forecast->step.p50), range_text(c.forecast->step),
                                 signed_percent_text(relative_error(c)), inside_text(c), role_text(c.what));
-        else text += fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
+        else
+            text +=
+                fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
     }
     text += "\n";
     for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";

@@ -16,33 +16,51 @@ using Json = nlohmann::ordered_json;
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 template <int S, int B, int F>
-Json number(Quantity<S, B, F> value) { return number(value.si()); }
+Json number(Quantity<S, B, F> value) {
+    return number(value.si());
+}
 
-Json interval(const Interval& i) { return {{"mean", number(i.mean)}, {"p10", number(i.p10)}, {"p50", number(i.p50)}, {"p90", number(i.p90)}}; }
+Json interval(const Interval& i) {
+    return {{"mean", number(i.mean)}, {"p10", number(i.p10)}, {"p50", number(i.p50)}, {"p90", number(i.p90)}};
+}
 
 Json phases(const StepTimes& t) {
-    return {{"forward", number(t.forward)}, {"backward", number(t.backward)}, {"gradient_sync", number(t.gradient_sync)}, {"optimizer", number(t.optimizer)}};
+    return {{"forward", number(t.forward)},
+            {"backward", number(t.backward)},
+            {"gradient_sync", number(t.gradient_sync)},
+            {"optimizer", number(t.optimizer)}};
 }
 
 Json breakdown(const Breakdown& b) {
-    return {{"compute", number(b.compute)}, {"memory", number(b.memory)}, {"exposed_communication", number(b.exposed_communication)},
-            {"bubble", number(b.bubble)}, {"imbalance", number(b.imbalance)}, {"host", number(b.host)}};
+    return {{"compute", number(b.compute)},
+            {"memory", number(b.memory)},
+            {"exposed_communication", number(b.exposed_communication)},
+            {"bubble", number(b.bubble)},
+            {"imbalance", number(b.imbalance)},
+            {"host", number(b.host)}};
 }
 
 Json memory(const MemoryUse& m) {
-    return {{"peak", number(m.peak)}, {"weights", number(m.weights)}, {"gradients", number(m.gradients)},
-            {"optimizer", number(m.optimizer)}, {"activations", number(m.activations)}, {"buffers", number(m.buffers)},
+    return {{"peak", number(m.peak)},
+            {"weights", number(m.weights)},
+            {"gradients", number(m.gradients)},
+            {"optimizer", number(m.optimizer)},
+            {"activations", number(m.activations)},
+            {"buffers", number(m.buffers)},
             {"capacity", m.capacity > Bytes(0) ? number(m.capacity) : Json(nullptr)}};
 }
 
 Json kernels(const std::vector<KernelTime>& times) {
     Json by_name = Json::object();
-    for (const KernelTime& k : times) by_name[k.name].push_back({{"rank", k.rank}, {"phase", to_string(k.phase)}, {"time_s", number(k.time)}});
+    for (const KernelTime& k : times)
+        by_name[k.name].push_back({{"rank", k.rank}, {"phase", to_string(k.phase)}, {"time_s", number(k.time)}});
     return by_name;
 }
 
 template <class Value>
-Json optional_number(const std::optional<Value>& value) { return value ? number(*value) : Json(nullptr); }
+Json optional_number(const std::optional<Value>& value) {
+    return value ? number(*value) : Json(nullptr);
+}
 
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
@@ -65,7 +83,8 @@ Json row(const Comparison& c) {
             {"measured_backward_s", optional_number(c.what.measured_backward)},
             {"predicted_backward_s", of_forecast([](const Forecast& f) { return number(f.backward.p50); })},
             {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
-            {"cluster", {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
+            {"cluster",
+             {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
             {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
@@ -75,18 +94,18 @@ Json row(const Comparison& c) {
 Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return {{"mean", number(mean)}, {"p10", number(quantile(values, 0.1))}, {"p50", number(quantile(values, 0.5))},
-            {"p90", number(quantile(values, 0.9))}, {"median", number(median(values))}};
+    return {{"mean", number(mean)},
+            {"p10", number(quantile(values, 0.1))},
+            {"p50", number(quantile(values, 0.5))},
+            {"p90", number(quantile(values, 0.9))},
+            {"median", number(median(values))}};
 }
 
 Json sample(const MeasuredStep& step) {
     const StepTimes& t = step.times;
-    return {{"step_s", number(t.step)},
-            {"forward_s", number(t.forward)},
-            {"backward_s", number(t.backward)},
-            {"gradient_sync_s", number(t.gradient_sync)},
-            {"optimizer_s", number(t.optimizer)},
-            {"accepted", step.accepted},
+    return {{"step_s", number(t.step)},           {"forward_s", number(t.forward)},
+            {"backward_s", number(t.backward)},   {"gradient_sync_s", number(t.gradient_sync)},
+            {"optimizer_s", number(t.optimizer)}, {"accepted", step.accepted},
             {"cpu_share", number(step.cpu_share)}};
 }
 
@@ -119,7 +138,8 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     Json refused = Json::array(), rows = Json::array();
     for (const Comparison& c : comparisons) {
         rows.push_back(row(c));
-        if (!c.forecast) refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
+        if (!c.forecast)
+            refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
     }
     const bool any = s.predicted > 0;
     const auto figure = [&](double value) { return any ? number(value) : Json(nullptr); };

@@ -13,22 +13,30 @@ std::string frame(const PlotWords& words) {
     std::size_t longest = 0;
     for (const std::string& label : words.legend) longest = std::max(longest, label.size());
     const double right_edge = std::clamp(0.932 - static_cast<double>(longest) * 0.0076, 0.5, 0.8);
-    return fmt::format("set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
-                       "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
-                       "set label 3 {} at screen 0.985,0.025 right font ',14' textcolor '#555555'\n"
-                       "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\nset tmargin at screen 0.865\nset bmargin at screen 0.12\n"
-                       "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars 0.5\n"
-                       "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' nobox\n",
-                       gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote), right_edge, right_edge + 0.012);
+    return fmt::format(
+        "set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
+        "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
+        "set label 3 {} at screen 0.985,0.025 right font ',14' textcolor '#555555'\n"
+        "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\nset tmargin at screen 0.865\nset bmargin at screen "
+        "0.12\n"
+        "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars "
+        "0.5\n"
+        "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' "
+        "nobox\n",
+        gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote), right_edge,
+        right_edge + 0.012);
 }
 
 std::string log_ticks(const PlotRange& range, const char* axes) {
     const double decades = std::log10(range.high / range.low);
-    const std::vector<double> steps = decades > 4 ? std::vector{1.0} : decades > 2 ? std::vector{1.0, 3.0} : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
+    const std::vector<double> steps = decades > 4   ? std::vector{1.0}
+                                      : decades > 2 ? std::vector{1.0, 3.0}
+                                                    : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
     std::string text;
     for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high; decade *= 10)
         for (const double step : steps)
-            if (const double tick = decade * step; tick >= range.low && tick <= range.high) text += fmt::format("{}\"{:.6g}\" {:.6g}", text.empty() ? "" : ",", tick, tick);
+            if (const double tick = decade * step; tick >= range.low && tick <= range.high)
+                text += fmt::format("{}\"{:.6g}\" {:.6g}", text.empty() ? "" : ",", tick, tick);
     std::string lines;
     for (const char* axis = axes; *axis; ++axis) lines += fmt::format("set {}tics ({})\n", *axis, text);
     return lines;
@@ -37,7 +45,8 @@ std::string log_ticks(const PlotRange& range, const char* axes) {
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels) {
     std::string text;
     for (std::size_t i = 0; i < parts.size(); ++i)
-        text += (i == 0 ? "plot " : ", \\\n  ") + parts[i] + (labels[i].empty() ? " notitle" : " title " + gnuplot_text(labels[i]));
+        text += (i == 0 ? "plot " : ", \\\n  ") + parts[i] +
+                (labels[i].empty() ? " notitle" : " title " + gnuplot_text(labels[i]));
     return text + "\n";
 }
 

@@ -22,9 +22,11 @@ double in_ms(Seconds t) { return t.si() * 1e3; }
 std::string clusters_text(const std::vector<Comparison>& comparisons) {
     std::set<std::string> names;
     for (const Comparison& c : comparisons)
-        if (c.forecast) names.insert(c.what.experiment.cluster.name + (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
+        if (c.forecast)
+            names.insert(c.what.experiment.cluster.name + (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
     constexpr std::size_t most_named = 3;
-    return names.size() > most_named ? fmt::format("{} clusters", names.size()) : fmt::format("cluster {}", fmt::join(names, ", "));
+    return names.size() > most_named ? fmt::format("{} clusters", names.size())
+                                     : fmt::format("cluster {}", fmt::join(names, ", "));
 }
 
 struct Count {
@@ -32,16 +34,19 @@ struct Count {
 };
 
 Count count_of(const std::vector<Comparison>& comparisons, std::size_t shown, std::size_t expected) {
-    const auto refused = std::count_if(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.forecast; });
+    const auto refused =
+        std::count_if(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.forecast; });
     return {shown, static_cast<std::size_t>(refused), std::max(expected, comparisons.size())};
 }
 
 // "9 of 9 cases", "only 7 of 9 cases (1 refused, 1 not shown)".
 std::string count_title(const Count& count) {
-    std::string text = fmt::format("{}{} of {} cases", count.shown < count.expected ? "only " : "", count.shown, count.expected);
+    std::string text =
+        fmt::format("{}{} of {} cases", count.shown < count.expected ? "only " : "", count.shown, count.expected);
     std::vector<std::string> why;
     if (count.refused > 0) why.push_back(fmt::format("{} refused", count.refused));
-    if (const auto other = count.expected - count.shown - count.refused; other > 0) why.push_back(fmt::format("{} not shown", other));
+    if (const auto other = count.expected - count.shown - count.refused; other > 0)
+        why.push_back(fmt::format("{} not shown", other));
     return why.empty() ? text : text + fmt::format(" ({})", fmt::join(why, ", "));
 }
 
@@ -51,11 +56,13 @@ void need_cases(std::size_t shown, const std::string& path) {
 
 std::string error_text(const std::vector<Comparison>& comparisons) {
     const CompareSummary s = summarise(comparisons);
-    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape), signed_percent_text(s.bias),
-                                   signed_percent_text(s.worst_error));
+    std::string text =
+        fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
+                    signed_percent_text(s.bias), signed_percent_text(s.worst_error));
     constexpr std::size_t longest_name = 40;  // more would leave the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
-    if (s.with_interval > 0) text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
+    if (s.with_interval > 0)
+        text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
     return text;
 }
 
@@ -70,7 +77,8 @@ Series series_of(const std::vector<Comparison>& comparisons, bool against_expert
         series[name].push_back(&c);
     }
     for (auto& [name, cases] : series)
-        std::stable_sort(cases.begin(), cases.end(), [](const Comparison* a, const Comparison* b) { return a->what.x < b->what.x; });
+        std::stable_sort(cases.begin(), cases.end(),
+                         [](const Comparison* a, const Comparison* b) { return a->what.x < b->what.x; });
     return series;
 }
 
@@ -87,7 +95,8 @@ std::string data_blocks(const Series& series) {
     for (const auto& [name, cases] : series) {
         text += fmt::format("$series{} << EOD\n", i++);
         for (const Comparison* c : cases)
-            text += fmt::format("{} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50), in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x);
+            text += fmt::format("{} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
+                                in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x);
         text += "EOD\n";
     }
     return text;
@@ -107,39 +116,52 @@ PlotRange range_ms(const Series& series) {
 std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases) {
     std::vector<Comparison> own;
     for (const Comparison* c : cases) own.push_back(*c);
-    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape));
+    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s",
+                       percent_text(summarise(own).mape));
 }
 
 }  // namespace
 
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
+                  std::size_t expected) {
     const Series series = series_of(comparisons, false);
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
-    const double pad = (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band shows around a single case
-    const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin} : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
+    const double pad =
+        (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band shows around a single case
+    const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin}
+                                          : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
     std::vector<std::string> labels{"within 10 %", "within 5 %", "predicted = measured"};
-    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'", "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",
+    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
+                                   "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",
                                    "x with lines lc '#333333' lw 0.8"};
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
         labels.push_back(series_label(name, cases));
-        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.7 lw 1.2", i, colour(i), point_type(i)));
+        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.7 lw 1.2", i, colour(i),
+                                    point_type(i)));
         ++i;
     }
-    if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); })) {
+    if (std::any_of(comparisons.begin(), comparisons.end(),
+                    [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); })) {
         labels.push_back("bars: p10..p90 of the prediction");
         parts.push_back("NaN with lines lc '#ffffff'");
     }
-    std::string script = data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)), error_text(comparisons), clusters_text(comparisons), labels});
-    script += fmt::format("set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset yrange [{0}:{1}]\nset samples 400\n", axis.low, axis.high);
+    std::string script =
+        data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+                                     error_text(comparisons), clusters_text(comparisons), labels});
+    script += fmt::format(
+        "set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset "
+        "yrange [{0}:{1}]\nset samples 400\n",
+        axis.low, axis.high);
     if (data.is_wide()) script += "set logscale xy\n" + log_ticks(axis, "xy");
     script += plot_command(parts, labels);
     render_plot(script, path);
 }
 
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
+                          std::size_t expected) {
     const Series series = series_of(comparisons, true);
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
@@ -158,15 +180,22 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     }
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
-        add(fmt::format("$series{} using 5:2 with linespoints pt 6 ps 0.8 lc '{}' lw 1.6", i, colour(i)), name + ", predicted");
-        add(fmt::format("$series{} using 5:1 with points lc '{}' pt {} ps 2", i, colour(i), point_type(i)), name + ", measured");
+        add(fmt::format("$series{} using 5:2 with linespoints pt 6 ps 0.8 lc '{}' lw 1.6", i, colour(i)),
+            name + ", predicted");
+        add(fmt::format("$series{} using 5:1 with points lc '{}' pt {} ps 2", i, colour(i), point_type(i)),
+            name + ", measured");
         ++i;
     }
-    std::string script = data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
-                                                      "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons), labels});
-    script += fmt::format("set xlabel 'experts of the layer, over all ranks'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
-                          *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(positions, ","));
-    script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y") : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
+    std::string script =
+        data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+                                     "lines: predicted p50, bands: predicted p10..p90, large points: measured median",
+                                     clusters_text(comparisons), labels});
+    script += fmt::format(
+        "set xlabel 'experts of the layer, over all ranks'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset "
+        "xrange [{}:{}]\nset xtics ({})\n",
+        *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(positions, ","));
+    script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
+                          : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
     render_plot(script + "set style fill transparent solid 0.2 noborder\n" + plot_command(parts, labels), path);
 }
 
@@ -185,15 +214,20 @@ std::string common_beginning(const std::vector<std::string>& names) {
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
     std::size_t longest = 0;
     for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
-    const int size = names.size() > 24 ? 10 : names.size() > 14 ? 12 : 15, angle = longest > 20 || names.size() > 14 ? 60 : 35;
+    const int size = names.size() > 24   ? 10
+                     : names.size() > 14 ? 12
+                                         : 15,
+              angle = longest > 20 || names.size() > 14 ? 60 : 35;
     const double letter = 0.66 * size / 1000, degree = 3.14159265 / 180;
     const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.45);
-    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size);
+    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle,
+                       size);
 }
 
 }  // namespace
 
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path, std::size_t expected) {
+void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
+                    std::size_t expected) {
     std::vector<std::string> names;
     for (const Comparison& c : comparisons)
         if (c.forecast) names.push_back(c.what.case_id);
@@ -216,15 +250,23 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     }
     parts.push_back("$bars using ($0-0.42):8:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
     labels.push_back("measured step");
-    const std::string footnote = clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
-    std::string script = data + "EOD\n" + frame({title + ": " + count_title(count_of(comparisons, names.size(), expected)),
-                                                 "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step", footnote, labels});
-    script += fmt::format("set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset style histogram rowstacked\n"
-                          "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n", highest * 1.06, static_cast<double>(names.size()) - 0.3);
+    const std::string footnote =
+        clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
+    std::string script = data + "EOD\n" +
+                         frame({title + ": " + count_title(count_of(comparisons, names.size(), expected)),
+                                "predicted step of the slowest rank (median draw) by what it spends its time on; black "
+                                "line: measured step",
+                                footnote, labels});
+    script += fmt::format(
+        "set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
+        "style histogram rowstacked\n"
+        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n",
+        highest * 1.06, static_cast<double>(names.size()) - 0.3);
     render_plot(script + bar_labels(names, beginning) + plot_command(parts, labels), path);
 }
 
-std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& folder, std::size_t expected) {
+std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
+                                         const std::string& folder, std::size_t expected) {
     if (size_of(series_of(comparisons, false)) == 0) return {};
     std::vector<std::string> names{"scatter.png", "breakdown.png"};
     plot_scatter(comparisons, title, folder + "/scatter", expected);
@@ -236,7 +278,8 @@ std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparis
     return names;
 }
 
-void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label, const std::string& y_label, const std::string& path) {
+void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label,
+                 const std::string& y_label, const std::string& path) {
     std::string data;
     std::vector<std::string> parts, labels;
     std::size_t left_out = 0;
@@ -267,9 +310,14 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
         }
     }
     if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
-    const std::string subtitle = left_out == 0 ? "points: measured, lines: fit" : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
-    std::string script = data + frame({title, subtitle, "", labels}) + fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
-    script += fmt::format("set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
+    const std::string subtitle = left_out == 0
+                                     ? "points: measured, lines: fit"
+                                     : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
+    std::string script = data + frame({title, subtitle, "", labels}) +
+                         fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
+    script += fmt::format(
+        "set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
+        across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
     render_plot(script + plot_command(parts, labels), path);
 }
 

@@ -9,10 +9,10 @@
 namespace stepcast {
 
 struct SummarySection {
-    std::string title;                     // "Recorded MoE runs"
-    std::vector<std::string> remarks;      // one paragraph each, before the table
-    std::vector<Comparison> comparisons;   // may be empty
-    std::vector<std::string> plots;        // picture paths as seen from the summary
+    std::string title;                    // "Recorded MoE runs"
+    std::vector<std::string> remarks;     // one paragraph each, before the table
+    std::vector<Comparison> comparisons;  // may be empty
+    std::vector<std::string> plots;       // picture paths as seen from the summary
 };
 
 // Writes compare.csv, the plots that the cases allow, and summary.md with all of it. Tables first: when gnuplot fails

@@ -26,7 +26,8 @@ std::string breakdown_lines(const Breakdown& b) {
     std::string text;
     for (const auto& [name, time] : parts_of(b)) {
         const double share = sum > Seconds(0) ? time / sum : 0;
-        text += without_trailing_blanks(fmt::format("  {:<22} {:>11} {:>8}  {}", name, time_text(time), percent_text(share), bar(share)));
+        text += without_trailing_blanks(
+            fmt::format("  {:<22} {:>11} {:>8}  {}", name, time_text(time), percent_text(share), bar(share)));
     }
     return text;
 }
@@ -35,11 +36,14 @@ std::string memory_lines(const MemoryUse& m) {
     std::string verdict = m.fits ? "fits" : "DOES NOT FIT";
     if (m.capacity > Bytes(0)) {
         const Bytes gap = m.fits ? m.capacity - m.peak : m.peak - m.capacity;
-        verdict = fmt::format("of {}: {}", bytes_text(m.capacity), m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
+        verdict =
+            fmt::format("of {}: {}", bytes_text(m.capacity),
+                        m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
     }
     return fmt::format("memory of the fullest rank {} {}\n", bytes_text(m.peak), verdict) +
-           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}", bytes_text(m.weights), bytes_text(m.gradients),
-                               bytes_text(m.optimizer), bytes_text(m.activations), bytes_text(m.buffers)));
+           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
+                               bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),
+                               bytes_text(m.activations), bytes_text(m.buffers)));
 }
 
 std::string phase_lines(const Forecast& f) {
@@ -62,12 +66,17 @@ std::string forecast_table(const Forecast& f) {
     std::string text = fmt::format("step {}", time_text(f.step.p50));
     if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
-    text += "\n" + wrapped(fmt::format("{} on {}, {}", f.experiment, f.cluster,
-                                       f.calibrated ? "calibrated" : "UNCALIBRATED: datasheet values and assumed costs, error not known"));
-    text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second), percent_text(f.model_flops_utilization));
-    text += fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
+    text +=
+        "\n" + wrapped(fmt::format(
+                   "{} on {}, {}", f.experiment, f.cluster,
+                   f.calibrated ? "calibrated" : "UNCALIBRATED: datasheet values and assumed costs, error not known"));
+    text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second),
+                        percent_text(f.model_flops_utilization));
+    text +=
+        fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
-    text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) + breakdown_lines(f.breakdown);
+    text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
+            breakdown_lines(f.breakdown);
     text += "\n" + memory_lines(f.memory);
     if (!f.notes.empty()) text += "\n";
     for (const std::string& note : f.notes) text += wrapped("note: " + note);
@@ -91,22 +100,26 @@ std::string kernel_table(const Forecast& f) {
     std::vector<Row> rows;
     for (const auto& [key, row] : by_name) rows.push_back(row);
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.busiest > b.busiest; });
-    std::string text = fmt::format("{:<40} {:<14} {:>12} {:>12} {:>6}\n", "kernels", "phase", "busiest rank", "average", "ranks");
+    std::string text =
+        fmt::format("{:<40} {:<14} {:>12} {:>12} {:>6}\n", "kernels", "phase", "busiest rank", "average", "ranks");
     for (const Row& row : rows)
-        text += fmt::format("  {:<38} {:<14} {:>12} {:>12} {:>6}\n", row.name, to_string(row.phase), time_text(row.busiest), time_text(row.sum / row.ranks), row.ranks);
+        text += fmt::format("  {:<38} {:<14} {:>12} {:>12} {:>6}\n", row.name, to_string(row.phase),
+                            time_text(row.busiest), time_text(row.sum / row.ranks), row.ranks);
     return text;
 }
 
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
     if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);
     const StepTimes t = median_times(m);
-    const auto accepted = std::count_if(m.steps.begin(), m.steps.end(), [](const MeasuredStep& s) { return s.accepted; });
+    const auto accepted =
+        std::count_if(m.steps.begin(), m.steps.end(), [](const MeasuredStep& s) { return s.accepted; });
     std::string text = fmt::format("step {}   median of {}, {} warm-up\n", time_text(t.step),
                                    accepted == 0 ? fmt::format("all {} steps: NONE was accepted", m.steps.size())
-                                                 : fmt::format("{} accepted of {} steps", accepted, m.steps.size()), m.warmup);
+                                                 : fmt::format("{} accepted of {} steps", accepted, m.steps.size()),
+                                   m.warmup);
     text += wrapped(fmt::format("{} executed on {}", experiment, m.device));
-    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n", time_text(t.forward), time_text(t.backward),
-                        time_text(t.gradient_sync), time_text(t.optimizer));
+    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n", time_text(t.forward),
+                        time_text(t.backward), time_text(t.gradient_sync), time_text(t.optimizer));
     text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY", percent_text(m.idle_share));
     for (const std::string& warning : m.warnings) text += wrapped("warning: " + warning);
     return text;
@@ -114,16 +127,21 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
 
 std::string keys_table(const std::vector<KeyDoc>& keys) {
     std::string text;
-    for (const KeyDoc& key : keys) text += wrapped(fmt::format("{:<40} {:<10} {:<12} {}", key.key, key.kind, key.default_value, key.meaning), 64);
+    for (const KeyDoc& key : keys)
+        text += wrapped(fmt::format("{:<40} {:<10} {:<12} {}", key.key, key.kind, key.default_value, key.meaning), 64);
     return text;
 }
 
-std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads, const std::vector<Cluster>& clusters) {
+std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
+                          const std::vector<Cluster>& clusters) {
     std::string text = "experiments\n";
     for (const Experiment& e : experiments) {
         const Workload& w = e.workload;
-        std::string what = fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers, to_string(w.kind), w.hidden, w.ffn, to_string(w.dtype));
-        if (w.moe.experts > 0) what += fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
+        std::string what = fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers, to_string(w.kind),
+                                       w.hidden, w.ffn, to_string(w.dtype));
+        if (w.moe.experts > 0)
+            what +=
+                fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
         text += wrapped(fmt::format("  {:<28} {}, on {}", e.name, what, e.cluster.name), 31);
     }
     text += "workloads\n";
@@ -131,7 +149,9 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
     text += "clusters\n";
     for (const Cluster& c : clusters)
         text += wrapped(fmt::format("  {:<28} {} x {}, {}", c.name, rank_count(c), c.gpu.name,
-                                    c.fitted ? fmt::format("fitted {} to {} samples", c.fitted->date, c.fitted->samples) : "uncalibrated"), 31);
+                                    c.fitted ? fmt::format("fitted {} to {} samples", c.fitted->date, c.fitted->samples)
+                                             : "uncalibrated"),
+                        31);
     return text;
 }
 

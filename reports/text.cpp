@@ -61,7 +61,8 @@ std::string wrapped(std::string_view text, std::size_t indent) {
     std::size_t room = table_width;
     while (text.size() > room) {
         std::size_t cut = text.rfind(' ', room);
-        while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %")) cut = text.rfind(' ', cut - 1);
+        while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %"))
+            cut = text.rfind(' ', cut - 1);
         if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table
         if (cut == std::string_view::npos) break;
         lines.append(text.substr(0, cut)).append("\n").append(indent, ' ');
@@ -72,8 +73,9 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 }
 
 std::vector<BreakdownPart> parts_of(const Breakdown& b) {
-    return {{"compute", b.compute},        {"memory passes", b.memory}, {"exposed communication", b.exposed_communication},
-            {"pipeline bubble", b.bubble}, {"imbalance", b.imbalance},  {"host", b.host}};
+    return {
+        {"compute", b.compute},        {"memory passes", b.memory}, {"exposed communication", b.exposed_communication},
+        {"pipeline bubble", b.bubble}, {"imbalance", b.imbalance},  {"host", b.host}};
 }
 
 }  // namespace stepcast

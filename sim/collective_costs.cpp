@@ -23,9 +23,13 @@ struct Pricer {
         if (!curve.empty()) return interpolate(curve, bytes);
         return rounds * link.latency + traffic * bytes / (link.bandwidth * link.ring_efficiency);
     }
-    Seconds operator()(const AllReduce& op) const { return ring(link.all_reduce, op.bytes, 2 * (n - 1), 2 * (n - 1) / n); }
+    Seconds operator()(const AllReduce& op) const {
+        return ring(link.all_reduce, op.bytes, 2 * (n - 1), 2 * (n - 1) / n);
+    }
     Seconds operator()(const AllGather& op) const { return ring(link.all_gather, op.bytes, n - 1, (n - 1) / n); }
-    Seconds operator()(const ReduceScatter& op) const { return ring(link.reduce_scatter, op.bytes, n - 1, (n - 1) / n); }
+    Seconds operator()(const ReduceScatter& op) const {
+        return ring(link.reduce_scatter, op.bytes, n - 1, (n - 1) / n);
+    }
     Seconds operator()(const Broadcast& op) const { return ring(link.broadcast, op.bytes, n - 1, 1); }
     Seconds operator()(const Reduce& op) const { return ring(link.reduce, op.bytes, n - 1, 1); }
     Seconds operator()(const AllToAll& op) const {
@@ -34,12 +38,15 @@ struct Pricer {
         return link.latency + bytes / link.bandwidth;
     }
     Seconds operator()(const SendRecv& op) const {
-        if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, op.bytes / op.messages);
+        if (!link.send_recv.empty())
+            return static_cast<double>(op.messages) * interpolate(link.send_recv, op.bytes / op.messages);
         return op.messages * link.latency + op.bytes / link.bandwidth;
     }
     Seconds operator()(const Barrier&) const { return link.latency; }
     template <typename Other>
-    Seconds operator()(const Other&) const { throw std::logic_error("collective_time: not a collective"); }
+    Seconds operator()(const Other&) const {
+        throw std::logic_error("collective_time: not a collective");
+    }
 };
 
 }  // namespace

@@ -34,25 +34,34 @@ struct RangeCheck {
     std::set<std::string>& found;
 
     void operator()(const FusedGemm& op) const {
-        const double waves = static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
+        const double waves =
+            static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
         if (cluster.fitted && waves > 2)
-            found.insert(fmt::format("extrapolated: fused kernel with {} blocks is more than the two waves of {} SMs that were measured", op.blocks, cluster.gpu.sms));
+            found.insert(fmt::format(
+                "extrapolated: fused kernel with {} blocks is more than the two waves of {} SMs that were measured",
+                op.blocks, cluster.gpu.sms));
     }
     void operator()(const Gemm& op) const {
         const auto& table = cluster.kernel.gemm_table;
         if (table.empty()) return;
         const auto outside = [&](long GemmPoint::*size, long value) {
-            const auto [low, high] = std::minmax_element(table.begin(), table.end(), [&](auto& a, auto& b) { return a.*size < b.*size; });
+            const auto [low, high] =
+                std::minmax_element(table.begin(), table.end(), [&](auto& a, auto& b) { return a.*size < b.*size; });
             return value < (*low).*size || value > (*high).*size;
         };
         if (outside(&GemmPoint::m, op.m) || outside(&GemmPoint::n, op.n) || outside(&GemmPoint::k, op.k))
-            found.insert(fmt::format("extrapolated: gemm {} x {} x {} lies outside the measured table", op.m, op.n, op.k));
+            found.insert(
+                fmt::format("extrapolated: gemm {} x {} x {} lies outside the measured table", op.m, op.n, op.k));
     }
     void operator()(const GroupedGemm& op) const {
         for (const long rows : op.rows)
-            if (rows > 0) op.weight_gradient ? (*this)(Gemm{op.k, op.n, rows, 1, op.dtype}) : (*this)(Gemm{rows, op.n, op.k, 1, op.dtype});
+            if (rows > 0)
+                op.weight_gradient ? (*this)(Gemm{op.k, op.n, rows, 1, op.dtype})
+                                   : (*this)(Gemm{rows, op.n, op.k, 1, op.dtype});
     }
-    void operator()(const MemoryPass& op) const { check("memory pass", cluster.kernel.memory_curve, op.read + op.written); }
+    void operator()(const MemoryPass& op) const {
+        check("memory pass", cluster.kernel.memory_curve, op.read + op.written);
+    }
     void operator()(const AllToAll& op) const { check("all-to-all", cluster.intra.all_to_all, busiest_bytes(op)); }
     void operator()(const AllReduce& op) const { check("all-reduce", cluster.intra.all_reduce, op.bytes); }
     template <typename Other>
@@ -60,7 +69,8 @@ struct RangeCheck {
 
     void check(std::string_view what, const Curve& curve, Bytes bytes) const {
         if (!curve.empty() && bytes > curve.back().bytes)
-            found.insert(fmt::format("extrapolated: {} of {} is beyond the measured {}", what, to_string(bytes), to_string(curve.back().bytes)));
+            found.insert(fmt::format("extrapolated: {} of {} is beyond the measured {}", what, to_string(bytes),
+                                     to_string(curve.back().bytes)));
     }
 };
 

@@ -13,7 +13,10 @@ struct Tile {
 };
 
 std::array<Tile, 4> tiles_of(const KernelCosts& kernel) {
-    return {{{256, 128, kernel.gemm_tile_256}, {128, 128, kernel.gemm_tile_128}, {128, 64, kernel.gemm_tile_64}, {64, 64, kernel.gemm_tile_32}}};
+    return {{{256, 128, kernel.gemm_tile_256},
+             {128, 128, kernel.gemm_tile_128},
+             {128, 64, kernel.gemm_tile_64},
+             {64, 64, kernel.gemm_tile_32}}};
 }
 
 long ceil_div(long a, long b) { return (a + b - 1) / b; }
@@ -48,12 +51,14 @@ Seconds traffic_time(std::span<const Shape> shapes, Dtype dtype, const Cluster& 
     double elements = 0;
     for (const Shape& s : shapes)
         elements += static_cast<double>(s.count) * (static_cast<double>(s.m) * static_cast<double>(s.k) +
-                    static_cast<double>(s.k) * static_cast<double>(s.n) + static_cast<double>(s.m) * static_cast<double>(s.n));
+                                                    static_cast<double>(s.k) * static_cast<double>(s.n) +
+                                                    static_cast<double>(s.m) * static_cast<double>(s.n));
     return elements * size_of(dtype) / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency);
 }
 
 Seconds law_time(std::span<const Shape> shapes, Dtype dtype, const Cluster& cluster) {
-    return cluster.kernel.launch + std::max(arithmetic_time(shapes, dtype, cluster), traffic_time(shapes, dtype, cluster));
+    return cluster.kernel.launch +
+           std::max(arithmetic_time(shapes, dtype, cluster), traffic_time(shapes, dtype, cluster));
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ double square(double x) { return x * x; }
 
 double log_ratio(long a, long b) { return std::log(static_cast<double>(a) / static_cast<double>(b)); }
 
-double flops(long m, long n, long k) { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+double flops(long m, long n, long k) {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
 
 }  // namespace
 
@@ -32,7 +34,8 @@ Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k
         std::sort(nearest.begin(), nearest.end(), [](const Near& a, const Near& b) { return a.distance < b.distance; });
     }
     if (nearest.front().distance == INFINITY)
-        throw ConfigError("cluster.kernel.gemm_table: no " + std::string(to_string(dtype)) + " shape; expected measured shapes of that dtype");
+        throw ConfigError("cluster.kernel.gemm_table: no " + std::string(to_string(dtype)) +
+                          " shape; expected measured shapes of that dtype");
     double weight = 0, sum = 0;
     for (const Near& near : nearest) {
         if (near.distance == INFINITY) continue;

@@ -47,7 +47,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     use.weights = parameters * size_of(w.dtype);
     use.gradients = use.weights;
     use.optimizer = optimizer_bytes(w, parameters);
-    use.activations = w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
+    use.activations =
+        w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
     use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
     use.capacity = e.cluster.gpu.memory;

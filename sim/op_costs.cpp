@@ -33,7 +33,8 @@ struct Pricer {
         Seconds sum(0);
         for (const long rows : op.rows) {
             if (rows == 0) continue;
-            sum += op.weight_gradient ? (*this)(Gemm{op.k, op.n, rows, 1, op.dtype}) : (*this)(Gemm{rows, op.n, op.k, 1, op.dtype});
+            sum += op.weight_gradient ? (*this)(Gemm{op.k, op.n, rows, 1, op.dtype})
+                                      : (*this)(Gemm{rows, op.n, op.k, 1, op.dtype});
         }
         return sum;
     }
@@ -48,12 +49,15 @@ struct Pricer {
     // max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
     // Source: MODELS section 1 (kernels AG and GA); ignores which peer holds the rows.
     Seconds operator()(const FusedGemm& op) const {
-        const double thread_blocks = std::ceil(static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block));
+        const double thread_blocks =
+            std::ceil(static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block));
         const double waves = std::ceil(thread_blocks / cluster.gpu.sms);
-        const Flops work(2.0 * static_cast<double>(op.rows_per_block * op.blocks_per_thread_block) * static_cast<double>(op.n) * static_cast<double>(op.k));
+        const Flops work(2.0 * static_cast<double>(op.rows_per_block * op.blocks_per_thread_block) *
+                         static_cast<double>(op.n) * static_cast<double>(op.k));
         const FlopsPerSecond rate = peak(cluster.gpu, op.dtype) / cluster.gpu.sms * cluster.kernel.fused_efficiency;
         const Seconds compute = cluster.kernel.launch + cluster.kernel.fused_ramp + waves * (work / rate);
-        const Seconds transfer = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block / cluster.intra.bandwidth;
+        const Seconds transfer =
+            static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block / cluster.intra.bandwidth;
         if (op.transfer == FusedGemm::Transfer::gather) return std::max(compute, cluster.kernel.fused_tail + transfer);
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
@@ -63,13 +67,15 @@ struct Pricer {
         const long batch = op.batch * op.heads;
         const double products = op.backward ? 4 : 2, passes = op.backward ? 5 : 4;
         const Bytes scores = static_cast<double>(batch * op.seq_q) * static_cast<double>(op.seq_k) * size_of(op.dtype);
-        return products * (*this)(Gemm{op.seq_q, op.seq_k, op.head_dim, batch, op.dtype}) + (*this)(MemoryPass{passes / 2 * scores, passes / 2 * scores});
+        return products * (*this)(Gemm{op.seq_q, op.seq_k, op.head_dim, batch, op.dtype}) +
+               (*this)(MemoryPass{passes / 2 * scores, passes / 2 * scores});
     }
 
     Seconds operator()(const MemoryPass& op) const {
         const Bytes bytes = op.read + op.written;
         if (!cluster.kernel.memory_curve.empty()) return interpolate(cluster.kernel.memory_curve, bytes);
-        const double efficiency = op.access == MemoryPass::Access::stream ? cluster.kernel.memory_efficiency : cluster.kernel.transpose_efficiency;
+        const double efficiency = op.access == MemoryPass::Access::stream ? cluster.kernel.memory_efficiency
+                                                                          : cluster.kernel.transpose_efficiency;
         return cluster.kernel.launch + memory_time(bytes, efficiency, cluster);
     }
 
@@ -77,7 +83,8 @@ struct Pricer {
         const HostCosts& host = cluster.host;
         switch (op.kind) {
             case HostWork::Kind::framework: return op.calls * host.framework;
-            case HostWork::Kind::module: return op.calls * (phase == Phase::forward ? host.module_forward : host.module_backward);
+            case HostWork::Kind::module:
+                return op.calls * (phase == Phase::forward ? host.module_forward : host.module_backward);
             case HostWork::Kind::exchange_setup: return op.calls * host.exchange_setup;
             case HostWork::Kind::schedule: return op.calls * host.schedule;
             case HostWork::Kind::assignment: return op.calls * host.assignment;
@@ -86,7 +93,9 @@ struct Pricer {
     }
 
     template <typename Collective>
-    Seconds operator()(const Collective& op) const { return collective_time(op, places, cluster); }
+    Seconds operator()(const Collective& op) const {
+        return collective_time(op, places, cluster);
+    }
 };
 
 }  // namespace

@@ -29,7 +29,8 @@ void add_jitter(Costs& costs, const Experiment& e, int draw) {
     std::mt19937_64 random(sequence);
     std::normal_distribution<double> normal;
     const double common = std::exp(noise.step * normal(random));
-    for (Seconds& duration : costs.duration) duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
+    for (Seconds& duration : costs.duration)
+        duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
     for (Seconds& issue : costs.issue) issue *= common;
 }
 
@@ -51,7 +52,8 @@ Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(quantile(values, 0.5)), Seconds(quantile(values, 0.9))};
+    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(quantile(values, 0.5)),
+            Seconds(quantile(values, 0.9))};
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
@@ -76,7 +78,8 @@ Flops model_flops(const Experiment& e, double tokens) {
 }
 
 double tokens_per_step(const Experiment& e) {
-    const int sequences = e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
+    const int sequences =
+        e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
     return static_cast<double>(sequences) * e.workload.seq;
 }
 
@@ -84,7 +87,8 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
     std::vector<std::string> notes = extrapolations(graph, e.cluster);
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
-        if (!p.determined) notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, p.prior));
+        if (!p.determined)
+            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, p.prior));
     return notes;
 }
 
@@ -113,7 +117,8 @@ Forecast predict(const Experiment& e) {
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
-    f.model_flops_utilization = model_flops(e, tokens) / f.step.p50 / (rank_count(e.cluster) * peak(e.cluster.gpu, e.workload.dtype));
+    f.model_flops_utilization =
+        model_flops(e, tokens) / f.step.p50 / (rank_count(e.cluster) * peak(e.cluster.gpu, e.workload.dtype));
     f.tasks = s.graph.size();
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "model/task_graph.h"
 #include "model/step_times.h"
+#include "model/task_graph.h"
 #include "model/trace.h"
 #include "sim/costs.h"
 

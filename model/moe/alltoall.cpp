@@ -50,8 +50,11 @@ public:
         long sum = 0;
         for (const long r : rows) sum += r;
         const Bytes inner = static_cast<double>(sum) * layer_.ffn_row();
-        const auto next = [&](std::string_view name, Op op) { after = compute(rank, name, std::move(op), {&after, 1}); };
-        const GroupedGemm to_inner{rows, layer_.ffn, layer_.hidden, layer_.dtype}, to_hidden{rows, layer_.hidden, layer_.ffn, layer_.dtype};
+        const auto next = [&](std::string_view name, Op op) {
+            after = compute(rank, name, std::move(op), {&after, 1});
+        };
+        const GroupedGemm to_inner{rows, layer_.ffn, layer_.hidden, layer_.dtype},
+            to_hidden{rows, layer_.hidden, layer_.ffn, layer_.dtype};
         if (phase_ == Phase::forward) {
             next("expert_gemm1", to_inner);
             next("gelu", MemoryPass{inner, inner});

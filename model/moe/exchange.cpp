@@ -16,7 +16,8 @@ void add_exchange_groups(Program& program, const MoeLayer& layer, const Routing&
                 const int expert = static_cast<int>(owner) * layer.experts_per_rank() + local;
                 const int slots = routing.count(static_cast<int>(source), expert);
                 if (slots == 0 || skip[static_cast<std::size_t>(expert)]) continue;
-                const std::size_t cell = direction == Direction::dispatch ? source * ranks + owner : owner * ranks + source;
+                const std::size_t cell =
+                    direction == Direction::dispatch ? source * ranks + owner : owner * ranks + source;
                 group.bytes[cell] = slots * layer.row();
                 moves = true;
             }

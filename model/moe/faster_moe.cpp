@@ -33,8 +33,10 @@ void add_experts(Program& program, const MoeLayer& layer, const Routing& routing
     for (int r = 0; r < layer.ranks; ++r) {
         for (const long rows : rows_of_rank(layer, routing, s, r)) {
             program.on_rank(r, "module", phase, HostWork{HostWork::Kind::module, 1}, Lane::host);
-            if (phase == Phase::forward) add_expert_forward(program, layer, r, rows);
-            else add_expert_backward(program, layer, r, rows);
+            if (phase == Phase::forward)
+                add_expert_forward(program, layer, r, rows);
+            else
+                add_expert_backward(program, layer, r, rows);
         }
     }
 }

@@ -15,8 +15,8 @@ struct MoeLayer {
     int overlap_chunks = 1;
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
-    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }       // one slot's vector
-    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }      // its inner vector
+    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }   // one slot's vector
+    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }  // its inner vector
     [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }  // one rank's slots
     [[nodiscard]] Bytes expert_weights() const { return 2.0 * static_cast<double>(ffn) * row(); }
 };

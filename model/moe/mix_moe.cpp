@@ -41,7 +41,8 @@ std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing&
     for (std::size_t i = 0; i < order.size(); ++i) {
         const int expert = static_cast<int>(order[i]);
         if (i < popular) {
-            for (int r = 0; r < layer.ranks; ++r) ranks[static_cast<std::size_t>(r)].blocks += blocks_of(routing.count(r, expert));
+            for (int r = 0; r < layer.ranks; ++r)
+                ranks[static_cast<std::size_t>(r)].blocks += blocks_of(routing.count(r, expert));
             continue;
         }
         RankBlocks& owner = ranks[static_cast<std::size_t>(layer.owner(expert))];
@@ -58,8 +59,14 @@ std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routin
 }
 
 FusedGemm fused(const MoeLayer& layer, const RankBlocks& rank, FusedGemm::Transfer transfer, long n, long k) {
-    FusedGemm op{.blocks = rank.blocks, .remote_blocks = rank.remote_blocks, .rows_per_block = block_rows,
-                 .blocks_per_thread_block = 2, .n = n, .k = k, .remote_bytes_per_block = {}, .transfer = transfer,
+    FusedGemm op{.blocks = rank.blocks,
+                 .remote_blocks = rank.remote_blocks,
+                 .rows_per_block = block_rows,
+                 .blocks_per_thread_block = 2,
+                 .n = n,
+                 .k = k,
+                 .remote_bytes_per_block = {},
+                 .transfer = transfer,
                  .dtype = layer.dtype};
     if (rank.remote_blocks > 0) op.remote_bytes_per_block = rank.remote_bytes / static_cast<double>(rank.remote_blocks);
     return op;
@@ -75,7 +82,9 @@ void add_fused_pair(Program& program, const MoeLayer& layer, const std::vector<R
     }
     program.on_all("barrier", phase, Barrier{});
     for (int r = 0; r < layer.ranks; ++r)
-        program.on_rank(r, "GA", phase, fused(layer, ranks[static_cast<std::size_t>(r)], FusedGemm::Transfer::scatter, layer.hidden, layer.ffn));
+        program.on_rank(
+            r, "GA", phase,
+            fused(layer, ranks[static_cast<std::size_t>(r)], FusedGemm::Transfer::scatter, layer.hidden, layer.ffn));
     program.on_all("barrier", phase, Barrier{});
 }
 
@@ -88,7 +97,8 @@ GroupedGemm weight_gradient(const MoeLayer& layer, long rows) {
 void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
     const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);
     const double copies = layer.experts_per_rank() + std::min(popular_count, layer.experts);
-    const MemoryPass transpose{copies * layer.expert_weights(), copies * layer.expert_weights(), MemoryPass::Access::transpose};
+    const MemoryPass transpose{copies * layer.expert_weights(), copies * layer.expert_weights(),
+                               MemoryPass::Access::transpose};
     program.on_all("barrier", Phase::forward, Barrier{});
     program.on_each("assignment", Phase::forward, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
     program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);
@@ -110,7 +120,8 @@ void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing
         program.on_rank(rank, "gelu_backward", Phase::backward, MemoryPass{2.0 * inner, inner});
     });
     for (int r = 0; r < layer.ranks; ++r)
-        program.on_rank(r, "wgrad1", Phase::backward, weight_gradient(layer, ranks[static_cast<std::size_t>(r)].blocks * block_rows));
+        program.on_rank(r, "wgrad1", Phase::backward,
+                        weight_gradient(layer, ranks[static_cast<std::size_t>(r)].blocks * block_rows));
     add_slot_pass(program, layer, "index_add", Phase::backward);
     add_gate_backward(program, layer);
 }

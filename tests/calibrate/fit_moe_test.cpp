@@ -1,7 +1,7 @@
 #include "calibrate/fit_moe.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include <filesystem>
 #include <fstream>
@@ -22,22 +22,26 @@ Cluster four_ranks() {
     return c;
 }
 
-Sample row(const std::string& run, const std::string& system, int experts, const std::string& phase, int rank, double value, const std::string& unit = "s") {
+Sample row(const std::string& run, const std::string& system, int experts, const std::string& phase, int rank,
+           double value, const std::string& unit = "s") {
     return {run, system, "moe_layer-1024x4096-fp16-8192-top2", experts, 4, phase, rank, -1, value, unit};
 }
 
 // The recorded block totals of 16 experts a rank, with every time that such a run may record.
 std::vector<Sample> traced_run() {
     std::vector<Sample> rows;
-    for (const char* phase : {"step", "forward", "backward"}) rows.push_back(row("traced", "mix_moe", 64, phase, -1, 1));
+    for (const char* phase : {"step", "forward", "backward"})
+        rows.push_back(row("traced", "mix_moe", 64, phase, -1, 1));
     rows.push_back(row("traced", "mix_moe", 64, "weight_grad.median", -1, 1));
     const std::vector<std::pair<int, int>> totals{{288, 77}, {264, 58}, {268, 60}, {244, 41}};
     for (int r = 0; r < 4; ++r) {
-        for (const char* phase : {"AG.forward", "AG.backward", "GA.forward", "GA.backward", "wait_time", "process_time"}) {
+        for (const char* phase :
+             {"AG.forward", "AG.backward", "GA.forward", "GA.backward", "wait_time", "process_time"}) {
             rows.push_back(row("traced", "mix_moe", 64, phase, r, 1));
         }
         rows.push_back(row("traced", "mix_moe", 64, "blocks", r, totals[static_cast<std::size_t>(r)].first, "1"));
-        rows.push_back(row("traced", "mix_moe", 64, "remote_blocks", r, totals[static_cast<std::size_t>(r)].second, "1"));
+        rows.push_back(
+            row("traced", "mix_moe", 64, "remote_blocks", r, totals[static_cast<std::size_t>(r)].second, "1"));
     }
     return rows;
 }
@@ -52,7 +56,8 @@ std::vector<Sample> step_run(const std::string& system, int experts) {
 struct File {
     std::string path;
     explicit File(const std::string& name, const std::string& text = "")
-        : path((std::filesystem::temp_directory_path() / ("stepcast-fit-" + std::to_string(getpid()) + "-" + name)).string()) {
+        : path((std::filesystem::temp_directory_path() / ("stepcast-fit-" + std::to_string(getpid()) + "-" + name))
+                   .string()) {
         if (!text.empty()) std::ofstream(path) << text;
     }
     ~File() { std::filesystem::remove(path); }
@@ -83,9 +88,11 @@ TEST_CASE("the constants behind simulated runs are recovered") {
     }
     std::vector<FitCase> cases = moe_cases(rows, truth);
     for (FitCase& c : cases) c.measured = c.predict(truth);
-    const FitResult result = fit(four_ranks(), {{"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
-                                                {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
-                                                {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"}}, cases);
+    const FitResult result = fit(four_ranks(),
+                                 {{"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
+                                  {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
+                                  {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"}},
+                                 cases);
     for (const ParameterReport& report : result.parameters) CHECK(report.parameter.determined);
     CHECK(result.cluster.host.module_forward.si() == Approx(0.9e-3).epsilon(0.01));
     CHECK(result.cluster.host.module_backward.si() == Approx(0.3e-3).epsilon(0.01));
@@ -101,7 +108,8 @@ TEST_CASE("every parameter of the table is a key whose prior lies within its bou
 TEST_CASE("the shipped medians are cases of eleven runs, nine of unknown routing") {
     int rows = 0;
     for (const auto& [name, cases] : {std::pair("moe_layer_bench", 27u), std::pair("moe_phase_trace", 2 * 24u)}) {
-        const std::vector<Sample> samples = read_measurements(home_folder() + "/calibrate/measurements/" + name + ".csv");
+        const std::vector<Sample> samples =
+            read_measurements(home_folder() + "/calibrate/measurements/" + name + ".csv");
         rows += static_cast<int>(samples.size());
         CHECK(moe_cases(samples, four_ranks()).size() == cases);
     }
@@ -111,10 +119,12 @@ TEST_CASE("the shipped medians are cases of eleven runs, nine of unknown routing
 TEST_CASE("runs that do not belong to the cluster or the model are refused by name") {
     Cluster eight = four_ranks();
     eight.nodes = 2;
-    CHECK_THROWS_WITH(moe_cases(step_run("fast_moe", 16), eight), Contains("fast_moe16: measured on 4 ranks, but cluster pcie-a100-x4 has 8"));
+    CHECK_THROWS_WITH(moe_cases(step_run("fast_moe", 16), eight),
+                      Contains("fast_moe16: measured on 4 ranks, but cluster pcie-a100-x4 has 8"));
     std::vector<Sample> other = step_run("fast_moe", 16);
     for (Sample& s : other) s.model = "gpt2";
-    CHECK_THROWS_WITH(moe_cases(other, four_ranks()), Contains("fast_moe16: model \"gpt2\" is not a layer this fit knows"));
+    CHECK_THROWS_WITH(moe_cases(other, four_ranks()),
+                      Contains("fast_moe16: model \"gpt2\" is not a layer this fit knows"));
     CHECK_THROWS_AS(moe_cases(step_run("fastest_moe", 16), four_ranks()), ConfigError);
     std::vector<Sample> raw = step_run("fast_moe", 16);
     for (Sample& s : raw) s.step = 0;
@@ -122,9 +132,12 @@ TEST_CASE("runs that do not belong to the cluster or the model are refused by na
 }
 
 TEST_CASE("building blocks are refused by name and nothing is written") {
-    const File gemm("gemm.csv", "# mine\nm,n,k,groups,dtype,time_us\n1,1,1,1,fp16,3\n"), links("links.csv", "op,ranks,nodes,bytes,time_us\n"), out("out.toml");
-    CHECK_THROWS_WITH(calibrate_from_measurements({{gemm.path}, "pcie-a100-x4", out.path, "2026-01-01"}), Contains("gemm.csv:2: GEMM building blocks"));
-    CHECK_THROWS_WITH(calibrate_from_measurements({{links.path}, "pcie-a100-x4", out.path, "2026-01-01"}), Contains("links.csv:1: collective building blocks"));
+    const File gemm("gemm.csv", "# mine\nm,n,k,groups,dtype,time_us\n1,1,1,1,fp16,3\n"),
+        links("links.csv", "op,ranks,nodes,bytes,time_us\n"), out("out.toml");
+    CHECK_THROWS_WITH(calibrate_from_measurements({{gemm.path}, "pcie-a100-x4", out.path, "2026-01-01"}),
+                      Contains("gemm.csv:2: GEMM building blocks"));
+    CHECK_THROWS_WITH(calibrate_from_measurements({{links.path}, "pcie-a100-x4", out.path, "2026-01-01"}),
+                      Contains("links.csv:1: collective building blocks"));
     CHECK_FALSE(std::filesystem::exists(out.path));
 }
 

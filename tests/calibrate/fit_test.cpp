@@ -17,9 +17,8 @@ namespace {
 
 // The fit knows nothing of models, so these are formulas in two or three cost parameters.
 FitCase affine(const std::string& name, double calls, double modules, Seconds measured, const std::string& group = "") {
-    return {name, "step", group.empty() ? name : group, measured, [calls, modules](const Cluster& c) {
-                return calls * c.host.framework + modules * c.host.module_forward;
-            }};
+    return {name, "step", group.empty() ? name : group, measured,
+            [calls, modules](const Cluster& c) { return calls * c.host.framework + modules * c.host.module_forward; }};
 }
 
 FitParameter framework() { return {"host.framework", "50 us", 1.0, "1 us", "10 ms"}; }
@@ -63,10 +62,13 @@ TEST_CASE("with noise the reported error matches the scatter of the result") {
         std::vector<FitCase> cases;
         for (int i = 0; i < 24; ++i) {
             const double n = 10 + 10 * (i % 6), m = 1 + i / 6;
-            cases.push_back(affine(std::to_string(i), n, m, Seconds((n * 80e-6 + m * 0.7e-3) * std::exp(normal(random))), i % 2 == 0 ? "even" : "odd"));
+            cases.push_back(affine(std::to_string(i), n, m,
+                                   Seconds((n * 80e-6 + m * 0.7e-3) * std::exp(normal(random))),
+                                   i % 2 == 0 ? "even" : "odd"));
         }
         const FitResult result = fit({}, {framework(), module_forward()}, cases);
-        const double off = std::abs(std::log(result.cluster.host.framework / 80_us)) / report_of(result, "host.framework").parameter.relative_error;
+        const double off = std::abs(std::log(result.cluster.host.framework / 80_us)) /
+                           report_of(result, "host.framework").parameter.relative_error;
         within_one += off <= 1;
         within_two += off <= 2;
         noise += result.noise / 40;
@@ -83,9 +85,11 @@ TEST_CASE("a collinear pair is reported undetermined and keeps its prior") {
     std::vector<FitCase> cases;
     for (const double n : {1.0, 2.0, 5.0, 10.0, 20.0}) {
         cases.push_back(affine(std::to_string(n), n, n, n * Seconds(0.55e-3)));
-        cases.push_back({"call", "call", std::to_string(n), n * 7_us, [n](const Cluster& c) { return n * c.host.call; }});
+        cases.push_back(
+            {"call", "call", std::to_string(n), n * 7_us, [n](const Cluster& c) { return n * c.host.call; }});
     }
-    const FitResult result = fit({}, {framework(), module_forward(), {"host.call", "5 us", 1.0, "100 ns", "1 ms"}}, cases);
+    const FitResult result =
+        fit({}, {framework(), module_forward(), {"host.call", "5 us", 1.0, "100 ns", "1 ms"}}, cases);
     for (const char* key : {"host.framework", "host.module_forward"}) {
         const ParameterReport& report = report_of(result, key);
         CHECK_FALSE(report.parameter.determined);
@@ -103,7 +107,8 @@ TEST_CASE("a collinear pair is reported undetermined and keeps its prior") {
 // with the 2 % of 0.05 ms in its error: 0.001 / 0.55 = 0.18 %.
 TEST_CASE("a tight prior is not fitted away, and what it leaves uncertain stays in the errors of the rest") {
     std::vector<FitCase> cases;
-    for (const double n : {1.0, 2.0, 5.0, 10.0, 20.0}) cases.push_back(affine(std::to_string(n), n, n, n * Seconds(0.6e-3)));
+    for (const double n : {1.0, 2.0, 5.0, 10.0, 20.0})
+        cases.push_back(affine(std::to_string(n), n, n, n * Seconds(0.6e-3)));
     FitParameter tight = framework();
     tight.prior_sigma = 0.02;
     const FitResult result = fit({}, {tight, module_forward()}, cases);
@@ -135,7 +140,8 @@ TEST_CASE("a parameter at its bound is flagged") {
 // Ten cases of 80 us, one of 800 us. Least squares on logarithms would give 80 * 10^(1/11) = 98.6 us.
 TEST_CASE("one wild case does not drag the fit") {
     std::vector<FitCase> cases;
-    for (int i = 0; i < 10; ++i) cases.push_back(affine(std::to_string(i), 1, 0, Seconds(80e-6 * (1 + 0.002 * (i - 4.5)))));
+    for (int i = 0; i < 10; ++i)
+        cases.push_back(affine(std::to_string(i), 1, 0, Seconds(80e-6 * (1 + 0.002 * (i - 4.5)))));
     cases.push_back(affine("wild", 1, 0, 800_us));
     const FitResult result = fit({}, {framework()}, cases);
     CHECK(result.cluster.host.framework.si() == Approx(80e-6).epsilon(0.01));
@@ -160,12 +166,16 @@ TEST_CASE("held-out errors come from fits that have not seen the group") {
 
 TEST_CASE("bad fit input is refused with the key") {
     const std::vector<FitCase> cases{affine("a", 1, 0, 80_us)};
-    const auto with = [](const std::string& key, const std::string& prior, double sigma, const std::string& lower, const std::string& upper) {
+    const auto with = [](const std::string& key, const std::string& prior, double sigma, const std::string& lower,
+                         const std::string& upper) {
         return std::vector<FitParameter>{{key, prior, sigma, lower, upper}};
     };
-    CHECK_THROWS_WITH(fit({}, with("host.call", "fast", 1, "1 us", "2 us"), cases), Contains("fit: host.call: prior \"fast\""));
-    CHECK_THROWS_WITH(fit({}, with("host.call", "5 us", 1, "6 us", "7 us"), cases), Contains("do not enclose the prior"));
-    CHECK_THROWS_WITH(fit({}, with("host.call", "5 us", 1, "1 GB/s", "7 us"), cases), Contains("do not enclose the prior"));
+    CHECK_THROWS_WITH(fit({}, with("host.call", "fast", 1, "1 us", "2 us"), cases),
+                      Contains("fit: host.call: prior \"fast\""));
+    CHECK_THROWS_WITH(fit({}, with("host.call", "5 us", 1, "6 us", "7 us"), cases),
+                      Contains("do not enclose the prior"));
+    CHECK_THROWS_WITH(fit({}, with("host.call", "5 us", 1, "1 GB/s", "7 us"), cases),
+                      Contains("do not enclose the prior"));
     CHECK_THROWS_WITH(fit({}, with("host.call", "5 us", 0, "1 us", "7 us"), cases), Contains("prior sigma 0"));
     CHECK_THROWS_AS(fit({}, with("host.cal", "5 us", 1, "1 us", "7 us"), cases), ConfigError);
     CHECK_THROWS_WITH(fit({}, {framework(), framework()}, cases), Contains("host.framework is listed twice"));

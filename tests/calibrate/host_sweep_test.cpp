@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include <unistd.h>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
 #include "calibrate/host_sweep.h"
 #include "model/experiment.h"
@@ -23,13 +23,19 @@ Seconds true_time(const Op& op) {
     };
     if (const auto* one = std::get_if<Gemm>(&op)) return gemm(one->m, one->n, one->k);
     if (const auto* group = std::get_if<GroupedGemm>(&op)) return gemm(group->k, group->n, group->rows.at(0));
-    if (const auto* pass = std::get_if<MemoryPass>(&op)) return task + (pass->read + pass->written) / BytesPerSecond(10e9);
+    if (const auto* pass = std::get_if<MemoryPass>(&op))
+        return task + (pass->read + pass->written) / BytesPerSecond(10e9);
     if (std::holds_alternative<Barrier>(op)) return Seconds(1e-6);
-    if (const auto* exchange = std::get_if<AllToAll>(&op)) return Seconds(1e-6) + busiest_bytes(*exchange) / BytesPerSecond(5e9);
-    return std::visit([](const auto& one) {
-        if constexpr (requires { one.bytes / 1.0; }) return Seconds(1e-6) + Bytes(one.bytes) / BytesPerSecond(5e9);
-        else return Seconds(0);
-    }, op);
+    if (const auto* exchange = std::get_if<AllToAll>(&op))
+        return Seconds(1e-6) + busiest_bytes(*exchange) / BytesPerSecond(5e9);
+    return std::visit(
+        [](const auto& one) {
+            if constexpr (requires { one.bytes / 1.0; })
+                return Seconds(1e-6) + Bytes(one.bytes) / BytesPerSecond(5e9);
+            else
+                return Seconds(0);
+        },
+        op);
 }
 
 // Three repetitions; the second is disturbed, ten times slower, and marked so.
@@ -37,7 +43,8 @@ SweepResult measured(TaskGraph graph) {
     Measurement measurement;
     for (int step = 0; step < 3; ++step) {
         Costs costs;
-        for (TaskId task = 0; task < graph.size(); ++task) costs.duration.push_back((step == 1 ? 10.0 : 1.0) * true_time(graph.op(task)));
+        for (TaskId task = 0; task < graph.size(); ++task)
+            costs.duration.push_back((step == 1 ? 10.0 : 1.0) * true_time(graph.op(task)));
         costs.issue.assign(graph.size(), Seconds(0));
         measurement.traces.push_back(simulate(graph, costs));
         MeasuredStep sample;
@@ -65,7 +72,8 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     CHECK(cluster.launch_blocking);
     CHECK(cluster.host.call == Seconds(0));
     CHECK(cluster.gpu.name == "made-up core");
-    for (const GemmPoint& p : cluster.kernel.gemm_table) CHECK(p.time.si() == Approx(true_time(Gemm{p.m, p.n, p.k, 1, Dtype::fp32}).si()));
+    for (const GemmPoint& p : cluster.kernel.gemm_table)
+        CHECK(p.time.si() == Approx(true_time(Gemm{p.m, p.n, p.k, 1, Dtype::fp32}).si()));
     for (const CurvePoint& p : cluster.intra.all_to_all) CHECK(p.time.si() == Approx(1e-6 + p.bytes.si() / 5e9));
     // Between curve points the truth is linear, so the held-out points are met.
     for (const HeldOutError& error : cluster.fitted->errors)
@@ -79,7 +87,8 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     CHECK(cluster.kernel.memory_efficiency * cluster.gpu.memory_bandwidth.si() == Approx(10e9).epsilon(0.01));
     CHECK(parameter(cluster, "link.intra.latency").determined);
 
-    const std::string file = (std::filesystem::temp_directory_path() / ("stepcast_host_" + std::to_string(getpid()) + ".toml")).string();
+    const std::string file =
+        (std::filesystem::temp_directory_path() / ("stepcast_host_" + std::to_string(getpid()) + ".toml")).string();
     std::ofstream(file) << write_cluster(cluster);
     const Cluster back = read_cluster(file);
     std::filesystem::remove(file);

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <unistd.h>
+#include <algorithm>
 
 #include <filesystem>
 #include <fstream>
@@ -23,7 +23,8 @@ struct Folder {
     std::filesystem::path path;
     Folder() {
         static int count = 0;
-        path = std::filesystem::temp_directory_path() / ("stepcast-import-" + std::to_string(getpid()) + "-" + std::to_string(count++));
+        path = std::filesystem::temp_directory_path() /
+               ("stepcast-import-" + std::to_string(getpid()) + "-" + std::to_string(count++));
         std::filesystem::create_directories(path);
     }
     ~Folder() { std::filesystem::remove_all(path); }
@@ -36,13 +37,16 @@ struct Folder {
 };
 
 const std::string opening =
-    "[Benchmark] world_size = 2, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, num_local_experts = 3, topK = 2\n";
+    "[Benchmark] world_size = 2, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
+    "num_local_experts = 3, topK = 2\n";
 
 std::string step_line(int step) {
     return "STEP-" + std::to_string(step) + ": step_time = " + std::to_string(10 + step) +
            ".5 ms, foward_time = 4.25, backward_time = 6.0, perf = 1 tflops.\n";
 }
-std::string steps_run(int steps, const std::string& closing = "fast_moe 4 [Summary] Average synchronized step_time = 1 ms, forward = 2 , backward = 3 .\n") {
+std::string steps_run(
+    int steps, const std::string& closing =
+                   "fast_moe 4 [Summary] Average synchronized step_time = 1 ms, forward = 2 , backward = 3 .\n") {
     std::string text = opening;
     for (int s = 0; s < steps; ++s) text += step_line(s);
     return text + closing;
@@ -50,9 +54,12 @@ std::string steps_run(int steps, const std::string& closing = "fast_moe 4 [Summa
 
 // Rank 0: 10 blocks, 3 remote (0.3); rank 1: 8 blocks, 2 remote (0.25). AG takes 1 and 2 ms forward, 3 and 4 backward.
 std::string phases_step(int step, bool torn = false) {
-    const std::string waits = torn ? "0 wait time: 1.5\n1 wait time: 2.5\n8\n10\n" : "0 wait time: 1.5\n10\n1 wait time: 2.5\n8\n";
+    const std::string waits =
+        torn ? "0 wait time: 1.5\n1 wait time: 2.5\n8\n10\n" : "0 wait time: 1.5\n10\n1 wait time: 2.5\n8\n";
     return "start\nblock_info 8 2\nstart\nblock_info 10 3\n" + waits +
-           "AG, 0.250000, 2.0, 0 \nAG, 0.300000, 1.0, 0 \nforward:  7\nforward:  9\nAG, 0.300000, 3.0, 0 \nAG, 0.250000, 4.0, 0 \n" + step_line(step);
+           "AG, 0.250000, 2.0, 0 \nAG, 0.300000, 1.0, 0 \nforward:  7\nforward:  9\nAG, 0.300000, 3.0, 0 \nAG, "
+           "0.250000, 4.0, 0 \n" +
+           step_line(step);
 }
 std::string phases_run(int steps, int torn_from = 1000) {
     std::string text = "    (_moe_layer): MixMOETransformerMLP(\n" + opening;
@@ -136,18 +143,27 @@ TEST_CASE("a log that breaks off or does not fit is refused with its line") {
     struct Wrong {
         std::string text, format, message;
     };
-    const std::string summary = "fast_moe 4 [Summary] Average synchronized step_time = 1 ms, forward = 2 , backward = 3 .\n";
+    const std::string summary =
+        "fast_moe 4 [Summary] Average synchronized step_time = 1 ms, forward = 2 , backward = 3 .\n";
     const std::vector<Wrong> table{
-        {steps_run(3, ""), "auto", "a.log:1: the run that begins here has no [Summary] line (the log ends after 3 of its steps)"},
-        {steps_run(3, "") + steps_run(3), "auto", "a.log:5: a new run begins, but the run begun at line 1 has no [Summary] line"},
+        {steps_run(3, ""), "auto",
+         "a.log:1: the run that begins here has no [Summary] line (the log ends after 3 of its steps)"},
+        {steps_run(3, "") + steps_run(3), "auto",
+         "a.log:5: a new run begins, but the run begun at line 1 has no [Summary] line"},
         {opening + step_line(0) + step_line(2) + summary, "auto", "a.log:3: \"STEP-2\": expected STEP-1"},
-        {opening + "STEP-0: step_time = 10.5 ms, foward_time = 4.\n", "auto", "a.log:2: \"STEP-0: step_time = 10.5 ms, foward_time = 4.\" has no \"backward_time = X\""},
-        {opening + "STEP-0: step_time = -1 ms, foward_time = 4, backward_time = 2\n", "auto", "has no \"step_time = X\" with X above 0"},
+        {opening + "STEP-0: step_time = 10.5 ms, foward_time = 4.\n", "auto",
+         "a.log:2: \"STEP-0: step_time = 10.5 ms, foward_time = 4.\" has no \"backward_time = X\""},
+        {opening + "STEP-0: step_time = -1 ms, foward_time = 4, backward_time = 2\n", "auto",
+         "has no \"step_time = X\" with X above 0"},
         {opening + summary, "auto", "a.log:2: the run begun at line 1 has no STEP line"},
-        {steps_run(2, "[Summary] Average synchronized step_time = 1 ms, forward = 2 , backward = 3 .\n"), "auto", "a.log:4: nothing says which system"},
-        {steps_run(2, "fast_moe 4 [Summary] Average synchronized step_time = 1 ms, forw\n"), "auto", "a.log:4: [Summary] line has no \"forward = X\""},
+        {steps_run(2, "[Summary] Average synchronized step_time = 1 ms, forward = 2 , backward = 3 .\n"), "auto",
+         "a.log:4: nothing says which system"},
+        {steps_run(2, "fast_moe 4 [Summary] Average synchronized step_time = 1 ms, forw\n"), "auto",
+         "a.log:4: [Summary] line has no \"forward = X\""},
         {step_line(7) + steps_run(2), "moe-steps", "a.log:1: a STEP line outside a run"},
-        {steps_run(2), "moe-phases", "a.log:2: step 0 has no block_info, AG or GA line before it; without the phases of ranks the format is moe-steps"},
+        {steps_run(2), "moe-phases",
+         "a.log:2: step 0 has no block_info, AG or GA line before it; without the phases of ranks the format is "
+         "moe-steps"},
         {"block_info 8 2\n" + phases_run(2), "moe-phases", "a.log:1: a rank's phase line outside a run"},
         {opening + "block_info 8 9\n", "moe-phases", "a.log:2: block_info 8 9: expected"},
         {"epoch 1 loss 2\n", "auto", "a.log: not a log that stepcast recognises: looked through 1 lines"},
@@ -174,7 +190,10 @@ TEST_CASE("an import writes measurements and routing that read back, and after a
     CHECK_FALSE(std::filesystem::exists(routing));
 
     const std::vector<std::string> report = import_to_files({{good}, LogFormat::automatic, out, routing});
-    CHECK_THAT(report.at(0), Contains("moe-phases, 1 runs; lines: 263 used, 40 skipped, 0 unknown"));  // 13 and 2 "start" a step; head, dump, summary
+    CHECK_THAT(
+        report.at(0),
+        Contains(
+            "moe-phases, 1 runs; lines: 263 used, 40 skipped, 0 unknown"));  // 13 and 2 "start" a step; head, dump, summary
     const Routing read = read_routing(routing + "/mix_moe_6.csv");
     CHECK(read.totals == std::vector<BlockTotals>{{10, 3}, {8, 2}});
     const std::vector<Sample> rows = read_measurements(out);
@@ -189,9 +208,11 @@ TEST_CASE("an import writes measurements and routing that read back, and after a
 TEST_CASE("runs of one system and size with different routings get a file each") {
     const Folder folder;
     std::string other = phases_run(12);
-    for (std::size_t at; (at = other.find("block_info 8 2")) != std::string::npos;) other.replace(at, 14, "block_info 8 1");
+    for (std::size_t at; (at = other.find("block_info 8 2")) != std::string::npos;)
+        other.replace(at, 14, "block_info 8 1");
     const std::string log = folder.file("a.log", phases_run(12) + phases_run(12) + other);
-    const std::vector<std::string> report = import_to_files({{log}, LogFormat::automatic, (folder.path / "m.csv").string(), folder.path.string()});
+    const std::vector<std::string> report =
+        import_to_files({{log}, LogFormat::automatic, (folder.path / "m.csv").string(), folder.path.string()});
     CHECK(read_routing((folder.path / "mix_moe_6.csv").string()).totals.at(1) == BlockTotals{8, 2});
     CHECK(read_routing((folder.path / "mix_moe_6-2.csv").string()).totals.at(1) == BlockTotals{8, 1});
     CHECK_FALSE(std::filesystem::exists(folder.path / "mix_moe_6-3.csv"));

@@ -41,7 +41,8 @@ TEST_CASE("a run with fewer than ten steady steps has no medians and the reason 
     for (int s = 0; s < 14; ++s) samples.push_back(at(s, 1));  // floor(9.8) = 9 steady
     const Summaries result = summaries(samples);
     CHECK(result.rows.empty());
-    CHECK(result.refused == std::vector<std::string>{"run: no medians: 9 of its 14 steps are steady, expected at least 10"});
+    CHECK(result.refused ==
+          std::vector<std::string>{"run: no medians: 9 of its 14 steps are steady, expected at least 10"});
 }
 
 // Every step has the values 1, 2 and 9 of ranks not told apart.

@@ -16,8 +16,12 @@ inline TaskGraph all_ops(long remote_blocks) {
         last = graph.add("gemm", Phase::forward, Gemm{8, 8, 8, 2, Dtype::fp32}, {place}, {});
         graph.add("groups", Phase::forward, GroupedGemm{{3, 0, 5}, 8, 4, Dtype::fp32}, {place}, {last});
         graph.add("wgrad", Phase::forward, GroupedGemm{{3, 0, 5}, 8, 4, Dtype::fp32, true}, {place}, {last});
-        graph.add("gather", Phase::forward, FusedGemm{4, remote_blocks, 64, 2, 8, 8, 256_B, FusedGemm::Transfer::gather, Dtype::fp32}, {place}, {});
-        graph.add("scatter", Phase::forward, FusedGemm{4, remote_blocks, 64, 2, 8, 8, 256_B, FusedGemm::Transfer::scatter, Dtype::fp32}, {place}, {});
+        graph.add("gather", Phase::forward,
+                  FusedGemm{4, remote_blocks, 64, 2, 8, 8, 256_B, FusedGemm::Transfer::gather, Dtype::fp32}, {place},
+                  {});
+        graph.add("scatter", Phase::forward,
+                  FusedGemm{4, remote_blocks, 64, 2, 8, 8, 256_B, FusedGemm::Transfer::scatter, Dtype::fp32}, {place},
+                  {});
         graph.add("attention", Phase::forward, Attention{1, 2, 8, 8, 4, true, false, Dtype::fp32}, {place}, {});
         graph.add("attention", Phase::backward, Attention{1, 2, 8, 8, 4, true, true, Dtype::fp32}, {place}, {});
         graph.add("pass", Phase::backward, MemoryPass{1024_B, 512_B}, {place}, {});
@@ -30,7 +34,8 @@ inline TaskGraph all_ops(long remote_blocks) {
     last = graph.add("broadcast", Phase::gradient_sync, Broadcast{1028_B, 1}, both, {last});
     last = graph.add("reduce", Phase::gradient_sync, Reduce{1028_B, 1}, both, {last});
     last = graph.add("all_to_all", Phase::gradient_sync, AllToAll{{8_B, 16_B, 32_B, 8_B}}, both, {last});
-    last = graph.add("send", Phase::gradient_sync, SendRecv{1028_B, 3}, {Place(1, Lane::send_up), Place(0, Lane::receive_up)}, {last});
+    last = graph.add("send", Phase::gradient_sync, SendRecv{1028_B, 3},
+                     {Place(1, Lane::send_up), Place(0, Lane::receive_up)}, {last});
     last = graph.add("barrier", Phase::optimizer, Barrier{}, both, {last});
     // Two tasks of one rank each, of which the second waits for the other rank.
     last = graph.add("here", Phase::optimizer, MemoryPass{64_B, 64_B}, {Place(0, Lane::compute)}, {last});

@@ -36,10 +36,13 @@ TEST_CASE("every op runs on two thread ranks and leaves a whole trace a step") {
 TEST_CASE("a rank may go on once it has left a collective that another rank still leaves") {
     // The exchange ends at 2 on rank 0 and at 3 on rank 1; each rank's next task starts right then, and no earlier.
     TaskGraph graph(2, true);
-    const TaskId exchange = graph.add("exchange", Phase::forward, Barrier{}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {});
+    const TaskId exchange =
+        graph.add("exchange", Phase::forward, Barrier{}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {});
     graph.add("next", Phase::forward, Barrier{}, {Place(0, Lane::compute)}, {exchange});
-    Trace trace{Trace::Origin::executed, {{0, Place(0, Lane::collective), Seconds(1), Seconds(2)}, {0, Place(1, Lane::collective), Seconds(1), Seconds(3)},
-                                          {1, Place(0, Lane::compute), Seconds(2), Seconds(4)}}};
+    Trace trace{Trace::Origin::executed,
+                {{0, Place(0, Lane::collective), Seconds(1), Seconds(2)},
+                 {0, Place(1, Lane::collective), Seconds(1), Seconds(3)},
+                 {1, Place(0, Lane::compute), Seconds(2), Seconds(4)}}};
     CHECK_NOTHROW(check_trace(graph, trace));
     trace.spans[2].start = Seconds(1.9);
     CHECK_THROWS_AS(check_trace(graph, trace), std::logic_error);

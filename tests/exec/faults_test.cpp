@@ -23,7 +23,9 @@ public:
     [[nodiscard]] std::vector<std::string> versions() const override { return host_.versions(); }
     [[nodiscard]] int rank_count() const override { return host_.rank_count(); }
     [[nodiscard]] std::vector<int> local_ranks() const override { return host_.local_ranks(); }
-    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override { return host_.prepare(graph, timeout); }
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
+        return host_.prepare(graph, timeout);
+    }
     void attach(int rank) override { host_.attach(rank); }
     Seconds begin_step(int rank) override { return host_.begin_step(rank); }
     void wait(TaskId task, int rank, TaskId predecessor) override { host_.wait(task, rank, predecessor); }
@@ -36,9 +38,13 @@ public:
     }
     void record(TaskId task, int rank, Edge edge) override { host_.record(task, rank, edge); }
     void synchronize(int rank, Seconds timeout) override { host_.synchronize(rank, timeout); }
-    [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override { return host_.elapsed(task, rank, edge); }
+    [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
+        return host_.elapsed(task, rank, edge);
+    }
     [[nodiscard]] double cpu_share(int rank) const override { return host_.cpu_share(rank); }
-    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override { return host_.gather(rank, std::move(values)); }
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
+        return host_.gather(rank, std::move(values));
+    }
     double broadcast(int rank, double value) override { return host_.broadcast(rank, value); }
     void abort(int failed) noexcept override {
         host_.abort(failed);
@@ -57,7 +63,8 @@ TaskGraph pass_and_exchange() {
     TaskGraph graph(2, true);
     const TaskId zero = graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(0, Lane::compute)}, {});
     const TaskId one = graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(1, Lane::compute)}, {});
-    graph.add("exchange", Phase::forward, AllReduce{64_B}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {zero, one});
+    graph.add("exchange", Phase::forward, AllReduce{64_B}, {Place(0, Lane::collective), Place(1, Lane::collective)},
+              {zero, one});
     return graph;
 }
 
@@ -89,6 +96,7 @@ TEST_CASE("a rank that fails ends the run with its number and task, and the fini
 TEST_CASE("a rank that does not come to a collective ends the run after the timeout, and is named") {
     FaultyDevice device(1, 6, FaultyDevice::Fault::hang);  // the exchange of the third step
     std::size_t finished = 0;
-    CHECK(failure_of(device, Seconds(1), finished) == "rank 0, task 2 \"exchange\" (all_reduce): rank 1 did not arrive within 1 s");
+    CHECK(failure_of(device, Seconds(1), finished) ==
+          "rank 0, task 2 \"exchange\" (all_reduce): rank 1 did not arrive within 1 s");
     CHECK(finished == 2);
 }

@@ -30,7 +30,8 @@ TEST_CASE("a graph that does not fit is refused with the largest task, also for 
     graph.add("small", Phase::forward, Gemm{8, 8, 8, 1, Dtype::fp32}, {Place(0, Lane::compute)}, {});
     graph.add("huge", Phase::forward, Gemm{1L << 40, 1L << 40, 8, 1, Dtype::fp32}, {Place(0, Lane::compute)}, {});
     CHECK_THROWS_AS(plan_memory(graph, 1, Bytes(0), Bytes(1e9)), ConfigError);
-    CHECK_THROWS_WITH(plan_memory(graph, 1, Bytes(0), Bytes(1e9)), Catch::Contains("task 1 \"huge\"") && Catch::Contains("the host has 1 GB"));
+    CHECK_THROWS_WITH(plan_memory(graph, 1, Bytes(0), Bytes(1e9)),
+                      Catch::Contains("task 1 \"huge\"") && Catch::Contains("the host has 1 GB"));
 }
 
 TEST_CASE("random buffers are neither constant nor out of range") {

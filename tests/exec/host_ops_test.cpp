@@ -20,7 +20,9 @@ Floats random_floats(long count, std::uint64_t seed) {
 }
 
 float& at(Floats& m, long columns, long i, long j) { return m[static_cast<std::size_t>(i * columns + j)]; }
-float at(std::span<const float> m, long columns, long i, long j) { return m[static_cast<std::size_t>(i * columns + j)]; }
+float at(std::span<const float> m, long columns, long i, long j) {
+    return m[static_cast<std::size_t>(i * columns + j)];
+}
 
 // The definition: c[i,j] = sum over l of a[i,l] b[l,j].
 Floats reference_product(std::span<const float> a, std::span<const float> b, long m, long n, long k) {
@@ -34,12 +36,14 @@ Floats reference_product(std::span<const float> a, std::span<const float> b, lon
 double largest_difference(std::span<const float> a, std::span<const float> b) {
     REQUIRE(a.size() == b.size());
     double largest = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    for (std::size_t i = 0; i < a.size(); ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
     return largest;
 }
 
 // One head by the definition; query i sees the keys up to i + seq_k - seq_q when causal.
-Floats reference_attention(const Attention& s, std::span<const float> q, std::span<const float> k, std::span<const float> v) {
+Floats reference_attention(const Attention& s, std::span<const float> q, std::span<const float> k,
+                           std::span<const float> v) {
     Floats out(static_cast<std::size_t>(s.seq_q * s.head_dim));
     for (long i = 0; i < s.seq_q; ++i) {
         const long seen = s.causal ? i + s.seq_k - s.seq_q + 1 : s.seq_k;
@@ -47,12 +51,14 @@ Floats reference_attention(const Attention& s, std::span<const float> q, std::sp
         double sum = 0;
         for (long j = 0; j < seen; ++j) {
             double dot = 0;
-            for (long l = 0; l < s.head_dim; ++l) dot += static_cast<double>(at(q, s.head_dim, i, l)) * static_cast<double>(at(k, s.head_dim, j, l));
+            for (long l = 0; l < s.head_dim; ++l)
+                dot += static_cast<double>(at(q, s.head_dim, i, l)) * static_cast<double>(at(k, s.head_dim, j, l));
             sum += weight[static_cast<std::size_t>(j)] = std::exp(dot / std::sqrt(static_cast<double>(s.head_dim)));
         }
         for (long l = 0; l < s.head_dim; ++l)
             for (long j = 0; j < seen; ++j)
-                at(out, s.head_dim, i, l) += static_cast<float>(weight[static_cast<std::size_t>(j)] / sum) * at(v, s.head_dim, j, l);
+                at(out, s.head_dim, i, l) +=
+                    static_cast<float>(weight[static_cast<std::size_t>(j)] / sum) * at(v, s.head_dim, j, l);
     }
     return out;
 }
@@ -64,7 +70,8 @@ TEST_CASE("a product equals the triple loop, each batch on its own operands") {
     Floats c(2 * 7 * 6);
     multiply(a, b, c, 7, 6, 5, 2);
     CHECK(largest_difference(std::span(c).first(42), reference_product(a, b, 7, 6, 5)) < 1e-5);
-    CHECK(largest_difference(std::span(c).last(42), reference_product(std::span(a).last(35), std::span(b).last(30), 7, 6, 5)) < 1e-5);
+    CHECK(largest_difference(std::span(c).last(42),
+                             reference_product(std::span(a).last(35), std::span(b).last(30), 7, 6, 5)) < 1e-5);
 }
 
 TEST_CASE("a grouped product multiplies each group by its own weights and skips groups without rows") {
@@ -73,7 +80,8 @@ TEST_CASE("a grouped product multiplies each group by its own weights and skips 
     Floats c(5 * 4);
     multiply_groups(op, a, b, c);
     CHECK(largest_difference(std::span(c).first(8), reference_product(a, b, 2, 4, 6)) < 1e-5);
-    CHECK(largest_difference(std::span(c).last(12), reference_product(std::span(a).last(18), std::span(b).last(24), 3, 4, 6)) < 1e-5);
+    CHECK(largest_difference(std::span(c).last(12),
+                             reference_product(std::span(a).last(18), std::span(b).last(24), 3, 4, 6)) < 1e-5);
 }
 
 TEST_CASE("a grouped weight gradient sums over the rows of each group") {
@@ -95,14 +103,17 @@ TEST_CASE("attention equals its definition, for every head, causal and not") {
         Floats out(2 * 12), scores(15);
         attend(shape, q, k, v, out, scores);
         CHECK(largest_difference(std::span(out).first(12), reference_attention(shape, q, k, v)) < 1e-5);
-        CHECK(largest_difference(std::span(out).last(12), reference_attention(shape, std::span(q).last(12), std::span(k).last(20), std::span(v).last(20))) < 1e-5);
+        CHECK(largest_difference(std::span(out).last(12),
+                                 reference_attention(shape, std::span(q).last(12), std::span(k).last(20),
+                                                     std::span(v).last(20))) < 1e-5);
     }
 }
 
 TEST_CASE("attention's gradients equal difference quotients of its definition") {
     // With loss = sum of d_out * attention(q, k, v): d loss / d x = (loss(x + h) - loss(x - h)) / 2h, h = 0.01.
     const Attention shape{1, 1, 3, 4, 2, true, true, Dtype::fp32};
-    const Floats q = random_floats(6, 10), k = random_floats(8, 11), v = random_floats(8, 12), d_out = random_floats(6, 13);
+    const Floats q = random_floats(6, 10), k = random_floats(8, 11), v = random_floats(8, 12),
+                 d_out = random_floats(6, 13);
     Floats d_q(6), d_k(8), d_v(8), scores(2 * 12);
     attend_backward(shape, q, k, v, d_out, {d_q, d_k, d_v}, scores);
     std::vector<Floats> inputs{q, k, v};

@@ -74,7 +74,11 @@ int main(int count, char** arguments) {
     const std::unique_ptr<Device> device = open_host_device(2);
     const FailedRank failed{-1};
     const bool lost = count > 1 && std::string(arguments[1]) == "--lost";
-    MpiGroup world{MPI_COMM_WORLD, static_cast<std::size_t>(device->local_ranks().front()), {0, 1}, {Seconds(lost ? 1 : 30), false}, &failed};
+    MpiGroup world{MPI_COMM_WORLD,
+                   static_cast<std::size_t>(device->local_ranks().front()),
+                   {0, 1},
+                   {Seconds(lost ? 1 : 30), false},
+                   &failed};
     if (lost) {
         try {
             if (world.index == 1) std::this_thread::sleep_for(std::chrono::seconds(30));  // mpirun ends it before

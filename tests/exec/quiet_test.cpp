@@ -15,7 +15,8 @@ TEST_CASE("a machine is quiet up to 30 % of rejected samples and down to 95 % id
     CHECK(judge_quiet(0.95, three_of_ten, {}) == QuietVerdict{});
     const QuietVerdict rejected = judge_quiet(1, four_of_ten, {});
     CHECK_FALSE(rejected.quiet);
-    CHECK(rejected.warnings == std::vector<std::string>{"busy: 4 of 10 steps had a rank off its core for more than 3 % of the time"});
+    CHECK(rejected.warnings ==
+          std::vector<std::string>{"busy: 4 of 10 steps had a rank off its core for more than 3 % of the time"});
     const QuietVerdict busy_before = judge_quiet(0.5, three_of_ten, {});
     CHECK_FALSE(busy_before.quiet);
     CHECK(busy_before.warnings.size() == 1);

@@ -82,7 +82,8 @@ TEST_CASE("all-to-all delivers every row to its target, in the order of the sour
     with_three_ranks([&](RankGroup& group, std::size_t s) {
         Floats in;
         for (std::size_t t = 0; t < 3; ++t)
-            for (std::size_t row = 0; row < counts[3 * s + t]; ++row) in.push_back(static_cast<float>(100 * s + 10 * t + row));
+            for (std::size_t row = 0; row < counts[3 * s + t]; ++row)
+                in.push_back(static_cast<float>(100 * s + 10 * t + row));
         all_to_all(group, s, counts, in, out[s]);
     });
     CHECK(out == std::vector<Floats>{{100, 101, 102, 200}, {10, 11, 210, 211}, {20}});

@@ -9,7 +9,14 @@ namespace {
 
 // 2 ranks, 2 experts a rank, rows of 1024 fp16 values = 2 KiB.
 MoeLayer small_layer() {
-    return {.ranks = 2, .experts = 4, .tokens = 8192, .top_k = 2, .hidden = 1024, .ffn = 4096, .dtype = Dtype::fp16, .overlap_chunks = 1};
+    return {.ranks = 2,
+            .experts = 4,
+            .tokens = 8192,
+            .top_k = 2,
+            .hidden = 1024,
+            .ffn = 4096,
+            .dtype = Dtype::fp16,
+            .overlap_chunks = 1};
 }
 
 Routing counts(std::vector<int> slots) { return {.ranks = 2, .experts = 4, .counts = std::move(slots), .totals = {}}; }
@@ -43,7 +50,8 @@ TEST_CASE("faster_moe shadows the top expert exactly while the gap to the next e
 
 // Loads 5000, 4000, 3900, 0: gaps 1000 (shadow), 100 (stop): only the first, although 3900 -> 0 is a large gap.
 TEST_CASE("the shadow rule stops at the first small gap") {
-    CHECK(shadowed_experts(small_layer(), counts({5000, 4000, 3900, 0, 0, 0, 0, 0})) == std::vector<bool>{true, false, false, false});
+    CHECK(shadowed_experts(small_layer(), counts({5000, 4000, 3900, 0, 0, 0, 0, 0})) ==
+          std::vector<bool>{true, false, false, false});
 }
 
 // Dispatch group 0 moves expert 0 (rank 0) and expert 2 (rank 1): rank 0 sends 3 slots to rank 1, rank 1 sends 5 to
@@ -81,7 +89,8 @@ TEST_CASE("faster_moe broadcasts a shadowed expert and computes it where its tok
     add_faster_moe_forward(program, small_layer(), counts({3000, 10, 0, 0, 2000, 10, 0, 0}));
     REQUIRE(count_of(graph, "shadow_broadcast") == 1);
     for (TaskId t = 0; t < graph.size(); ++t)
-        if (graph.name(t) == "shadow_broadcast") CHECK(std::get<Broadcast>(graph.op(t)) == Broadcast{Bytes(16777216), 0});
+        if (graph.name(t) == "shadow_broadcast")
+            CHECK(std::get<Broadcast>(graph.op(t)) == Broadcast{Bytes(16777216), 0});
     std::vector<long> rows;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.name(t) == "expert_gemm1") rows.push_back(std::get<Gemm>(graph.op(t)).m);
@@ -109,7 +118,8 @@ TEST_CASE("mix_moe computes popular experts everywhere and the others where they
 TEST_CASE("mix_moe takes recorded block totals as they are") {
     TaskGraph graph(2, true);
     Program program(graph);
-    add_mix_moe_forward(program, small_layer(), {.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}});
+    add_mix_moe_forward(program, small_layer(),
+                        {.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}});
     for (TaskId t = 0; t < graph.size(); ++t) {
         if (graph.name(t) != "AG" || graph.places(t)[0].rank() != 0) continue;
         CHECK(std::get<FusedGemm>(graph.op(t)).blocks == 288);
@@ -122,7 +132,8 @@ TEST_CASE("the other systems refuse block totals by name") {
     TaskGraph graph(2, true);
     Program program(graph);
     const Routing totals{.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}};
-    CHECK_THROWS_WITH(add_fast_moe_forward(program, small_layer(), totals), Catch::Contains("fast_moe") && Catch::Contains("block totals"));
+    CHECK_THROWS_WITH(add_fast_moe_forward(program, small_layer(), totals),
+                      Catch::Contains("fast_moe") && Catch::Contains("block totals"));
     CHECK_THROWS_AS(add_alltoall_forward(program, small_layer(), totals), ConfigError);
 }
 
@@ -137,6 +148,7 @@ TEST_CASE("alltoall in two pieces issues both dispatches first and loses no slot
     CHECK(std::count(order.begin(), order.end(), "dispatch") == 2);
     CHECK(exchange(graph, 0).bytes[1] + exchange(graph, 1).bytes[1] == 7 * Bytes(2048));
     CHECK(exchange(graph, 0).bytes[1] == 3 * Bytes(2048));
-    const auto second_dispatch = std::find(std::find(order.begin(), order.end(), "dispatch") + 1, order.end(), "dispatch");
+    const auto second_dispatch =
+        std::find(std::find(order.begin(), order.end(), "dispatch") + 1, order.end(), "dispatch");
     CHECK(second_dispatch < std::find(order.begin(), order.end(), "expert_gemm1"));
 }

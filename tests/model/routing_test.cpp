@@ -68,7 +68,8 @@ TEST_CASE("the random gate puts about half of all slots on one of four ranks") {
     for (const int experts : {16, 64, 256}) {
         std::vector<double> shares;
         for (int draw = 0; draw < 60; ++draw)
-            shares.push_back(hottest_rank_share(make_routing(spec_of(RoutingSpec::Kind::random_gate), 4, experts, 8192, 2, draw)));
+            shares.push_back(
+                hottest_rank_share(make_routing(spec_of(RoutingSpec::Kind::random_gate), 4, experts, 8192, 2, draw)));
         CHECK(median(shares) > 0.40);
         CHECK(median(shares) < 0.58);
         CHECK(quantile(shares, 0.9) / quantile(shares, 0.1) > 1.3);

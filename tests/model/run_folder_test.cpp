@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include <unistd.h>
 #include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
 #include "model/errors.h"
 #include "model/run_folder.h"
@@ -19,8 +19,9 @@ struct Folder {
 };
 
 Trace trace_of(double begin) {
-    return {Trace::Origin::executed, {{0, Place(0, Lane::compute), Seconds(begin), Seconds(begin + 0.1)},
-                                      {1, Place(1, Lane::send_up), Seconds(begin + 1.0 / 3), Seconds(begin + 0.5)}}};
+    return {Trace::Origin::executed,
+            {{0, Place(0, Lane::compute), Seconds(begin), Seconds(begin + 0.1)},
+             {1, Place(1, Lane::send_up), Seconds(begin + 1.0 / 3), Seconds(begin + 0.5)}}};
 }
 
 RunRecord two_samples() {
@@ -78,6 +79,7 @@ TEST_CASE("a damaged run says which file and line is wrong") {
     const std::string run = folder.path.string();
     CHECK_THROWS_AS(read_run(run), ConfigError);
     write_run(run, two_samples(), Experiment{});
-    std::ofstream(folder.path / "trace_0001.csv") << "# stepcast trace 1, executed\ntask,rank,lane,start_s,finish_s\n0,0,nowhere,0,1\n";
+    std::ofstream(folder.path / "trace_0001.csv")
+        << "# stepcast trace 1, executed\ntask,rank,lane,start_s,finish_s\n0,0,nowhere,0,1\n";
     CHECK_THROWS_WITH(read_run(run), (folder.path / "trace_0001.csv").string() + ":3: \"nowhere\" is no lane");
 }

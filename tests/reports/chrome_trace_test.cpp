@@ -16,8 +16,10 @@ namespace {
 // Rank 0 computes a GEMM for 2 us; then both ranks all-reduce for 3 us.
 TaskGraph two_rank_graph() {
     TaskGraph graph(2);
-    const TaskId gemm = graph.add("gemm \"a\"", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16}, {Place(0, Lane::compute)}, {});
-    graph.add("sum", Phase::gradient_sync, AllReduce{Bytes(4096)}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {gemm});
+    const TaskId gemm =
+        graph.add("gemm \"a\"", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16}, {Place(0, Lane::compute)}, {});
+    graph.add("sum", Phase::gradient_sync, AllReduce{Bytes(4096)},
+              {Place(0, Lane::collective), Place(1, Lane::collective)}, {gemm});
     return graph;
 }
 Trace two_rank_trace() {
@@ -49,7 +51,8 @@ TEST_CASE("A trace has a process per rank, a named track per used lane and a spa
     std::vector<std::string> processes, tracks;
     for (const Json& event : events_of(trace, "M")) {
         if (event["name"] == "process_name") processes.push_back(event["args"]["name"]);
-        if (event["name"] == "thread_name") tracks.push_back(std::to_string(event["pid"].get<int>()) + " " + event["args"]["name"].get<std::string>());
+        if (event["name"] == "thread_name")
+            tracks.push_back(std::to_string(event["pid"].get<int>()) + " " + event["args"]["name"].get<std::string>());
     }
     CHECK(processes == std::vector<std::string>{"rank 0", "rank 1"});
     CHECK(tracks == std::vector<std::string>{"0 compute", "0 collective", "1 collective"});
@@ -59,7 +62,8 @@ TEST_CASE("A trace has a process per rank, a named track per used lane and a spa
     CHECK(spans[0]["cat"] == "gemm");
     CHECK(spans[0]["ts"] == 0.0);
     CHECK(spans[0]["dur"] == 2.0);
-    CHECK(spans[0]["args"] == Json{{"task", 0}, {"phase", "forward"}, {"m", 64}, {"n", 32}, {"k", 16}, {"batch", 1}, {"dtype", "fp16"}});
+    CHECK(spans[0]["args"] ==
+          Json{{"task", 0}, {"phase", "forward"}, {"m", 64}, {"n", 32}, {"k", 16}, {"batch", 1}, {"dtype", "fp16"}});
     CHECK(spans[2]["pid"] == 1);
     CHECK(spans[2]["ts"] == 2.0);
     CHECK(spans[2]["dur"] == 3.0);
@@ -84,8 +88,19 @@ TEST_CASE("Memory is a counter track of its rank") {
 
 TEST_CASE("Every kind of op writes sizes that parse") {
     TaskGraph graph(2);
-    const std::vector<Op> ops{Gemm{}, GroupedGemm{{3, 4}, 5, 6, Dtype::fp32, true}, FusedGemm{}, Attention{}, MemoryPass{}, AllGather{}, ReduceScatter{},
-                              AllToAll{{Bytes(1), Bytes(2), Bytes(3), Bytes(4)}}, Broadcast{}, Reduce{}, SendRecv{Bytes(8), 2}, Barrier{}, HostWork{}};
+    const std::vector<Op> ops{Gemm{},
+                              GroupedGemm{{3, 4}, 5, 6, Dtype::fp32, true},
+                              FusedGemm{},
+                              Attention{},
+                              MemoryPass{},
+                              AllGather{},
+                              ReduceScatter{},
+                              AllToAll{{Bytes(1), Bytes(2), Bytes(3), Bytes(4)}},
+                              Broadcast{},
+                              Reduce{},
+                              SendRecv{Bytes(8), 2},
+                              Barrier{},
+                              HostWork{}};
     Trace trace;
     for (const Op& op : ops) {
         const TaskId id = graph.add("t", Phase::forward, op, {Place(0, Lane::compute)}, {});
@@ -114,7 +129,8 @@ TEST_CASE("A trace that cannot be written is said and leaves nothing behind") {
     CHECK_FALSE(std::filesystem::exists(folder + "/taken.json.part"));
     if (std::filesystem::exists("/dev/full")) {
         std::filesystem::create_symlink("/dev/full", folder + "/full.json.part");
-        CHECK_THROWS_WITH(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/full.json"), Catch::Contains("cannot be written"));
+        CHECK_THROWS_WITH(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/full.json"),
+                          Catch::Contains("cannot be written"));
     }
 }
 

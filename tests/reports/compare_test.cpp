@@ -13,8 +13,9 @@ using samples::compared;
 // bias = (10 - 5 + 0) / 3 = 5/3 %. 100 in [95, 120] yes, 200 in [180, 195] no, 400 in [400, 400] yes: 2 of 3; two have
 // a spread. Measured and predicted are in the same order: correlation 1.
 TEST_CASE("A comparison sums up its errors, its interval and its refusals") {
-    const CompareSummary s = summarise({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "no preset"),
-                                        compared("b", "s", 200, 190, 180, 195), compared("c", "s", 400, 400, 400, 400)});
+    const CompareSummary s =
+        summarise({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "no preset"),
+                   compared("b", "s", 200, 190, 180, 195), compared("c", "s", 400, 400, 400, 400)});
     CHECK(s.cases == 4);
     CHECK(s.predicted == 3);
     CHECK(s.refused == 1);
@@ -55,7 +56,8 @@ TEST_CASE("An exact prediction still names a worst case") {
 }
 
 TEST_CASE("A case without a measured step is refused by name rather than divided by") {
-    CHECK_THROWS_WITH(summarise({compared("a", "s", 0, 100, 90, 110)}), "case a: measured step 0 s; expected more than 0");
+    CHECK_THROWS_WITH(summarise({compared("a", "s", 0, 100, 90, 110)}),
+                      "case a: measured step 0 s; expected more than 0");
     CHECK_THROWS_AS(summarise({compared("a", "s", 0, 100, 90, 110)}), ConfigError);
 }
 
@@ -72,9 +74,10 @@ TEST_CASE("Spearman's correlation shares ranks among ties") {
 // two cases only. Weighted by cases: (3 x 1 + 4 x 0.6) / 7. Over all cases at once it would be something else, since
 // y's values are ten times x's.
 TEST_CASE("Ranks are correlated within each series of three or more") {
-    const CompareSummary s = summarise({compared("1", "x", 1, 1, 1, 1), compared("2", "x", 2, 2, 2, 2), compared("3", "x", 3, 3, 3, 3),
-                                        compared("4", "y", 10, 20, 20, 20), compared("5", "y", 20, 10, 10, 10), compared("6", "y", 30, 40, 40, 40),
-                                        compared("7", "y", 40, 30, 30, 30), compared("8", "z", 1, 9, 9, 9), compared("9", "z", 2, 8, 8, 8)});
+    const CompareSummary s = summarise(
+        {compared("1", "x", 1, 1, 1, 1), compared("2", "x", 2, 2, 2, 2), compared("3", "x", 3, 3, 3, 3),
+         compared("4", "y", 10, 20, 20, 20), compared("5", "y", 20, 10, 10, 10), compared("6", "y", 30, 40, 40, 40),
+         compared("7", "y", 40, 30, 30, 30), compared("8", "z", 1, 9, 9, 9), compared("9", "z", 2, 8, 8, 8)});
     REQUIRE(s.rank_correlation);
     CHECK(*s.rank_correlation == Approx(5.4 / 7));
     CHECK_FALSE(summarise({compared("8", "z", 1, 9, 9, 9), compared("9", "z", 2, 8, 8, 8)}).rank_correlation);

@@ -24,14 +24,17 @@ using Keys = std::vector<std::string>;
 
 TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     const Json j = Json::parse(to_json(samples::forecast()));
-    CHECK(keys_of(j) == Keys{"experiment", "cluster", "step_s", "phases_s", "breakdown_s", "memory_bytes", "fits", "tokens_per_s", "model_flops_utilization", "tasks",
-                             "ranks_simulated", "draws", "forward_s", "backward_s", "kernels_s", "notes"});
+    CHECK(keys_of(j) == Keys{"experiment", "cluster", "step_s", "phases_s", "breakdown_s", "memory_bytes", "fits",
+                             "tokens_per_s", "model_flops_utilization", "tasks", "ranks_simulated", "draws",
+                             "forward_s", "backward_s", "kernels_s", "notes"});
     CHECK(j["cluster"] == Json{{"name", "pcie-a100-x4"}, {"calibrated", true}});
     CHECK(keys_of(j["step_s"]) == Keys{"mean", "p10", "p50", "p90"});
     CHECK(j["step_s"]["p90"].get<double>() == Approx(0.02532));
     CHECK(keys_of(j["phases_s"]) == Keys{"forward", "backward", "gradient_sync", "optimizer"});
-    CHECK(keys_of(j["breakdown_s"]) == Keys{"compute", "memory", "exposed_communication", "bubble", "imbalance", "host"});
-    CHECK(keys_of(j["memory_bytes"]) == Keys{"peak", "weights", "gradients", "optimizer", "activations", "buffers", "capacity"});
+    CHECK(keys_of(j["breakdown_s"]) ==
+          Keys{"compute", "memory", "exposed_communication", "bubble", "imbalance", "host"});
+    CHECK(keys_of(j["memory_bytes"]) ==
+          Keys{"peak", "weights", "gradients", "optimizer", "activations", "buffers", "capacity"});
     CHECK(j["memory_bytes"]["peak"] == 1.5 * 1073741824);
     CHECK(j["fits"] == true);
     CHECK(j["tasks"] == 1234);

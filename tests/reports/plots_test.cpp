@@ -18,7 +18,9 @@ namespace {
 // PATH for the time of a test.
 class PathSetTo {
 public:
-    explicit PathSetTo(const std::string& path) : before_(std::getenv("PATH") ? std::getenv("PATH") : "") { setenv("PATH", path.c_str(), 1); }
+    explicit PathSetTo(const std::string& path) : before_(std::getenv("PATH") ? std::getenv("PATH") : "") {
+        setenv("PATH", path.c_str(), 1);
+    }
     ~PathSetTo() { setenv("PATH", before_.c_str(), 1); }
     PathSetTo(const PathSetTo&) = delete;
     PathSetTo& operator=(const PathSetTo&) = delete;
@@ -57,7 +59,8 @@ std::vector<Comparison> nine_cases() {
     std::vector<Comparison> cases;
     for (const char* system : {"fast_moe", "faster_moe", "mix_moe"})
         for (const double experts : {16.0, 64.0, 256.0}) {
-            cases.push_back(compared(std::string("bench-") + system, system, experts, experts * 1.05, experts * 0.9, experts * 1.1));
+            cases.push_back(compared(std::string("bench-") + system, system, experts, experts * 1.05, experts * 0.9,
+                                     experts * 1.1));
             cases.back().what.x = experts;
         }
     return cases;
@@ -68,13 +71,16 @@ std::vector<Comparison> nine_cases() {
 TEST_CASE("Without gnuplot on PATH a plot names the package to install") {
     const std::string folder = samples::temporary_folder("no_gnuplot");
     const PathSetTo path(folder);
-    CHECK(message_of_plot(folder + "/p") == folder + "/p.png: no gnuplot on PATH; install the Debian package gnuplot-nox");
+    CHECK(message_of_plot(folder + "/p") ==
+          folder + "/p.png: no gnuplot on PATH; install the Debian package gnuplot-nox");
 }
 
 TEST_CASE("A gnuplot that exits at once is noticed, with its status and last words") {
     const std::string folder = fake_gnuplot("gnuplot_exits", "echo 'cannot open shared object' >&2; exit 3");
     const PathSetTo path(folder + ":" + std::getenv("PATH"));
-    CHECK_THAT(message_of_plot(folder + "/p"), Catch::Contains("p.png: gnuplot made no picture: it ended with status 3: cannot open shared object") && Catch::Contains("gnuplot-nox"));
+    CHECK_THAT(message_of_plot(folder + "/p"),
+               Catch::Contains("p.png: gnuplot made no picture: it ended with status 3: cannot open shared object") &&
+                   Catch::Contains("gnuplot-nox"));
     CHECK(is_empty_but_for_gnuplot(folder));
 }
 
@@ -86,7 +92,8 @@ TEST_CASE("A gnuplot that reads everything and writes nothing is noticed") {
 
 TEST_CASE("A gnuplot that leaves an empty or cut picture is noticed, and the picture removed") {
     const std::string output = "f=$(sed -n \"s/^set output '\\(.*\\)'/\\1/p\"); ";
-    for (const auto& [body, complaint] : {std::pair{": > \"$f\"", "it wrote an empty file"}, std::pair{"printf half > \"$f\"", "it wrote a broken file"}}) {
+    for (const auto& [body, complaint] : {std::pair{": > \"$f\"", "it wrote an empty file"},
+                                          std::pair{"printf half > \"$f\"", "it wrote a broken file"}}) {
         const std::string folder = fake_gnuplot("gnuplot_empty", output + body);
         const PathSetTo path(folder + ":" + std::getenv("PATH"));
         CHECK_THAT(message_of_plot(folder + "/p"), Catch::Contains(complaint));
@@ -108,7 +115,8 @@ TEST_CASE("A script that gnuplot refuses is told with gnuplot's words") {
 }
 
 TEST_CASE("A folder that does not exist is said") {
-    CHECK_THROWS_WITH(render_plot("plot x\n", samples::temporary_folder("gone") + "/missing/p"), Catch::Contains("p.png: cannot be written"));
+    CHECK_THROWS_WITH(render_plot("plot x\n", samples::temporary_folder("gone") + "/missing/p"),
+                      Catch::Contains("p.png: cannot be written"));
 }
 
 TEST_CASE("A path with quotes and blanks gets its pictures") {
@@ -129,7 +137,8 @@ TEST_CASE("Every plot says how many of how many cases it shows and keeps names a
         CHECK(samples::file_text(folder + name + ".png").starts_with("\x89PNG"));
         CHECK_FALSE(fs::exists(folder + name + ".png.part"));
     }
-    CHECK(samples::file_text(folder + "/scatter.svg").find("faster_moe: 3 cases, mean error 5.0 %") != std::string::npos);
+    CHECK(samples::file_text(folder + "/scatter.svg").find("faster_moe: 3 cases, mean error 5.0 %") !=
+          std::string::npos);
     CHECK(samples::file_text(folder + "/experts.svg").find("mix_moe, measured") != std::string::npos);
     CHECK(samples::file_text(folder + "/breakdown.svg").find("exposed communication") != std::string::npos);
 }
@@ -141,9 +150,11 @@ TEST_CASE("A plot of fewer cases than stated says so") {
     cases[0].forecast.reset();
     cases[1].what.x = 0;
     plot_scatter(cases, "Recorded", folder + "/scatter");
-    CHECK(samples::file_text(folder + "/scatter.svg").find("Recorded: only 8 of 9 cases (1 refused)") != std::string::npos);
+    CHECK(samples::file_text(folder + "/scatter.svg").find("Recorded: only 8 of 9 cases (1 refused)") !=
+          std::string::npos);
     plot_against_experts(cases, "Recorded", folder + "/experts", 10);
-    CHECK(samples::file_text(folder + "/experts.svg").find("Recorded: only 7 of 10 cases (1 refused, 2 not shown)") != std::string::npos);
+    CHECK(samples::file_text(folder + "/experts.svg").find("Recorded: only 7 of 10 cases (1 refused, 2 not shown)") !=
+          std::string::npos);
 }
 
 TEST_CASE("All plots that the cases allow are written, and named") {
@@ -151,7 +162,8 @@ TEST_CASE("All plots that the cases allow are written, and named") {
     CHECK(plot_comparison({samples::refused("r", "why")}, "t", folder).empty());
     CHECK(fs::is_empty(folder));
     std::vector<Comparison> cases{nine_cases()[0]};
-    CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "breakdown.png", "experts.png"});
+    CHECK(plot_comparison(cases, "t", folder) ==
+          std::vector<std::string>{"scatter.png", "breakdown.png", "experts.png"});
     cases[0].what.x = 0;
     fs::remove(folder + "/experts.png");
     CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "breakdown.png"});
@@ -170,6 +182,7 @@ TEST_CASE("A single exact case, and curves with points that a log axis cannot sh
     const std::string folder = samples::temporary_folder("single");
     plot_scatter({compared("only", "", 20, 20, 20, 20)}, "One", folder + "/scatter");
     CHECK(samples::file_text(folder + "/scatter.svg").find("One: 1 of 1 cases") != std::string::npos);
-    plot_curves({{"all_reduce", {{0, 1}, {1024, 1e-5}, {4096, 2e-5}}, {{1024, 1e-5}, {4096, 1.9e-5}}}}, "Curves", "payload [bytes]", "time [s]", folder + "/curves");
+    plot_curves({{"all_reduce", {{0, 1}, {1024, 1e-5}, {4096, 2e-5}}, {{1024, 1e-5}, {4096, 1.9e-5}}}}, "Curves",
+                "payload [bytes]", "time [s]", folder + "/curves");
     CHECK(samples::file_text(folder + "/curves.svg").find("left out, not above 0: 1") != std::string::npos);
 }

@@ -17,7 +17,8 @@ Seconds ms(double value) { return Seconds(value * 1e-3); }
 
 // Of this process alone, since tests run side by side; gone when it ends.
 struct TemporaryRoot {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("stepcast_reports_" + std::to_string(getpid()));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("stepcast_reports_" + std::to_string(getpid()));
     ~TemporaryRoot() {
         std::error_code none;
         std::filesystem::remove_all(path, none);
@@ -26,7 +27,8 @@ struct TemporaryRoot {
 
 }  // namespace
 
-Comparison compared(const std::string& case_id, const std::string& series, double measured, double p50, double p10, double p90) {
+Comparison compared(const std::string& case_id, const std::string& series, double measured, double p50, double p10,
+                    double p90) {
     Comparison c;
     c.what.source = "measurements";
     c.what.case_id = case_id;
@@ -61,15 +63,24 @@ Forecast forecast() {
     f.backward = {ms(11.6), ms(10.6), ms(11.5), ms(13.1)};
     f.phases = {ms(22.25), ms(10.75), ms(11.5), ms(0), ms(0)};
     f.breakdown = {ms(11.125), ms(2.225), ms(4.45), ms(0), ms(3.3375), ms(1.1125)};
-    f.memory = {Bytes(1.5 * 1073741824), Bytes(512 * 1048576.0), Bytes(512 * 1048576.0), Bytes(0), Bytes(448 * 1048576.0), Bytes(64 * 1048576.0), true,
+    f.memory = {Bytes(1.5 * 1073741824),
+                Bytes(512 * 1048576.0),
+                Bytes(512 * 1048576.0),
+                Bytes(0),
+                Bytes(448 * 1048576.0),
+                Bytes(64 * 1048576.0),
+                true,
                 Bytes(80 * 1073741824.0)};
     f.tokens_per_second = 1472719.1;
     f.model_flops_utilization = 0.119;
     f.tasks = 1234;
     f.ranks_simulated = 4;
     f.draws = 200;
-    f.kernels = {{"AG", Phase::forward, 0, ms(1.9)}, {"AG", Phase::forward, 1, ms(1.7)}, {"GA", Phase::backward, 0, ms(2.1)}};
-    f.notes = {"gemm 64x8x8 fp16: extrapolated, the nearest measured shape is more than twice as large in m; the law of tiles and waves is used instead"};
+    f.kernels = {
+        {"AG", Phase::forward, 0, ms(1.9)}, {"AG", Phase::forward, 1, ms(1.7)}, {"GA", Phase::backward, 0, ms(2.1)}};
+    f.notes = {
+        "gemm 64x8x8 fp16: extrapolated, the nearest measured shape is more than twice as large in m; the law of tiles "
+        "and waves is used instead"};
     return f;
 }
 
@@ -80,7 +91,8 @@ Measurement measurement() {
     m.versions = {"OpenBLAS 0.3.21"};
     m.warmup = 3;
     const auto step = [](double total, bool accepted) {
-        return MeasuredStep{{ms(total), ms(total * 0.25), ms(total * 0.5), ms(total * 0.25), ms(0)}, accepted, accepted ? 0.99 : 0.4};
+        return MeasuredStep{
+            {ms(total), ms(total * 0.25), ms(total * 0.5), ms(total * 0.25), ms(0)}, accepted, accepted ? 0.99 : 0.4};
     };
     m.steps = {step(10, true), step(30, false), step(12, true), step(11, true)};
     m.idle_share = 0.98;
@@ -93,9 +105,13 @@ Cluster fitted_cluster() {
     c.name = "pcie-a100-x4";
     c.gpus_per_node = 4;
     c.gpu.name = "A100-PCIe";
-    c.fitted = Fitted{"2026-01-02", {"calibrate/measurements/bench.csv"}, 11, 42,
-                      {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
-                      {{"step", "leave-one-out", 9, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0.04, 0.01, 0.1}}};
+    c.fitted =
+        Fitted{"2026-01-02",
+               {"calibrate/measurements/bench.csv"},
+               11,
+               42,
+               {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
+               {{"step", "leave-one-out", 9, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0.04, 0.01, 0.1}}};
     return c;
 }
 

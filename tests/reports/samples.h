@@ -12,10 +12,11 @@
 namespace stepcast::samples {
 
 // A case of `measured` ms predicted as p50 ms within [p10, p90] ms; the breakdown adds up to p50.
-Comparison compared(const std::string& case_id, const std::string& series, double measured, double p50, double p10, double p90);
+Comparison compared(const std::string& case_id, const std::string& series, double measured, double p50, double p10,
+                    double p90);
 Comparison refused(const std::string& case_id, const std::string& reason);
-Forecast forecast();            // calibrated, 200 draws, fits
-Measurement measurement();      // three accepted steps of 10, 12, 11 ms and a busy one of 30 ms
+Forecast forecast();        // calibrated, 200 draws, fits
+Measurement measurement();  // three accepted steps of 10, 12, 11 ms and a busy one of 30 ms
 Cluster fitted_cluster();
 
 std::string file_text(const std::string& path);

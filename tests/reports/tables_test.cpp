@@ -21,9 +21,12 @@ std::size_t widest_line(const std::string& text) {
 }
 
 std::vector<Comparison> comparisons() {
-    std::vector<Comparison> all{compared("moe_layer_bench-1-mix_moe-4", "mix_moe", 18.578, 19.1, 16.8, 21.4), compared("moe_layer_bench-4-fast_moe-4", "fast_moe", 39.043, 45, 40.1, 49.9),
+    std::vector<Comparison> all{compared("moe_layer_bench-1-mix_moe-4", "mix_moe", 18.578, 19.1, 16.8, 21.4),
+                                compared("moe_layer_bench-4-fast_moe-4", "fast_moe", 39.043, 45, 40.1, 49.9),
                                 compared("own_run", "mlp", 12, 12.3, 12.3, 12.3),
-                                samples::refused("gpt-175b", "model: \"gpt-175b\" is not supported; expected a preset experiment: host_moe, moe_layer_fast_moe, moe_layer_mix_moe")};
+                                samples::refused("gpt-175b",
+                                                 "model: \"gpt-175b\" is not supported; expected a preset experiment: "
+                                                 "host_moe, moe_layer_fast_moe, moe_layer_mix_moe")};
     for (std::size_t i : {0u, 1u}) all[i].what.experiment.cluster = samples::fitted_cluster();
     all[0].what.held_out = false;
     all[1].what.held_out = true;
@@ -86,15 +89,18 @@ TEST_CASE("A comparison with very long names stays within its width") {
 }
 
 TEST_CASE("A comparison of which everything was refused says so") {
-    CHECK(comparison_table({samples::refused("r", "no preset")}).find("0 of 1 cases predicted, 1 refused\n") != std::string::npos);
+    CHECK(comparison_table({samples::refused("r", "no preset")}).find("0 of 1 cases predicted, 1 refused\n") !=
+          std::string::npos);
 }
 
 // A reason with a comma and quotes is one field.
 TEST_CASE("Comma-separated values quote what needs it") {
-    const std::string text = comparison_csv({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "model \"x\", unknown")});
-    CHECK(text == "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n"
-                  "measurements,a,s,0.1,0.11,0.095,0.12,0.1,\n"
-                  "cases.csv,r,dense,0,,,,,\"model \"\"x\"\", unknown\"\n");
+    const std::string text =
+        comparison_csv({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "model \"x\", unknown")});
+    CHECK(text ==
+          "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n"
+          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,\n"
+          "cases.csv,r,dense,0,,,,,\"model \"\"x\"\", unknown\"\n");
 }
 
 // Median of the accepted 10, 12, 11 ms.
@@ -120,7 +126,9 @@ TEST_CASE("Presets are listed with what they say") {
 }
 
 TEST_CASE("A summary says which figures a fit has seen and shows the plots") {
-    const std::string text = markdown_summary("stepcast demo", {{"Recorded MoE runs", {"Four ranks over PCIe."}, comparisons(), {"recorded/scatter.png"}}, {"Plots only", {}, {}, {"a_b.png"}}});
+    const std::string text = markdown_summary(
+        "stepcast demo", {{"Recorded MoE runs", {"Four ranks over PCIe."}, comparisons(), {"recorded/scatter.png"}},
+                          {"Plots only", {}, {}, {"a_b.png"}}});
     CHECK(text == golden("summary.md", text));
 }
 
@@ -144,6 +152,7 @@ TEST_CASE("Figures carry four digits and a unit that fits") {
 // 60 + 1 + 60 letters: the second word no longer fits into 110 columns.
 TEST_CASE("Long lines are broken at spaces and indented") {
     CHECK(wrapped("short") == "short\n");
-    CHECK(wrapped(std::string(60, 'a') + " " + std::string(60, 'b'), 4) == std::string(60, 'a') + "\n    " + std::string(60, 'b') + "\n");
+    CHECK(wrapped(std::string(60, 'a') + " " + std::string(60, 'b'), 4) ==
+          std::string(60, 'a') + "\n    " + std::string(60, 'b') + "\n");
     CHECK(wrapped(std::string(130, 'a') + " b") == std::string(130, 'a') + "\n  b\n");
 }

@@ -18,7 +18,8 @@ Cluster plain_cluster() {
     c.gpu.fp16 = 100_TFLOPps;
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
     c.kernel.launch = Seconds(0);
-    c.kernel.gemm_efficiency = c.kernel.memory_efficiency = c.kernel.fused_efficiency = c.kernel.transpose_efficiency = 1;
+    c.kernel.gemm_efficiency = c.kernel.memory_efficiency = c.kernel.fused_efficiency = c.kernel.transpose_efficiency =
+        1;
     c.kernel.gemm_k0 = 0;
     c.kernel.gemm_tile_256 = c.kernel.gemm_tile_128 = c.kernel.gemm_tile_64 = c.kernel.gemm_tile_32 = 1;
     c.kernel.fused_ramp = Seconds(0);
@@ -37,7 +38,9 @@ std::vector<Place> places(int n) {
     return all;
 }
 
-Seconds time_of(const Op& op, int ranks = 1, Phase phase = Phase::forward) { return op_time(op, phase, places(ranks), plain_cluster()); }
+Seconds time_of(const Op& op, int ranks = 1, Phase phase = Phase::forward) {
+    return op_time(op, phase, places(ranks), plain_cluster());
+}
 
 }  // namespace
 
@@ -114,7 +117,13 @@ TEST_CASE("ranks on two nodes use the link between nodes") {
 // blocks = 1 wave; 202 = 2 waves. Gather of 40 remote blocks of 1 MB: 1 ms tail + 2 ms transfer; scatter adds 0.44 * 2 ms.
 TEST_CASE("the fused expert kernel goes in waves and waits for remote rows") {
     const Seconds wave(2.0 * 128 * 4096 * 1024 / 1e12);
-    FusedGemm op{.blocks = 200, .remote_blocks = 0, .rows_per_block = 64, .blocks_per_thread_block = 2, .n = 4096, .k = 1024, .remote_bytes_per_block = Bytes(1e6)};
+    FusedGemm op{.blocks = 200,
+                 .remote_blocks = 0,
+                 .rows_per_block = 64,
+                 .blocks_per_thread_block = 2,
+                 .n = 4096,
+                 .k = 1024,
+                 .remote_bytes_per_block = Bytes(1e6)};
     CHECK(time_of(op).si() == Approx(wave.si()));
     op.blocks = 202;
     CHECK(time_of(op).si() == Approx(2 * wave.si()));
@@ -138,8 +147,10 @@ TEST_CASE("doubling a bandwidth never slows an op and a larger message is never 
     fast.intra.bandwidth = 2.0 * fast.intra.bandwidth;
     fast.gpu.memory_bandwidth = 2.0 * fast.gpu.memory_bandwidth;
     for (double bytes = 1; bytes < 1e9; bytes *= 7) {
-        for (const Op& op : {Op(AllReduce{Bytes(bytes)}), Op(Broadcast{Bytes(bytes), 0}), Op(MemoryPass{Bytes(bytes), Bytes(bytes)}), Op(SendRecv{Bytes(bytes), 3})}) {
-            CHECK(op_time(op, Phase::forward, places(4), fast) <= op_time(op, Phase::forward, places(4), plain_cluster()));
+        for (const Op& op : {Op(AllReduce{Bytes(bytes)}), Op(Broadcast{Bytes(bytes), 0}),
+                             Op(MemoryPass{Bytes(bytes), Bytes(bytes)}), Op(SendRecv{Bytes(bytes), 3})}) {
+            CHECK(op_time(op, Phase::forward, places(4), fast) <=
+                  op_time(op, Phase::forward, places(4), plain_cluster()));
         }
         CHECK(time_of(AllReduce{Bytes(bytes)}, 4) < time_of(AllReduce{Bytes(bytes * 7)}, 4));
     }
