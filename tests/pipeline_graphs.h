@@ -13,9 +13,13 @@ namespace stepcast::graphs {
 
 struct PipelineShape {
     enum class Schedule { one_f_one_b, gpipe };
+    enum class SendLanes { one_a_direction, one };  // one: every send and receive of a rank on its collective lane
+    enum class Turns { first_stage_first, last_stage_first };
     int stages = 2;
     int micro_batches = 4;
     Schedule schedule = Schedule::one_f_one_b;
+    SendLanes send_lanes = SendLanes::one_a_direction;
+    Turns turns = Turns::first_stage_first;  // of the stages in a round of emission, hence the issue order
 };
 
 struct Slot {
@@ -60,7 +64,9 @@ public:
         const int slots = 2 * shape_.micro_batches;
         for (bool progress = true; progress;) {
             progress = false;
-            for (int stage = 0; stage < shape_.stages; ++stage) {
+            for (int turn = 0; turn < shape_.stages; ++turn) {
+                const bool ascending = shape_.turns == PipelineShape::Turns::first_stage_first;
+                const int stage = ascending ? turn : shape_.stages - 1 - turn;
                 int& next = next_[count(stage)];
                 if (next == slots || !has_input(stage, slot_of(shape_, stage, next))) continue;
                 emit(stage, slot_of(shape_, stage, next++));
@@ -114,9 +120,10 @@ private:
     }
 
     TaskId send(int from, int to, Phase phase, TaskId after) {
-        const bool up = to > from;
-        const std::array places{Place(from, up ? Lane::send_up : Lane::send_down),
-                                Place(to, up ? Lane::receive_up : Lane::receive_down)};
+        const bool up = to > from, shared = shape_.send_lanes == PipelineShape::SendLanes::one;
+        const Lane out = shared ? Lane::collective : up ? Lane::send_up : Lane::send_down;
+        const Lane in = shared ? Lane::collective : up ? Lane::receive_up : Lane::receive_down;
+        const std::array places{Place(from, out), Place(to, in)};
         return graph_.add(send_name_, phase, send_op_, places, std::span(&after, 1));
     }
 

@@ -28,7 +28,22 @@ inline std::vector<Place> random_participants(RandomSource& random, int rank_cou
     return places;
 }
 
-// Kernels, collectives of random groups, sends between neighbours and, on every second graph, host work.
+// Mostly one host; now and then a meeting of all.
+inline std::vector<Place> random_hosts(RandomSource& random, int rank_count) {
+    if (!random.one_in(4)) return {host(random.below(rank_count))};
+    std::vector<Place> places;
+    for (int r = 0; r < rank_count; ++r) places.push_back(host(r));
+    return places;
+}
+
+// Either lane may come first, which decides what the task counts as under contention.
+inline std::vector<Place> two_lanes(RandomSource& random, int rank) {
+    if (random.one_in(2)) return {compute(rank), collective(rank)};
+    return {collective(rank), compute(rank)};
+}
+
+// Kernels, collectives of random groups, kernels on two lanes of a rank, sends between neighbours and, on every second
+// graph, host work, also of several hosts at once.
 inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
     RandomSource random(seed);
     const int ranks = 1 + random.below(4), tasks = 5 + random.below(60);
@@ -38,9 +53,11 @@ inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
         for (int e = random.below(4); e > 0 && t > 0; --e)
             after.push_back(static_cast<TaskId>(t - 1 - random.below(std::min(t, 12))));
         const auto phase = static_cast<Phase>(random.below(phase_count));
-        const int rank = random.below(ranks), kind = random.below(with_hosts ? 6 : 5);
-        if (kind == 5)
-            graph.add("host", phase, HostWork{}, std::vector{host(rank)}, after, 0);
+        const int rank = random.below(ranks), kind = random.below(with_hosts ? 7 : 6);
+        if (kind == 6)
+            graph.add("host", phase, HostWork{}, random_hosts(random, ranks), after, 0);
+        else if (kind == 5)
+            graph.add("fused", phase, small_gemm(), two_lanes(random, rank), after);
         else if (kind == 4)
             graph.add("sum", phase, AllReduce{Bytes(1024)}, random_participants(random, ranks), after);
         else if (kind == 3 && ranks > 1) {

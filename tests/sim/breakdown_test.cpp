@@ -90,6 +90,14 @@ TEST_CASE("a host that falls behind accounts for every gap") {
     CHECK(breakdown_of(graph, costs, 0) == Breakdown{10_s, 0_s, 0_s, 0_s, 0_s, 21_s});
 }
 
+// Issue [0, 1], run [1, 3]; the host waits for it, issues [3, 4], run [4, 5]: idle [0, 1] and [3, 4] are the host's.
+TEST_CASE("the gap that a blocking launch leaves is the host's") {
+    TaskGraph graph(1, true);
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    CHECK(breakdown_of(graph, {{2_s, 1_s}, {1_s, 1_s}}, 0) == Breakdown{3_s, 0_s, 0_s, 0_s, 0_s, 2_s});
+}
+
 TEST_CASE("the slowest rank is the one that ends last, the lowest of several") {
     Timeline timeline;
     const TaskGraph graph = two_ranks_all_reduce();

@@ -132,6 +132,20 @@ TEST_CASE("1F1B of 8 stages and 32 micro-batches takes the closed form with sepa
     CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
 }
 
+// Issued last stage first, a stage's receive of a later micro-batch often comes before its send of an earlier one. With
+// lanes of their own neither waits for the other, (32 + 8 - 1) (2 + 4) = 234; on one lane the send queues behind it.
+TEST_CASE("separate send and receive lanes make 1F1B independent of the issue order, one lane for both does not") {
+    using Shape = PipelineShape;
+    for (const auto turns : {Shape::Turns::first_stage_first, Shape::Turns::last_stage_first}) {
+        const TaskGraph graph =
+            pipeline({8, 32, Shape::Schedule::one_f_one_b, Shape::SendLanes::one_a_direction, turns});
+        CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
+    }
+    const TaskGraph graph =
+        pipeline({8, 32, Shape::Schedule::one_f_one_b, Shape::SendLanes::one, Shape::Turns::last_stage_first});
+    CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) > 234_s);
+}
+
 // Rank 0 receives what rank 1 computes until 5: [5, 6]. Its own send is ready at 1. On one lane it queues behind the
 // receive: [6, 7]; on lanes of its own: [1, 2].
 TEST_CASE("a receive that waits holds up a send behind it on the same lane only") {
