@@ -36,6 +36,14 @@ TEST_CASE("medians are over accepted steps") {
     CHECK(median_durations(sum_of_two(), m) == std::vector{4_s});
 }
 
+// Rank 0 takes 3, rank 1 takes 1, in this order.
+TEST_CASE("a task took as long as on the rank where it took longest") {
+    Measurement m;
+    add_step(m, 1, true);
+    m.traces[0].spans[0].finish = 4_s;
+    CHECK(median_durations(sum_of_two(), m) == std::vector{3_s});
+}
+
 // 2, 4: their mean.
 TEST_CASE("an even number of steps has the mean of the middle two") {
     Measurement m;

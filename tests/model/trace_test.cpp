@@ -51,6 +51,34 @@ TEST_CASE("a missing, a doubled and a foreign span are named") {
     CHECK_THROWS_AS(check_trace(across(), trace), std::logic_error);
 }
 
+TEST_CASE("a span that names another task of its place is named") {
+    TaskGraph graph;
+    for (const char* name : {"a", "b"}) graph.add(name, Phase::forward, small_gemm(), {compute(0)}, {});
+    const Trace swapped{Trace::Origin::executed, {span(1, compute(0), 0, 1), span(0, compute(0), 1, 2)}};
+    CHECK_THROWS_WITH(check_trace(graph, swapped),
+                      "check_trace: span 0 is of task 1 on rank 0, expected task 0 (a) on rank 0");
+}
+
+// Rank 0 leaves the sum at 2 and goes on there, while rank 1 leaves it at 3.
+TEST_CASE("a rank that took part in a collective goes on when it has left it itself") {
+    TaskGraph graph = across();
+    graph.add("c", Phase::forward, small_gemm(), {compute(0)}, {1});
+    Trace trace = whole();
+    trace.spans.push_back(span(3, compute(0), 2, 3));
+    CHECK_NOTHROW(check_trace(graph, trace));
+    trace.spans.back().start = Seconds(1.5);
+    CHECK_THROWS_WITH(check_trace(graph, trace),
+                      "check_trace: task 3 (c) starts before its predecessor 1 (sum) has finished");
+}
+
+// a ends at 1 on rank 0; rank 1, which has no part in it, may not begin the sum before.
+TEST_CASE("a rank that did not take part waits for every rank that did") {
+    Trace trace = whole();
+    trace.spans[2].start = Seconds(0.5);
+    CHECK_THROWS_WITH(check_trace(across(), trace),
+                      "check_trace: task 1 (sum) starts before its predecessor 0 (a) has finished");
+}
+
 // Rank 1 leaves the sum at 3; b may start there at 3, not before, up to the slack.
 TEST_CASE("a task before its predecessor is named, beyond the slack") {
     Trace trace = whole();
