@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -222,6 +223,9 @@ std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& c
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress) {
     const Cluster start = read_cluster(request.cluster);
+    std::error_code none;
+    if (std::filesystem::equivalent(request.cluster, request.out, none))
+        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
     std::vector<Sample> rows;
     for (const std::string& path : request.measurements) {
         refuse_building_blocks(path);

@@ -43,6 +43,27 @@ void check_routing(const MoeLayer& layer, const Routing& routing) {
                           " ranks and " + std::to_string(layer.experts) + " experts");
 }
 
+// A routing file must hold the slots of this experiment: tokens x top_k of every source rank; block totals at least
+// that many rows over all ranks and at most one partial block more for every source and expert.
+void check_slots(const MoeLayer& layer, const Routing& routing, const std::string& file) {
+    const long slots = static_cast<long>(layer.tokens) * layer.top_k;
+    for (int r = 0; r < routing.ranks && !routing.counts.empty(); ++r) {
+        long found = 0;
+        for (int e = 0; e < routing.experts; ++e) found += routing.count(r, e);
+        if (found != slots)
+            throw ConfigError("routing.file: " + file + ": source " + std::to_string(r) + " has " +
+                              std::to_string(found) + " slots; expected tokens x top_k = " + std::to_string(slots));
+    }
+    if (routing.totals.empty()) return;
+    long blocks = 0;
+    for (const BlockTotals& t : routing.totals) blocks += t.blocks;
+    const long least = (slots * layer.ranks + 63) / 64, most = least + static_cast<long>(layer.ranks) * layer.experts;
+    if (blocks < least || blocks > most)
+        throw ConfigError("routing.file: " + file + ": holds " + std::to_string(blocks) + " blocks of 64 rows; expected " +
+                          std::to_string(least) + " to " + std::to_string(most) + " for tokens x top_k = " +
+                          std::to_string(slots) + " slots of each rank");
+}
+
 }  // namespace
 
 Routing routing_of(const Experiment& e, int draw) {
@@ -50,6 +71,7 @@ Routing routing_of(const Experiment& e, int draw) {
     const MoeLayer layer = layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
     check_routing(layer, routing);
+    if (e.routing.kind == RoutingSpec::Kind::file) check_slots(layer, routing, e.routing.file);
     return routing;
 }
 

@@ -54,6 +54,13 @@ refused 'routing.csv' '2' '4' -- simulate moe_layer_fast_moe --set routing.kind=
 printf '# stepcast routing 1, counts, ranks 4, experts 16\nsource,expert,slots\n0,0,twelve\n' >routing.csv
 refused 'routing.csv:3' 'twelve' -- simulate moe_layer_fast_moe --set routing.kind=file --set routing.file=routing.csv
 
+# A routing file with other slots than the experiment's, as counts and as block totals.
+printf '# stepcast routing 1, counts, ranks 4, experts 4\nsource,expert,slots\n' >slots.csv
+for rank in 0 1 2 3; do for expert in 0 1 2 3; do echo "$rank,$expert,1" >>slots.csv; done; done
+refused 'slots.csv' '4 slots' '16384' -- simulate moe_layer_fast_moe --set routing.file=slots.csv
+refused 'mix_moe_64.csv' '1064 blocks' -- \
+    simulate moe_layer_mix_moe --set "routing.file=$sources/calibrate/measurements/routing/mix_moe_64.csv" --set workload.seq=64
+
 # Logs: absent, a folder, of no known dialect, cut off in a line. The output file stays as it was.
 echo "as it was" >samples.csv
 refused 'absent.log' -- import absent.log --out samples.csv
@@ -84,5 +91,8 @@ refused 'absent.csv' -- compare absent.csv
 refused 'device' -- calibrate --out new.toml
 refused 'absent.csv' -- calibrate --measurements absent.csv --cluster pcie-a100-x4 --out new.toml
 absent new.toml
+cp "$sources/model/presets/clusters/host.toml" start.toml
+refused 'start.toml' 'another file' -- calibrate --measurements absent.csv --cluster start.toml --out start.toml
+cmp -s start.toml "$sources/model/presets/clusters/host.toml" || fail "$command_line: edited its input"
 
 finish
