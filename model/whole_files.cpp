@@ -11,9 +11,21 @@
 
 namespace stepcast {
 
+std::string rename_target(const std::string& path) {
+    namespace fs = std::filesystem;
+    std::error_code none;
+    const fs::file_status status = fs::status(path, none);
+    if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
+        throw ConfigError(path + ": cannot be written (is no regular file)");
+    if (!fs::is_symlink(fs::symlink_status(path, none))) return path;
+    const fs::path target = fs::weakly_canonical(path, none);
+    return none ? path : target.string();
+}
+
 void write_whole(const std::vector<PlannedFile>& files) {
     namespace fs = std::filesystem;
-    std::vector<std::string> written;
+    std::vector<std::string> written, targets;
+    for (const PlannedFile& file : files) targets.push_back(rename_target(file.path));
     const auto fail = [&](const std::string& path, const std::string& why) {
         std::error_code ignored;
         for (const std::string& name : written) fs::remove(name, ignored);
@@ -25,7 +37,7 @@ void write_whole(const std::vector<PlannedFile>& files) {
         const fs::path folder = fs::path(file.path).parent_path();
         if (!folder.empty()) fs::create_directories(folder, error);
         if (error) fail(file.path, error.message());
-        const std::string part = file.path + ".part-" + std::to_string(getpid());
+        const std::string part = targets[written.size()] + ".part-" + std::to_string(getpid());
         std::ofstream out(part, std::ios::binary);
         if (!out) fail(file.path, std::strerror(errno));
         written.push_back(part);
@@ -35,7 +47,7 @@ void write_whole(const std::vector<PlannedFile>& files) {
     }
     for (std::size_t i = 0; i < files.size(); ++i) {
         std::error_code error;
-        fs::rename(written[i], files[i].path, error);
+        fs::rename(written[i], targets[i], error);
         if (error) fail(files[i].path, error.message());
     }
 }

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -160,7 +161,7 @@ void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace,
 
 void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
                         std::span<const MemoryPoint> memory) {
-    const std::string half = path + ".part";
+    const std::string target = rename_target(path), half = target + ".part";
     const auto fail = [&](const std::string& why) {
         std::error_code none;
         std::filesystem::remove(half, none);
@@ -172,7 +173,7 @@ void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::s
     out.close();
     if (!out) fail(std::strerror(errno));
     std::error_code error;
-    std::filesystem::rename(half, path, error);
+    std::filesystem::rename(half, target, error);
     if (error) fail(error.message());
 }
 

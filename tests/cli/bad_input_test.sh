@@ -82,6 +82,15 @@ refused 'samples.csv' -- simulate moe_layer_fast_moe --trace samples.csv/trace.j
 refused 'samples.csv' -- compare "$sources/calibrate/measurements/moe_layer_bench.csv" --out samples.csv/out
 refused 'samples.csv' -- calibrate --device host --out samples.csv/host.toml
 
+# A pipe or a link in the place of a file is not replaced.
+mkfifo pipe
+refused 'pipe' 'no regular file' -- simulate moe_layer_mix_moe --trace pipe
+[ -p pipe ] || fail "$command_line: replaced a pipe"
+echo "as it was" >target.json
+ln -s target.json link.json
+run 0 simulate moe_layer_mix_moe --trace link.json
+[ -L link.json ] && grep -q traceEvents target.json || fail "$command_line: did not follow a link"
+
 # Cases and measurements.
 : >empty.csv
 refused 'empty.csv' -- compare empty.csv
