@@ -100,6 +100,8 @@ refused 'absent.csv' -- compare absent.csv
 refused 'device' -- calibrate --out new.toml
 refused 'absent.csv' -- calibrate --measurements absent.csv --cluster pcie-a100-x4 --out new.toml
 absent new.toml
+refused '--ranks 1000' 'cores' -- calibrate --device host --ranks 1000 --out new.toml
+absent new.toml
 cp "$sources/model/presets/clusters/host.toml" start.toml
 refused 'start.toml' 'another file' -- calibrate --measurements absent.csv --cluster start.toml --out start.toml
 cmp -s start.toml "$sources/model/presets/clusters/host.toml" || fail "$command_line: edited its input"
