@@ -43,6 +43,11 @@ void check_experts(const Experiment& e) {
             refuse("parallelism.ep: {}, but workload.kind mlp has no experts; expected 1", e.parallelism.ep);
         return;
     }
+    if (e.workload.kind == Workload::Kind::transformer && moe.experts == 0) {
+        if (e.parallelism.ep != 1)
+            refuse("parallelism.ep: {}, but workload.moe.experts is 0; expected 1", e.parallelism.ep);
+        return;
+    }
     if (moe.experts < 1) refuse("workload.moe.experts: missing; expected the experts of a layer over all ranks");
     if (moe.experts % e.parallelism.ep != 0)
         refuse("workload.moe.experts: {} cannot be spread over parallelism.ep = {} ranks; expected a multiple",
@@ -67,6 +72,7 @@ void check_tokens(const Experiment& e) {
 }
 
 void check_modelled(const Experiment& e) {
+    if (e.workload.kind == Workload::Kind::transformer) return;
     const auto kind = to_string(e.workload.kind);
     const auto& p = e.parallelism;
     const auto only = [&](std::string_view key, auto found, auto expected) {

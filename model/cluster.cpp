@@ -1,9 +1,13 @@
 #include "model/cluster.h"
 
 #include "model/errors.h"
+#include "model/names.h"
 
 namespace stepcast {
 namespace {
+
+constexpr std::array<Named<Fabric>, 3> fabrics{
+    {{Fabric::nvswitch, "nvswitch"}, {Fabric::nvlink_pairs, "nvlink-pairs"}, {Fabric::pcie, "pcie"}}};
 
 FlopsPerSecond rate_of(const Gpu& gpu, Dtype dtype) {
     switch (dtype) {
@@ -17,6 +21,9 @@ FlopsPerSecond rate_of(const Gpu& gpu, Dtype dtype) {
 }
 
 }  // namespace
+
+std::string_view to_string(Fabric fabric) { return name_of(fabrics, fabric); }
+Fabric parse_fabric(std::string_view text) { return value_named(fabrics, text, "a fabric"); }
 
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {
     const auto rate = rate_of(gpu, dtype);

@@ -2,8 +2,10 @@
 // the cluster file (model/keys.cpp), so a fit, a what-if and a preset speak of the same thing.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/dtype.h"
@@ -26,6 +28,22 @@ struct GemmPoint {
     Dtype dtype = Dtype::fp32;
     Seconds time;
     friend bool operator==(const GemmPoint&, const GemmPoint&) = default;
+};
+
+// How the ranks of a node reach each other. nvswitch: any two at full bandwidth; nvlink_pairs: ranks 2i and 2i+1 over
+// `pair_bandwidth`, others over the host bridge; pcie: all through one tree of switches.
+enum class Fabric : std::uint8_t { nvswitch, nvlink_pairs, pcie };
+std::string_view to_string(Fabric fabric);
+Fabric parse_fabric(std::string_view text);
+
+// The network between nodes: NICs of a node (link.inter.bandwidth is one NIC's), leaf switches of rails (NIC i of every
+// node of a group) or of whole nodes, and a spine whose links are `oversubscription` times too few.
+struct Network {
+    int nics = 0;  // of a node; 0 = one a rank
+    bool rails = true;
+    int nodes_per_leaf = 32;  // nodes that meet below the spine
+    double oversubscription = 1;
+    friend bool operator==(const Network&, const Network&) = default;
 };
 
 struct Gpu {
@@ -54,6 +72,10 @@ struct KernelCosts {
     double fused_scatter_exposed = 0.44;    // scatter: share of the remote writes that compute does not hide
     double wgrad_efficiency = 0.26;         // of the datasheet peak, grouped weight gradients of block lists
     double transpose_efficiency = 0.25;     // of the datasheet bandwidth, weight transposes
+    double training_gemm = 1;               // rate of a GEMM inside a step relative to the law (clocks, layouts)
+    double attention_efficiency = 0.5;      // of the datasheet peak, flash attention forward
+    double attention_backward_efficiency = 0.4;
+    double optimizer_efficiency = 0.8;      // of the datasheet bandwidth, optimizer passes
     std::vector<GemmPoint> gemm_table;      // measured shapes, used before the law
     Curve memory_curve;                     // measured memory passes (read + written bytes)
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
@@ -64,8 +86,12 @@ struct KernelCosts {
 // `ring_efficiency` of it (NCCL's bus bandwidth over the link's).
 struct Link {
     BytesPerSecond bandwidth;
+    BytesPerSecond pair_bandwidth;  // nvlink_pairs: between the two of a pair
     double ring_efficiency = 1;
+    double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
+    double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
     Seconds latency;
+    Seconds launch;  // fixed cost of a collective call, beside the message rounds
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;
 };
@@ -81,6 +107,20 @@ struct HostCosts {
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
+};
+
+// What computation and communication cost each other while both run on a rank: see Contention in sim/simulate.h.
+struct Interference {
+    double compute_slowdown = 0;
+    double communication_slowdown = 0;
+    friend bool operator==(const Interference&, const Interference&) = default;
+};
+
+// Memory that a step needs beside its tensors.
+struct MemoryOverheads {
+    Bytes context;             // CUDA context, libraries, communicators
+    double fragmentation = 0;  // share of the tensors that the allocator loses
+    friend bool operator==(const MemoryOverheads&, const MemoryOverheads&) = default;
 };
 
 // Spread of what repeats: standard deviation of the logarithm.
@@ -124,9 +164,13 @@ struct Cluster {
     int gpus_per_node = 1;
     bool launch_blocking = false;  // the host waits for every kernel (CUDA_LAUNCH_BLOCKING=1; the host device)
     Gpu gpu;
+    Fabric fabric = Fabric::nvswitch;
+    Network network;
     Link intra, inter;
     KernelCosts kernel;
     HostCosts host;
+    Interference interference;
+    MemoryOverheads overheads;
     Noise noise;
     std::optional<Fitted> fitted;
     friend bool operator==(const Cluster&, const Cluster&) = default;

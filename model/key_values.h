@@ -21,7 +21,13 @@ void read_value(const ConfigValue& found, Workload::Kind& out);
 void read_value(const ConfigValue& found, MoeSystem& out);
 void read_value(const ConfigValue& found, Schedule& out);
 void read_value(const ConfigValue& found, Recompute& out);
+void read_value(const ConfigValue& found, Norm& out);
+void read_value(const ConfigValue& found, AttentionKind& out);
+void read_value(const ConfigValue& found, Positions& out);
+void read_value(const ConfigValue& found, ContextExchange& out);
+void read_value(const ConfigValue& found, Fabric& out);
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
+void read_value(const ConfigValue& found, std::vector<int>& out);        // [13, 14, ..]
 void read_value(const ConfigValue& found, Curve& out);                   // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
 
@@ -31,6 +37,7 @@ std::string value_text(bool value);
 std::string value_text(double value);
 std::string value_text(std::uint64_t value);
 std::string value_text(const std::string& value);
+std::string value_text(const std::vector<int>& value);
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<GemmPoint>& value);
 inline std::string value_text(Seconds value) { return exact_text(value); }
@@ -58,6 +65,8 @@ constexpr std::string_view kind_of() {
         return "flop per second";
     else if constexpr (std::is_same_v<T, std::string>)
         return "text";
+    else if constexpr (std::is_same_v<T, std::vector<int>>)
+        return "integers";
     else if constexpr (std::is_same_v<T, Curve>)
         return "curve";
     else if constexpr (std::is_same_v<T, std::vector<GemmPoint>>)

@@ -15,6 +15,10 @@ namespace {
 Experiment& writable(const Experiment& experiment) { return const_cast<Experiment&>(experiment); }
 
 template <class T>
+constexpr bool is_array = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> ||
+                          std::is_same_v<T, std::vector<int>>;
+
+template <class T>
 double number_in(const T& value) {
     if constexpr (requires { value.si(); })
         return value.si();
@@ -47,7 +51,7 @@ template <class T>
 ConfigValue typed(const std::string& raw) {
     const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
     const auto text = quoted ? raw.substr(1, raw.size() - 2) : raw;
-    if constexpr (std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>)
+    if constexpr (is_array<T>)
         return parse_toml_value(text);
     else if constexpr (std::is_same_v<T, std::string> || std::is_enum_v<T>)
         return {text};
@@ -153,8 +157,7 @@ std::string toml_text_of(const Key& key, const Experiment& experiment) {
             } else {
                 using T = std::remove_cvref_t<decltype(get(writable(experiment)))>;
                 const auto text = value_text(get(writable(experiment)));
-                if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Curve> ||
-                              std::is_same_v<T, std::vector<GemmPoint>>)
+                if constexpr (std::is_arithmetic_v<T> || is_array<T>)
                     return text;
                 else
                     return quoted_toml(text);

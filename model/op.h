@@ -46,18 +46,22 @@ struct FusedGemm {
     friend bool operator==(const FusedGemm&, const FusedGemm&) = default;
 };
 
-// softmax(Q K^T) V for `batch` sequences and `heads` heads.
+// softmax(Q K^T) V for `batch` sequences and `heads` heads. Causal: query i sees the keys up to i + seq_k - seq_q. With
+// `flash` one kernel keeps the scores on chip (and computes them again in the backward), else they go through memory.
 struct Attention {
     long batch = 0, heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
     bool causal = false;
     bool backward = false;
     Dtype dtype = Dtype::fp16;
+    bool flash = false;
+    long value_dim = 0;  // width of a value; 0 = head_dim
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// Streams memory: permute, GELU, add, softmax-shaped passes; `transpose` walks one side with a stride.
+// Streams memory: permute, GELU, add, softmax-shaped passes; `transpose` walks one side with a stride,
+// `optimizer` many tensors at once.
 struct MemoryPass {
-    enum class Access : std::uint8_t { stream, transpose };
+    enum class Access : std::uint8_t { stream, transpose, optimizer };
     Bytes read, written;
     Access access = Access::stream;
     friend bool operator==(const MemoryPass&, const MemoryPass&) = default;

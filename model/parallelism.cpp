@@ -9,7 +9,13 @@ constexpr std::array<Named<MoeSystem>, 4> systems{{{MoeSystem::fast_moe, "fast_m
                                                    {MoeSystem::faster_moe, "faster_moe"},
                                                    {MoeSystem::mix_moe, "mix_moe"},
                                                    {MoeSystem::alltoall, "alltoall"}}};
-constexpr std::array<Named<Schedule>, 2> schedules{{{Schedule::gpipe, "gpipe"}, {Schedule::one_f_one_b, "1f1b"}}};
+constexpr std::array<Named<Schedule>, 5> schedules{{{Schedule::gpipe, "gpipe"},
+                                                    {Schedule::one_f_one_b, "1f1b"},
+                                                    {Schedule::zb_h1, "zb-h1"},
+                                                    {Schedule::zb_v, "zb-v"},
+                                                    {Schedule::dualpipe, "dualpipe"}}};
+constexpr std::array<Named<ContextExchange>, 2> exchanges{
+    {{ContextExchange::ring, "ring"}, {ContextExchange::all_gather, "all-gather"}}};
 constexpr std::array<Named<Recompute>, 3> recomputes{
     {{Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}}};
 
@@ -23,5 +29,10 @@ Schedule parse_schedule(std::string_view text) { return value_named(schedules, t
 
 std::string_view to_string(Recompute recompute) { return name_of(recomputes, recompute); }
 Recompute parse_recompute(std::string_view text) { return value_named(recomputes, text, "a recompute mode"); }
+
+std::string_view to_string(ContextExchange exchange) { return name_of(exchanges, exchange); }
+ContextExchange parse_context_exchange(std::string_view text) {
+    return value_named(exchanges, text, "a context exchange");
+}
 
 }  // namespace stepcast

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/dtype.h"
 #include "model/units.h"
 
 namespace stepcast {
@@ -12,13 +15,22 @@ enum class MoeSystem : std::uint8_t { fast_moe, faster_moe, mix_moe, alltoall };
 std::string_view to_string(MoeSystem system);
 MoeSystem parse_moe_system(std::string_view text);
 
-enum class Schedule : std::uint8_t { gpipe, one_f_one_b };
+// one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv
+// 2401.10241); zb_v: two pieces a stage in a V (arXiv 2405.15362); dualpipe: micro-batches enter at both ends, each rank
+// holds two pieces (DeepSeek-V3, arXiv 2412.19437).
+enum class Schedule : std::uint8_t { gpipe, one_f_one_b, zb_h1, zb_v, dualpipe };
 std::string_view to_string(Schedule schedule);
 Schedule parse_schedule(std::string_view text);
 
 enum class Recompute : std::uint8_t { none, selective, full };
 std::string_view to_string(Recompute recompute);
 Recompute parse_recompute(std::string_view text);
+
+// How attention sees the keys of the other context-parallel ranks: passed round a ring beside the computation, or
+// gathered before it.
+enum class ContextExchange : std::uint8_t { ring, all_gather };
+std::string_view to_string(ContextExchange exchange);
+ContextExchange parse_context_exchange(std::string_view text);
 
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.
@@ -30,8 +42,17 @@ struct Parallelism {
     int global_batch = 0;  // sequences per step over all ranks; 0 = dp * micro_batch (one micro-batch each)
     Schedule schedule = Schedule::one_f_one_b;
     Recompute recompute = Recompute::none;
+    int recompute_layers = 0;       // full: layers of each stage that are computed again; 0 = all
+    std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
+    bool overlap_p2p = true;        // sends between stages run beside the next task
+    bool overlap_tp = false;        // tensor-parallel exchanges run beside the GEMM that they feed, in pieces
+    ContextExchange context_exchange = ContextExchange::ring;
+    std::string rank_order = "tp-cp-dp-pp";  // innermost first; experts are spread inside cp and dp
+    int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
+    Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
+    bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward
     int overlap_chunks = 1;  // alltoall: the exchange and the experts are cut into so many overlapping pieces
     MoeSystem moe_system = MoeSystem::alltoall;
     int messages_per_tensor = 1;

@@ -46,6 +46,13 @@ OpId TaskGraph::add_op(Op op) {
     return static_cast<OpId>(ops_.size() - 1);
 }
 
+GroupId TaskGraph::add_group(const Group& group) {
+    const auto found = std::find(groups_.begin() + 1, groups_.end(), group);
+    if (found != groups_.end()) return static_cast<GroupId>(found - groups_.begin());
+    groups_.push_back(group);
+    return static_cast<GroupId>(groups_.size() - 1);
+}
+
 namespace {
 
 bool has_repeated(std::span<const Place> places) {
@@ -87,8 +94,9 @@ void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places, 
 }
 
 TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
-                      float host_calls) {
+                      float host_calls, GroupId group) {
     check_task(name, op, places, after);
+    if (group >= groups_.size()) refuse(size(), "has group id " + std::to_string(group) + ", which no group has");
     const auto task = static_cast<TaskId>(size());
     for (const Place& place : places) places_.push_back(place);
     for (const TaskId earlier : after) predecessors_.push_back(earlier);
@@ -97,6 +105,7 @@ TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> 
     op_.push_back(op);
     name_.push_back(name);
     phase_.push_back(phase);
+    group_.push_back(group);
     host_calls_.push_back(host_calls);
     has_host_tasks_ = has_host_tasks_ || on_host(task);
     return task;
@@ -119,6 +128,7 @@ void TaskGraph::reserve(std::size_t tasks, std::size_t places, std::size_t edges
     op_.reserve(tasks);
     name_.reserve(tasks);
     phase_.reserve(tasks);
+    group_.reserve(tasks);
     host_calls_.reserve(tasks);
     places_.reserve(places);
     predecessors_.reserve(edges);

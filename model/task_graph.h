@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/group.h"
 #include "model/op.h"
 
 namespace stepcast {
@@ -56,11 +57,15 @@ public:
     NameId name_id(std::string_view name);
     OpId add_op(Op op);
 
+    // Equal groups share an id. Group 0 stands for the ranks of the task's own places.
+    GroupId add_group(const Group& group);
+
     // Appends a task; every id in `after` is smaller than the returned one and no place occurs twice, else
     // std::logic_error.
     // `host_calls` is how many host calls issue it on each of its ranks (0 for tasks on the host lane).
+    // `group` tells who takes part in a collective of which a folded graph shows only some places.
     TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
-               float host_calls = 1);
+               float host_calls = 1, GroupId group = 0);
     TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
                std::initializer_list<TaskId> after, float host_calls = 1);
     TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places, std::span<const TaskId> after,
@@ -81,6 +86,9 @@ public:
     [[nodiscard]] OpId op_id(TaskId t) const { return op_[t]; }
     [[nodiscard]] const Op& op(TaskId t) const { return ops_[op_[t]]; }
     [[nodiscard]] std::span<const Op> ops() const { return ops_; }
+    [[nodiscard]] GroupId group_id(TaskId t) const { return group_[t]; }
+    [[nodiscard]] const Group& group(GroupId id) const { return groups_[id]; }
+    [[nodiscard]] std::size_t group_count() const { return groups_.size(); }
     [[nodiscard]] float host_calls(TaskId t) const { return host_calls_[t]; }
     [[nodiscard]] std::span<const Place> places(TaskId t) const {
         return {places_.data() + place_begin_[t], places_.data() + place_begin_[t + 1]};
@@ -111,6 +119,8 @@ private:
     std::vector<NameId> name_;
     std::vector<float> host_calls_;
     std::vector<Phase> phase_;
+    std::vector<GroupId> group_;
+    std::vector<Group> groups_{Group{}};
     std::vector<Op> ops_;
     std::vector<std::string> names_;
     std::unordered_map<std::string, NameId, NameHash, std::equal_to<>> name_ids_;

@@ -7,13 +7,30 @@ namespace {
 
 constexpr std::array<Named<Optimizer>, 4> optimizers{
     {{Optimizer::none, "none"}, {Optimizer::sgd, "sgd"}, {Optimizer::adam, "adam"}, {Optimizer::lamb, "lamb"}}};
-constexpr std::array<Named<Workload::Kind>, 2> kinds{
-    {{Workload::Kind::moe_layer, "moe_layer"}, {Workload::Kind::mlp, "mlp"}}};
+constexpr std::array<Named<Norm>, 2> norms{{{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}};
+constexpr std::array<Named<AttentionKind>, 3> attention_kinds{
+    {{AttentionKind::plain, "plain"}, {AttentionKind::flash, "flash"}, {AttentionKind::mla, "mla"}}};
+constexpr std::array<Named<Positions>, 3> position_kinds{
+    {{Positions::none, "none"}, {Positions::learned, "learned"}, {Positions::rotary, "rotary"}}};
+constexpr std::array<Named<Workload::Kind>, 3> kinds{{{Workload::Kind::moe_layer, "moe_layer"},
+                                                      {Workload::Kind::mlp, "mlp"},
+                                                      {Workload::Kind::transformer, "transformer"}}};
 
 }  // namespace
 
 std::string_view to_string(Optimizer optimizer) { return name_of(optimizers, optimizer); }
 Optimizer parse_optimizer(std::string_view text) { return value_named(optimizers, text, "an optimizer"); }
+
+std::string_view to_string(Norm norm) { return name_of(norms, norm); }
+Norm parse_norm(std::string_view text) { return value_named(norms, text, "a norm"); }
+
+std::string_view to_string(AttentionKind kind) { return name_of(attention_kinds, kind); }
+AttentionKind parse_attention_kind(std::string_view text) {
+    return value_named(attention_kinds, text, "an attention kind");
+}
+
+std::string_view to_string(Positions positions) { return name_of(position_kinds, positions); }
+Positions parse_positions(std::string_view text) { return value_named(position_kinds, text, "a position encoding"); }
 
 std::string_view to_string(Workload::Kind kind) { return name_of(kinds, kind); }
 Workload::Kind parse_workload_kind(std::string_view text) { return value_named(kinds, text, "a workload kind"); }

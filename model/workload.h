@@ -13,31 +13,73 @@ enum class Optimizer : std::uint8_t { none, sgd, adam, lamb };
 std::string_view to_string(Optimizer optimizer);
 Optimizer parse_optimizer(std::string_view text);
 
+enum class Norm : std::uint8_t { layernorm, rmsnorm };
+std::string_view to_string(Norm norm);
+Norm parse_norm(std::string_view text);
+
+// plain: scores, softmax and dropout go through memory; flash: one kernel, scores stay on chip; mla: flash over keys and
+// values that are projected from a low-rank latent (Mla).
+enum class AttentionKind : std::uint8_t { plain, flash, mla };
+std::string_view to_string(AttentionKind kind);
+AttentionKind parse_attention_kind(std::string_view text);
+
+// learned: a table of max_positions x hidden is added to the embedding.
+enum class Positions : std::uint8_t { none, learned, rotary };
+std::string_view to_string(Positions positions);
+Positions parse_positions(std::string_view text);
+
+// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
+struct Mla {
+    int q_rank = 0;   // 0: queries are projected directly
+    int kv_rank = 0;
+    int nope_dim = 0, rope_dim = 0, value_dim = 0;
+    friend bool operator==(const Mla&, const Mla&) = default;
+};
+
 // A mixture-of-experts feed-forward block: `experts` of a layer over all ranks; 0 means dense.
 struct Moe {
     int experts = 0;
     int top_k = 2;
     double capacity_factor = 0;  // 0 = dropless
     int shared_experts = 0;
+    int ffn = 0;           // inner width of one expert; 0 = workload.ffn
+    int shared_ffn = 0;    // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
+    int dense_layers = 0;  // the first layers keep the dense block of width workload.ffn
+    int interval = 1;      // every interval-th layer has experts, the others are dense
+    bool router_bias = false;  // one load-balancing bias an expert
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
 // `kind` says how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back,
 // GELU between), forward and backward, no optimizer; mlp: `layers` times two dense GEMMs of those shapes with GELU
-// between, gradients all-reduced over the data-parallel ranks in buckets, then the optimizer.
+// between, gradients all-reduced over the data-parallel ranks in buckets, then the optimizer. transformer: embedding,
+// `layers` blocks of attention and feed-forward, final norm, logits, loss; optimizer.
 struct Workload {
-    enum class Kind : std::uint8_t { moe_layer, mlp };
+    enum class Kind : std::uint8_t { moe_layer, mlp, transformer };
     std::string name;
     Kind kind = Kind::moe_layer;
     int layers = 1;
     int hidden = 0;
     int heads = 0;
-    int kv_heads = 0;
+    int kv_heads = 0;  // 0 = heads
+    int head_dim = 0;  // 0 = hidden / heads
     int ffn = 0;
+    bool gated = false;  // feed-forward with a gate: three matrices instead of two
     int vocab = 0;
+    bool tied = true;  // logits use the embedding's weights
     int seq = 0;
+    int max_positions = 0;  // rows of the learned position table; 0 = seq
+    Positions positions = Positions::learned;
+    Norm norm = Norm::layernorm;
+    AttentionKind attention = AttentionKind::plain;
+    bool causal = true;
+    bool linear_bias = true;  // biases of all linear layers
+    bool qkv_bias = true;     // biases of the query, key and value projections alone
+    double dropout = 0;       // 0: no mask is made, read or kept
+    Mla mla;
     Dtype dtype = Dtype::fp16;
     Optimizer optimizer = Optimizer::none;
+    int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
     Moe moe;
     friend bool operator==(const Workload&, const Workload&) = default;
 };

@@ -72,4 +72,11 @@ Seconds collective_time(const Op& op, std::span<const Place> places, const Clust
     return std::visit(Pricer{link, static_cast<double>(places.size())}, op);
 }
 
+Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster) {
+    if (group.size() <= 1) return Seconds(0);
+    const int last = (group.ranks - 1) * group.stride + (group.outer_ranks - 1) * group.outer_stride;
+    const Link& link = last >= cluster.gpus_per_node ? cluster.inter : cluster.intra;
+    return std::visit(Pricer{link, static_cast<double>(group.size())}, op);
+}
+
 }  // namespace stepcast

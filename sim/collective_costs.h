@@ -20,6 +20,9 @@ namespace stepcast {
 // One participant needs no communication: 0. Ignores switching between algorithms by size.
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);
 
+// The same for a group given as a rule (model/group.h).
+Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
+
 // The largest off-diagonal inbound or outbound sum of one participant: what an all-to-all's time and its curve go by.
 Bytes busiest_bytes(const AllToAll& op);
 

@@ -14,12 +14,22 @@ Costs price(const TaskGraph& graph, const Cluster& cluster) {
     Costs costs;
     costs.duration.reserve(graph.size());
     costs.issue.reserve(graph.size());
-    // An op that occupies one place costs the same wherever it runs, so it is priced once per phase.
-    std::vector<std::optional<Seconds>> known(graph.ops().size() * phase_count);
+    // An op that occupies one place or states its group costs the same wherever it runs, so it is priced once per phase.
+    struct Known {
+        std::optional<Seconds> time;
+        GroupId group = 0;
+    };
+    std::vector<Known> known(graph.ops().size() * phase_count);
     for (TaskId t = 0; t < graph.size(); ++t) {
         const auto places = graph.places(t);
-        auto& time = known[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
-        if (!time || places.size() > 1) time = op_time(graph.op(t), graph.phase(t), places, cluster);
+        auto& [time, group] = known[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
+        if (graph.group_id(t) != 0) {
+            if (!time || group != graph.group_id(t)) time = collective_time(graph.op(t), graph.group(graph.group_id(t)), cluster);
+            group = graph.group_id(t);
+        } else if (!time || places.size() > 1 || group != 0) {
+            time = op_time(graph.op(t), graph.phase(t), places, cluster);
+            group = 0;
+        }
         costs.duration.push_back(*time);
         costs.issue.push_back(static_cast<double>(graph.host_calls(t)) * cluster.host.call);
     }
