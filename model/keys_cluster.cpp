@@ -42,7 +42,7 @@ const Key table[] = {
     {"cluster.network.nodes_per_leaf", field<&E::cluster, &C::network, &Network::nodes_per_leaf>,
      "nodes that meet below the spine", 1, 1 << 17},
     {"cluster.network.oversubscription", field<&E::cluster, &C::network, &Network::oversubscription>,
-     "how many times too few links go to the spine", 1, 1000},
+     "how many times too few links go to the spine", 0.1, 1000},
 
     {"cluster.link.intra.bandwidth", field<&E::cluster, &C::intra, &L::bandwidth>, "per rank and direction in a node",
      0, fastest},
