@@ -32,7 +32,7 @@ const Key table[] = {
     {"workload.norm", field<&E::workload, &W::norm>, "normalisation"},
     {"workload.attention", field<&E::workload, &W::attention>, "attention kernel"},
     {"workload.causal", field<&E::workload, &W::causal>, "attention to earlier tokens only"},
-    {"workload.linear_bias", field<&E::workload, &W::linear_bias>, "biases in linear layers"},
+    {"workload.linear_bias", field<&E::workload, &W::linear_bias>, "biases in the output projection and the feed-forward block"},
     {"workload.qkv_bias", field<&E::workload, &W::qkv_bias>, "biases in the query, key and value projections"},
     {"workload.dropout", field<&E::workload, &W::dropout>, "share of activations dropped; 0 = no dropout", 0, 1},
     {"workload.mla.q_rank", field<&E::workload, &W::mla, &Mla::q_rank>, "latent of the queries; 0 = none", 0, widest},

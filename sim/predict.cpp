@@ -11,6 +11,7 @@
 #include "model/errors.h"
 #include "model/measurements.h"
 #include "model/step.h"
+#include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 
 namespace stepcast {
@@ -76,7 +77,7 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
 // Useful arithmetic of a balanced step: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
-    if (w.kind == Workload::Kind::transformer) return Flops(0);
+    if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
     const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/transformer/counts.h"
 #include "model/transformer/passes.h"
 #include "model/transformer/tensor_parallel.h"
 
@@ -51,8 +52,8 @@ Experts experts_of(const LayerContext& c) {
     x.tokens = p.expert_tensor_parallel ? c.shape.outer_tokens : (c.shape.tokens + p.tp - 1) / p.tp;
     x.slots = x.tokens * moe.top_k;
     x.gathered = p.sequence_parallel ? split : 1;
-    x.ffn = ((moe.ffn > 0 ? moe.ffn : w.ffn) + split - 1) / split;
-    x.exchange = p.expert_tensor_parallel ? c.groups.expert : Group{p.ep, 1};
+    x.ffn = (expert_ffn(w) + split - 1) / split;
+    x.exchange = c.groups.expert;
     x.tensor = x.gathered > 1 ? c.groups.tensor : Group{};
     if (c.routing.counts.empty()) {
         x.rows = {balanced_rows(moe, x.slots * x.gathered, local,
@@ -128,10 +129,8 @@ struct Shared {
     Bytes inner;
 };
 Shared shared_of(const LayerContext& c) {
-    const Moe& moe = c.experiment.workload.moe;
-    const long expert = moe.ffn > 0 ? moe.ffn : c.experiment.workload.ffn;
-    const long whole = moe.shared_ffn > 0 ? moe.shared_ffn : moe.shared_experts * expert;
-    const long width = (whole + c.experiment.parallelism.tp - 1) / c.experiment.parallelism.tp;
+    const int tp = c.experiment.parallelism.tp;
+    const long width = (shared_ffn(c.experiment.workload) + tp - 1) / tp;
     const RankShape& s = c.shape;
     return {{"shared_up", s.tokens, inputs_of(c) * width, s.hidden, s.matrix},
             {"shared_down", s.tokens, s.hidden, width, s.matrix},

@@ -25,6 +25,4 @@ struct RankShape {
 // Parts that do not divide are rounded up: the largest rank sets the time.
 RankShape rank_shape(const Experiment& experiment);
 
-bool has_experts(const Workload& workload, int layer);
-
 }  // namespace stepcast

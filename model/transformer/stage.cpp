@@ -6,10 +6,9 @@
 
 namespace stepcast {
 
-Stage::Stage(TaskGraph& graph, std::vector<int> graph_ranks, std::vector<int> real_ranks, std::vector<int> expert_index)
+Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index)
     : graph_(graph),
-      ranks_(std::move(graph_ranks)),
-      real_(std::move(real_ranks)),
+      ranks_(std::move(ranks)),
       expert_index_(std::move(expert_index)),
       last_(ranks_.size(), no_task),
       beside_(ranks_.size(), no_task) {}
@@ -27,8 +26,8 @@ const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
         if (taken[r]) continue;
         auto& group = at->second.emplace_back();
-        for (const int member : members(graph_.group(id), real_[r])) {
-            const auto found = std::lower_bound(real_.begin(), real_.end(), member) - real_.begin();
+        for (const int member : members(graph_.group(id), ranks_[r])) {
+            const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), member) - ranks_.begin();
             group.push_back(static_cast<std::size_t>(found));
             taken[group.back()] = true;
         }

@@ -14,9 +14,9 @@ using TasksByRank = std::vector<TaskId>;  // one for each rank of a stage; no_ta
 
 class Stage {
 public:
-    // `graph_ranks`: this stage's ranks in the graph; `real_ranks`: their numbers in the cluster, ascending; folded when
-    // there is one. `expert_index` says which expert-parallel rank each is.
-    Stage(TaskGraph& graph, std::vector<int> graph_ranks, std::vector<int> real_ranks, std::vector<int> expert_index);
+    // The stage's ranks, ascending; folded, the one that stands for them. `expert_index` says which expert-parallel rank
+    // each is.
+    Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index);
 
     // Writes the plan's tasks; those without a predecessor in the plan follow what each rank did last, and `also`.
     void stamp(const Plan& plan, Phase phase, const TasksByRank& also = {});
@@ -39,7 +39,7 @@ private:
     void stamp_collective(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also);
 
     TaskGraph& graph_;
-    std::vector<int> ranks_, real_, expert_index_;
+    std::vector<int> ranks_, expert_index_;
     TasksByRank last_, beside_;          // beside_: the second end of the last plan
     std::vector<TasksByRank> followed_;  // to be waited for by the next plan
     std::vector<TaskId> stamped_;        // of the plan being stamped, [task][rank]

@@ -1,10 +1,12 @@
 #include "model/transformer/step.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <tuple>
 
 #include "model/pipeline/schedule.h"
+#include "model/transformer/counts.h"
 #include "model/transformer/data_parallel.h"
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/pieces.h"
@@ -14,16 +16,26 @@ namespace {
 
 int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
 
+// Of the stage, ascending.
 std::vector<int> real_ranks(const Parallelism& p, int stage) {
     std::vector<int> ranks;
-    for (int i = 0; i < ranks_of_stage(p); ++i) ranks.push_back(stage * ranks_of_stage(p) + i);
+    for (int dp = 0; dp < p.dp; ++dp)
+        for (int cp = 0; cp < p.cp; ++cp)
+            for (int tp = 0; tp < p.tp; ++tp) ranks.push_back(rank_of(p, tp, cp, dp, stage));
+    std::ranges::sort(ranks);
     return ranks;
 }
 
-std::vector<int> expert_indices(const Parallelism& p, std::size_t ranks) {
-    const int tensor = p.expert_tensor_parallel ? p.tp : 1;
-    std::vector<int> indices;
-    for (std::size_t i = 0; i < ranks; ++i) indices.push_back(static_cast<int>(i) / tensor % p.ep);
+// The expert-parallel rank of each of them: its position in its group, the lowest rank without one beginning the next.
+std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ranks) {
+    std::vector<int> indices(ranks.size(), -1);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        if (indices[r] >= 0) continue;
+        const std::vector<int> group = members(expert, ranks[r]);
+        for (std::size_t i = 0; i < group.size(); ++i)
+            indices[static_cast<std::size_t>(std::ranges::lower_bound(ranks, group[i]) - ranks.begin())] =
+                static_cast<int>(i);
+    }
     return indices;
 }
 
@@ -78,11 +90,10 @@ public:
 
 private:
     void add_stage(int s) {
-        std::vector<int> graph_ranks, real = folded_ ? std::vector<int>{s} : real_ranks(p_, s);
-        graph_ranks = real;
-        const auto indices = expert_indices(p_, real.size());
-        stages_.push_back(std::make_unique<StageState>(
-            graph_, context_, Stage(graph_, std::move(graph_ranks), std::move(real), indices)));
+        const std::vector<int> ranks = folded_ ? std::vector<int>{s} : real_ranks(p_, s);
+        std::vector<int> indices(1);
+        if (!folded_) indices = expert_indices(context_.groups.expert, ranks);
+        stages_.push_back(std::make_unique<StageState>(graph_, context_, Stage(graph_, ranks, std::move(indices))));
         StageState& state = *stages_.back();
         int layers = 0;  // of this stage so far: full recompute may cover only the first of them
         for (const auto& path : paths_) {
