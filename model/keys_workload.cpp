@@ -82,6 +82,8 @@ const Key table[] = {
     {"parallelism.recompute", field<&E::parallelism, &P::recompute>, "activations computed again in backward"},
     {"parallelism.recompute_layers", field<&E::parallelism, &P::recompute_layers>,
      "full recompute: layers of a stage; 0 = all", 0, 10000},
+    {"parallelism.recompute_stops_early", field<&E::parallelism, &P::recompute_stops_early>,
+     "full recompute ends with the last tensor that the backward needs"},
     {"parallelism.stage_layers", field<&E::parallelism, &P::stage_layers>,
      "layers of each stage piece, first to last; empty = even"},
     {"parallelism.overlap_p2p", field<&E::parallelism, &P::overlap_p2p>, "sends between stages beside other tasks"},

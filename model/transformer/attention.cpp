@@ -1,5 +1,5 @@
 // Attention block: norm, query/key/value projections, attention, output projection, residual.
-//   plain: scores = Q K^T; scale, mask and softmax read and write a score each; dropout reads and writes one and writes
+//   plain: scores = Q K^T; scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and writes one and writes
 //   its mask; then scores V. Backward mirrors it: two GEMMs for each of the two, dropout and softmax.
 //   flash: one kernel. MLA: keys and values are projected from a latent of kv_rank (+ rope_dim), queries from one of
 //   q_rank (DeepSeek-V2, arXiv 2405.04434).
@@ -61,19 +61,37 @@ void plan_projections_backward(BackwardPlanners b, const LayerContext& c) {
     plan_weight_gradient(b.weights, l.down, c.experiment.parallelism);
 }
 
-// Rotary positions: reads and writes queries and keys. Without them plain attention still lays the heads out anew.
+// Between projections and attention. Rotary: queries and keys are read and written, values copied. MLA: queries are
+// turned, keys put together from their latent part and the shared rotary key, values copied. Plain attention without
+// rotary positions lays the heads out anew.
 void plan_positions(Planner& planner, const LayerContext& c) {
     const RankShape& s = c.shape;
     const Workload& w = c.experiment.workload;
-    const Bytes bytes = s.inner((s.heads + s.kv_heads) * s.qk_dim);
-    if (is_mla(c)) {  // the rotary part is turned, then heads are put together from both parts and the shared key
-        const Bytes heads = s.inner(2 * s.heads * s.qk_dim);
-        return planner.compute("rotary", MemoryPass{heads, heads}, 4);
+    if (is_mla(c)) {
+        const Bytes query = s.inner(s.heads * s.qk_dim), value = s.inner(s.heads * s.value_dim);
+        const Bytes key_parts = s.inner(s.heads * w.mla.nope_dim + w.mla.rope_dim);
+        return planner.compute("rotary", MemoryPass{query + key_parts + value, 2.0 * query + value}, 6);
     }
-    if (w.positions == Positions::rotary) return planner.compute("rotary", MemoryPass{bytes, bytes}, 2);
+    const Bytes turned = s.inner((s.heads + 2 * s.kv_heads) * s.qk_dim);
+    if (w.positions == Positions::rotary) return planner.compute("rotary", MemoryPass{turned, turned}, 3);
     const Bytes values = s.inner(s.heads * s.value_dim);
     if (w.attention == AttentionKind::plain) planner.compute("head_layout", MemoryPass{values, values});
 }
+
+// Gradients of queries, keys and values are turned back and put side by side.
+void plan_positions_backward(Planner& planner, const LayerContext& c) {
+    const RankShape& s = c.shape;
+    const Workload& w = c.experiment.workload;
+    if (is_mla(c)) return plan_positions(planner, c);
+    const Bytes heads = s.inner((s.heads + 2 * s.kv_heads) * s.qk_dim);
+    const Bytes turned = s.inner((s.heads + s.kv_heads) * s.qk_dim);
+    if (w.positions == Positions::rotary) planner.compute("rotary_backward", MemoryPass{turned, turned}, 2);
+    planner.compute("head_layout_backward", MemoryPass{heads, heads});
+    if (w.qkv_bias) planner.compute("bias_gradient", MemoryPass{heads, Bytes(0)});
+}
+
+// The fused causal softmax reads only the scores that are seen and writes all.
+double seen_share(const LayerContext& c) { return c.experiment.workload.causal ? 0.5 : 1; }
 
 Bytes score_bytes(const LayerContext& c) {
     const RankShape& s = c.shape;
@@ -98,7 +116,7 @@ void plan_scores_backward(Planner& planner, const LayerContext& c) {
     planner.compute("values", Gemm{s.seq_q, s.seq, s.value_dim, batch, s.storage});
     planner.compute("values", Gemm{s.seq, s.value_dim, s.seq_q, batch, s.storage});
     if (drops(c)) planner.compute("score_dropout_backward", MemoryPass{scores + mask_of(c, scores), scores});
-    planner.compute("softmax_backward", MemoryPass{2.0 * scores, scores});
+    planner.compute("softmax_backward", MemoryPass{2.0 * seen_share(c) * scores, scores});
     planner.compute("scores", Gemm{s.seq_q, s.qk_dim, s.seq, batch, s.storage});
     planner.compute("scores", Gemm{s.seq, s.qk_dim, s.seq_q, batch, s.storage});
 }
@@ -126,10 +144,11 @@ void with_context(Planner& planner, const LayerContext& c, bool backward, Work w
 
 void plan_scores_forward(Planner& planner, const LayerContext& c) {
     const RankShape& s = c.shape;
+    const double seen = seen_share(c);
     const long batch = s.batch * s.heads;
     const Bytes scores = score_bytes(c);
     planner.compute("scores", Gemm{s.seq_q, s.seq, s.qk_dim, batch, s.storage});
-    planner.compute("softmax", MemoryPass{scores, scores});
+    planner.compute("softmax", MemoryPass{seen * scores, scores});
     if (drops(c)) planner.compute("score_dropout", MemoryPass{scores, scores + mask_of(c, scores)});
     planner.compute("values", Gemm{s.seq_q, s.value_dim, s.seq, batch, s.storage});
 }
@@ -149,25 +168,18 @@ void plan_attention_forward(Planner& planner, const LayerContext& c) {
 }
 
 void plan_attention_backward(BackwardPlanners b, const LayerContext& c) {
-    const RankShape& s = c.shape;
+    const bool again = c.experiment.parallelism.recompute == Recompute::selective;
     plan_residual_backward(b.inputs, c);
     plan_row_backward(b, c, output_linear(c));
     with_context(b.inputs, c, true, [&] {
-        if (c.experiment.workload.attention == AttentionKind::plain)
+        if (c.experiment.workload.attention == AttentionKind::plain) {
+            if (again) plan_scores_forward(b.inputs, c);
             plan_scores_backward(b.inputs, c);
-        else
+        } else {
             b.inputs.compute("attention_backward", flash_op(c, true), 2);
+        }
     });
-    if (c.experiment.workload.attention == AttentionKind::plain) {  // gradients of the heads are put side by side
-        const Bytes heads = s.inner((s.heads + 2 * s.kv_heads) * s.qk_dim);
-        b.inputs.compute("head_layout_backward", MemoryPass{heads, heads});
-    } else {
-        plan_positions(b.inputs, c);
-    }
-    if (c.experiment.workload.qkv_bias) {
-        const Bytes heads = s.inner((s.heads + 2 * s.kv_heads) * s.qk_dim);
-        b.inputs.compute("bias_gradient", MemoryPass{heads, Bytes(0)});
-    }
+    plan_positions_backward(b.inputs, c);
     plan_projections_backward(b, c);
     plan_norm_backward(b.inputs, c, "attention_norm_backward");
 }

@@ -7,12 +7,12 @@ struct StateBytes {
     Bytes read, written;
 };
 
-// Of one parameter: gradient, fp32 master weight and two moments in; master, moments and the weight out. In fp32
+// Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
 // training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
-    const Bytes gradient = size_of(e.parallelism.gradient_dtype);
+    const Bytes gradient(4);
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
     switch (w.optimizer) {
         case Optimizer::none: return {};
@@ -92,11 +92,16 @@ double DataParallel::updated() const {
     return total_.dense / dense_.ranks + total_.experts / experts_.ranks;
 }
 
+// 16-bit gradients are cast to fp32 first; fp16 ones are divided by the loss scale.
 void DataParallel::add_norm() {
+    const Experiment& e = context_.experiment;
+    const Bytes kept = size_of(e.parallelism.gradient_dtype);
+    const auto calls = static_cast<float>(e.workload.optimizer_groups);
     Planner planner(graph_);
-    planner.compute("gradient_norm",
-                    MemoryPass{updated() * size_of(context_.experiment.parallelism.gradient_dtype), Bytes(0)},
-                    static_cast<float>(context_.experiment.workload.optimizer_groups));
+    if (kept < Bytes(4)) planner.compute("cast_gradients", MemoryPass{updated() * kept, updated() * Bytes(4)}, calls);
+    if (e.workload.dtype == Dtype::fp16)
+        planner.compute("unscale_gradients", MemoryPass{updated() * Bytes(4), updated() * Bytes(4)}, calls);
+    planner.compute("gradient_norm", MemoryPass{updated() * Bytes(4), Bytes(0)}, calls);
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
@@ -107,6 +112,8 @@ void DataParallel::add_optimizer() {
     const auto calls = static_cast<float>(e.workload.optimizer_groups);
     planner.compute("optimizer", MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
                     calls);
+    const double gradients = total_.dense + total_.experts;
+    planner.compute("zero_gradients", MemoryPass{Bytes(0), gradients * size_of(e.parallelism.gradient_dtype)});
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)
         stage_.follow(gather(total_, Phase::optimizer, stage_.last()));

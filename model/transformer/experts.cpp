@@ -114,6 +114,12 @@ void plan_grouped(Planner& planner, const LayerContext& c, const Experts& x, std
     planner.compute_by_expert_rank(name, std::move(ops), 2);
 }
 
+// The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data), and sets it
+// up; the backward's exchange is set up again.
+void plan_counts(Planner& planner, const Experts& x) {
+    if (x.ranks > 1) planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, true);
+}
+
 // Slots of the tensor-parallel ranks that share an expert, [rows, hidden].
 void plan_gather(Planner& planner, const LayerContext& c, const Experts& x) {
     planner.collective("tp_all_gather", AllGather{rows_bytes(c, x, x.hidden)}, x.tensor);
@@ -155,6 +161,7 @@ void plan_experts_forward(Planner& planner, const LayerContext& c) {
     plan_norm(planner, c, "ffn_norm");
     plan_linear(planner, router(c, x));
     planner.compute("router_choice", choice(c, x), 6);
+    plan_counts(planner, x);
     planner.compute("permute", MemoryPass{slots, slots}, 4);
     plan_exchange(planner, c, x, false);
     plan_gather(planner, c, x);
@@ -188,6 +195,7 @@ void plan_experts_backward(BackwardPlanners b, const LayerContext& c) {
         plan_column_backward(b, c, shared.up);
     }
     b.inputs.compute("unpermute_backward", MemoryPass{2.0 * slots, slots}, 3);
+    plan_counts(b.inputs, x);
     plan_exchange(b.inputs, c, x, false);
     plan_gather(b.inputs, c, x);
     plan_sort(b.inputs, c, x);

@@ -16,15 +16,25 @@ Linear down(const LayerContext& c) {
     return {"ffn_down", c.shape.tokens, c.shape.hidden, c.shape.ffn, c.shape.matrix};
 }
 
-}  // namespace
-
-void plan_feed_forward(Planner& planner, const LayerContext& c) {
+// Up to the input of the down projection.
+void plan_inner(Planner& planner, const LayerContext& c) {
     const Bytes inner = c.shape.inner(c.shape.ffn);
     plan_norm(planner, c, "ffn_norm");
     plan_column_forward(planner, c, up(c));
     planner.compute("activation", MemoryPass{static_cast<double>(inputs_of(c)) * inner, inner});
+}
+
+}  // namespace
+
+void plan_feed_forward(Planner& planner, const LayerContext& c) {
+    plan_inner(planner, c);
     plan_row_forward(planner, c, down(c));
     plan_residual(planner, c);
+}
+
+void plan_feed_forward_again(Planner& planner, const LayerContext& c) {
+    if (!c.experiment.parallelism.recompute_stops_early) return plan_feed_forward(planner, c);
+    plan_inner(planner, c);
 }
 
 void plan_feed_forward_backward(BackwardPlanners b, const LayerContext& c) {

@@ -30,6 +30,8 @@ void plan_attention_backward(BackwardPlanners planners, const LayerContext& cont
 void plan_scores_forward(Planner& planner, const LayerContext& context);
 
 void plan_feed_forward(Planner& planner, const LayerContext& context);
+// As full recompute runs it: with recompute_stops_early only as far as the backward needs tensors.
+void plan_feed_forward_again(Planner& planner, const LayerContext& context);
 void plan_feed_forward_backward(BackwardPlanners planners, const LayerContext& context);
 
 void plan_experts_forward(Planner& planner, const LayerContext& context);

@@ -22,6 +22,9 @@ PassPlans passes(TaskGraph& graph, bool split, Forward forward, Backward backwar
     return plans;
 }
 
+// What a layer costs the host beside its launches: the modules' own code.
+void plan_module(Planner& planner) { planner.host("layer", HostWork{HostWork::Kind::module, 1}, false); }
+
 }  // namespace
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
@@ -31,22 +34,30 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     plans.dense = passes(
         graph, split,
         [&](Planner& p) {
+            plan_module(p);
             plan_attention_forward(p, c);
             plan_feed_forward(p, c);
         },
         [&](BackwardPlanners b) {
+            plan_module(b.inputs);
             plan_feed_forward_backward(b, c);
             plan_attention_backward(b, c);
         });
-    plans.dense.recompute = plans.dense.forward;
+    Planner again(graph);
+    plan_module(again);
+    plan_attention_forward(again, c);
+    plan_feed_forward_again(again, c);
+    plans.dense.recompute = again.take();
     if (c.experiment.workload.moe.experts > 0) {
         plans.experts = passes(
             graph, split,
             [&](Planner& p) {
+                plan_module(p);
                 plan_attention_forward(p, c);
                 plan_experts_forward(p, c);
             },
             [&](BackwardPlanners b) {
+                plan_module(b.inputs);
                 plan_experts_backward(b, c);
                 plan_attention_backward(b, c);
             });

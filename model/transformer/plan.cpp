@@ -30,6 +30,12 @@ void Planner::compute_by_expert_rank(std::string_view name, std::vector<Op> ops,
     plan_.tail = {task, PlannedTask::entry};
 }
 
+void Planner::host(std::string_view name, const HostWork& work, bool waits) {
+    const int task = append(name, graph_.add_op(work), Lane::host, 0, 0);
+    plan_.tasks.back().starts = !waits;
+    if (waits) plan_.tail = {task, PlannedTask::entry};
+}
+
 void Planner::collective(std::string_view name, Op op, const Group& group) {
     if (group.size() <= 1) return;
     const int task = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);

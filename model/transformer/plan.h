@@ -19,6 +19,7 @@ struct PlannedTask {
     GroupId group = 0;     // of a collective
     Lane lane = Lane::compute;
     float host_calls = 1;
+    bool starts = false;  // follows nothing: the host runs ahead of the device
     std::array<int, 2> after{entry, entry};
     friend bool operator==(const PlannedTask&, const PlannedTask&) = default;
 };
@@ -37,6 +38,8 @@ public:
 
     void compute(std::string_view name, Op op, float host_calls = 1);
     void compute_by_expert_rank(std::string_view name, std::vector<Op> ops, float host_calls = 1);
+    // Work of the host. `waits`: it first waits for the device (a synchronisation), and the device for it.
+    void host(std::string_view name, const HostWork& work, bool waits);
     // Nothing is written for a group of one rank.
     void collective(std::string_view name, Op op, const Group& group);
 

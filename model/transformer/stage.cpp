@@ -39,6 +39,7 @@ void Stage::collect(std::size_t rank, const PlannedTask& task, const TasksByRank
     const auto add = [&](TaskId id) {
         if (id != no_task && std::find(after_.begin(), after_.end(), id) == after_.end()) after_.push_back(id);
     };
+    if (task.starts) return;
     bool enters = true;
     for (const int before : task.after) {
         if (before == PlannedTask::entry) continue;
