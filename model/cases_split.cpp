@@ -137,6 +137,8 @@ void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
     p.overlap_params = f.overlap_params || sharded;
     p.overlap_tp = f.overlap_tp && p.sequence_parallel;
     p.overlap_p2p = f.overlap_p2p;
+    p.overlap_weight_gradient = f.overlap_weight_gradient;
+    p.fused_accumulation = f.fused_accumulation;
     const bool single = training == Dtype::fp32 || training == Dtype::tf32;
     p.gradient_dtype = f.gradients ? *f.gradients : single ? Dtype::fp32 : training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
     constexpr double everything = 1e12;  // more weights than any model has

@@ -133,6 +133,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     if (family.architecture.positions == Positions::learned && !framework.tied_gpt) w.tied = false;
     w.dropout = framework.dropout;
     w.optimizer = framework.optimizer;
+    w.fused_loss = framework.fused_loss;
     match_stated_parameters(row, w, assumptions);
     return w;
 }

@@ -117,12 +117,25 @@ constexpr std::array<FamilyRule, 20> families{{
     {"transformer-xl", nullptr, "its recurrence over segments and its adaptive softmax"},
 }};
 
-Framework megatron_before_2023() {
+Framework megatron_before_2022() {
     return {.attention = AttentionKind::plain,
             .dropout = 0.1,
             .overlap = false,
             .overlap_params = false,
-            .words = "plain attention, dropout 0.1, 16-bit gradients exchanged after the last backward in one bucket"};
+            .overlap_weight_gradient = false,
+            .fused_accumulation = false,
+            .fused_loss = false,
+            .words = "plain attention, dropout 0.1, 16-bit gradients exchanged after the last backward in one bucket, "
+                     "tensor-parallel exchanges exposed, no fused accumulation or loss"};
+}
+
+// With arXiv 2205.05198 came exchanges beside the weight gradients, and GEMMs that accumulate.
+Framework megatron_2022() {
+    Framework f = megatron_before_2022();
+    f.overlap_weight_gradient = f.fused_accumulation = true;
+    f.words = "plain attention, dropout 0.1, gradients exchanged after the last backward in one bucket, tensor-parallel "
+              "exchanges of the backward beside weight gradients, fused accumulation";
+    return f;
 }
 
 // Megatron-Core's DDP: buckets of max(40 million, 1 million x dp) weights (distributed_data_parallel_config.py).
@@ -154,19 +167,21 @@ Framework simumax() {
 }
 
 Framework fsdp(std::optional<Dtype> gradients, std::string words) {
-    return {.gradients = gradients, .words = std::move(words)};
+    return {.gradients = gradients, .fused_accumulation = false, .words = std::move(words)};
 }
 Framework fsdp_fp32() { return fsdp(Dtype::fp32, "flash attention, gradients reduced in fp32"); }
 Framework fsdp_16bit() { return fsdp(std::nullopt, "flash attention, gradients reduced in 16 bit"); }
 
 Framework small_ddp() {
-    return {.gradients = Dtype::fp32, .bucket_weights = 6.25e6,  // 25 MiB of fp32, DDP's default
-            .words = "flash attention, no dropout, fp32 gradients in buckets of 25 MB beside backward"};
+    return {.gradients = Dtype::fp32,
+            .fused_accumulation = false,
+            .bucket_weights = 6.5536e6,  // 25 MiB of fp32, DDP's default
+            .words = "flash attention, no dropout, fp32 gradients in buckets of 25 MiB beside backward"};
 }
 
 // LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16).
 Framework bert_examples() {
-    Framework f = megatron_before_2023();
+    Framework f = megatron_before_2022();
     f.optimizer = Optimizer::lamb;
     f.words = "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation";
     return f;
@@ -188,11 +203,11 @@ constexpr std::array<FrameworkRule, 24> frameworks{{
     {"mbridge", "", "Megatron-Bridge", nemo},
     {"megatron_moe", "", "Megatron-Core", nemo},
     {"megatron_core", "", "Megatron-Core", megatron_core},
-    {"megatron", "", "Megatron-LM before 2023", megatron_before_2023},
-    {"mt_nlg", "", "Megatron-DeepSpeed", megatron_before_2023},
-    {"mtnlg", "", "Megatron-DeepSpeed", megatron_before_2023},
-    {"korthikanti", "", "Megatron-LM before 2023", megatron_before_2023},
-    {"vtrain", "", "Megatron-DeepSpeed", megatron_before_2023},
+    {"megatron", "", "Megatron-LM before 2022", megatron_before_2022},
+    {"mt_nlg", "", "Megatron-DeepSpeed", megatron_before_2022},
+    {"mtnlg", "", "Megatron-DeepSpeed", megatron_before_2022},
+    {"korthikanti", "", "Megatron-LM of 2022", megatron_2022},
+    {"vtrain", "", "Megatron-DeepSpeed", megatron_before_2022},
     {"simumax", "", "Megatron-Core without overlap", simumax},
     {"mosaic", "mode pure", "PyTorch FSDP", fsdp_16bit},
     {"mosaic", "", "PyTorch FSDP", fsdp_fp32},

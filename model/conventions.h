@@ -33,6 +33,9 @@ struct Framework {
     bool overlap_params = true;
     bool overlap_tp = false;
     bool overlap_p2p = true;
+    bool overlap_weight_gradient = true;  // tensor-parallel exchanges of the backward beside weight gradients
+    bool fused_accumulation = true;       // weight gradients are added by their GEMM
+    bool fused_loss = true;               // one pass over the logits
     double bucket_weights = 0;  // weights of a gradient bucket; 0 = one bucket for all
     std::string words = {};          // "Megatron-LM before 2023: plain attention, .."
 };
