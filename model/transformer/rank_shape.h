@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/experiment.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 
