@@ -1,0 +1,146 @@
+#include "model/rank_groups.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// One way to walk over rank numbers: `size` of them, `stride` apart.
+struct Axis {
+    int size = 1, stride = 1;
+};
+struct Axes {
+    Axis tp, cp, dp, pp;
+};
+
+Axes axes_of(const Parallelism& p) {
+    struct Named {
+        std::string_view name;
+        int size;
+        Axis Axes::*axis;
+        bool met = false;
+    };
+    std::array<Named, 4> all{
+        {{"tp", p.tp, &Axes::tp}, {"cp", p.cp, &Axes::cp}, {"dp", p.dp, &Axes::dp}, {"pp", p.pp, &Axes::pp}}};
+    const auto refuse = [&] {
+        throw ConfigError(
+            fmt::format("parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, "
+                        "for example \"tp-cp-dp-pp\"",
+                        p.rank_order));
+    };
+    Axes axes;
+    int stride = 1;
+    std::string_view left = p.rank_order;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto dash = std::min(left.find('-'), left.size());
+        const auto found =
+            std::find_if(all.begin(), all.end(), [&](const Named& n) { return n.name == left.substr(0, dash); });
+        const bool last = i + 1 == all.size();
+        if (found == all.end() || found->met || (dash == left.size()) != last) refuse();
+        found->met = true;
+        axes.*found->axis = {found->size, stride};
+        stride *= found->size;
+        left.remove_prefix(last ? dash : dash + 1);
+    }
+    return axes;
+}
+
+// The ranks of several axes, walked innermost first: as only pp can lie between them, one gap at most is left when
+// neighbours are joined.
+struct Pool {
+    Axis inner, outer;
+    [[nodiscard]] int size() const { return inner.size * outer.size; }
+};
+
+Pool joined(std::vector<Axis> axes) {
+    std::sort(axes.begin(), axes.end(), [](Axis a, Axis b) { return a.stride < b.stride; });
+    Pool pool;
+    for (const Axis axis : axes) {
+        if (axis.size == 1) continue;
+        if (pool.inner.size == 1)
+            pool.inner = axis;
+        else if (pool.outer.size == 1 && axis.stride == pool.inner.size * pool.inner.stride)
+            pool.inner.size *= axis.size;
+        else if (pool.outer.size == 1)
+            pool.outer = axis;
+        else
+            pool.outer.size *= axis.size;
+    }
+    return pool;
+}
+
+Group group_of(Axis inner, Axis outer) {
+    if (inner.size == 1) std::swap(inner, outer);
+    if (inner.size == 1) return {};
+    if (outer.size == 1) return {inner.size, inner.stride};
+    return {inner.size, inner.stride, outer.size, outer.stride};
+}
+
+struct Split {
+    Group near, far;
+};
+
+// The first `count` ranks of a pool as one group, and the ranks with the same position in all such groups as another.
+Split split(const Pool& pool, int count, std::string_view key, std::string_view of) {
+    if (count < 1 || pool.size() % count != 0)
+        throw ConfigError(fmt::format("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size()));
+    const auto [inner, outer] = pool;
+    if (inner.size % count == 0)
+        return {group_of({count, inner.stride}, {}), group_of({inner.size / count, inner.stride * count}, outer)};
+    const int outer_count = count / inner.size;
+    if (count % inner.size != 0 || outer.size % outer_count != 0)
+        throw ConfigError(
+            fmt::format("parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of "
+                        "{}; expected a divisor or a multiple of {}, or another rank_order",
+                        key, count, inner.size, of, inner.size));
+    return {group_of(inner, {outer_count, outer.stride}),
+            group_of({outer.size / outer_count, outer.stride * outer_count}, {})};
+}
+
+}  // namespace
+
+RankGroups rank_groups(const Parallelism& p) {
+    const Axes axes = axes_of(p);
+    const Pool data_context = joined({axes.dp, axes.cp});
+    const auto experts = p.expert_tensor_parallel
+                             ? split(data_context, p.ep, "ep", "dp x cp")
+                             : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "tp x dp x cp");
+    const auto shards = split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
+    RankGroups groups{.tensor = group_of(axes.tp, {}),
+                      .context = group_of(axes.cp, {}),
+                      .data = group_of(axes.dp, {}),
+                      .data_context = group_of(data_context.inner, data_context.outer),
+                      .expert = experts.near,
+                      .expert_data = experts.far,
+                      .shard = shards.near,
+                      .shard_replicas = shards.far,
+                      .pipeline_neighbour = {},
+                      .embedding = {}};
+    if (p.pp > 1) {
+        const int block = p.pp * axes.pp.stride;
+        groups.pipeline_neighbour = {.ranks = 2, .stride = axes.pp.stride, .block = block};
+        groups.embedding = {.ranks = 2, .stride = (p.pp - 1) * axes.pp.stride, .block = block};
+    }
+    return groups;
+}
+
+int rank_of(const Parallelism& p, int tp, int cp, int dp, int pp) {
+    const Axes axes = axes_of(p);
+    return tp * axes.tp.stride + cp * axes.cp.stride + dp * axes.dp.stride + pp * axes.pp.stride;
+}
+
+std::vector<int> members(const Group& group, int first) {
+    std::vector<int> ranks;
+    ranks.reserve(static_cast<std::size_t>(group.size()));
+    for (int j = 0; j < group.outer_ranks; ++j)
+        for (int i = 0; i < group.ranks; ++i) ranks.push_back(first + i * group.stride + j * group.outer_stride);
+    return ranks;
+}
+
+}  // namespace stepcast
