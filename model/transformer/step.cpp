@@ -80,9 +80,9 @@ public:
 
     TaskGraph write() {
         fetch_updated_parameters();
-        const int pieces = p_.schedule == Schedule::zb_v || p_.schedule == Schedule::dualpipe ? 2 : p_.vp;
-        run(schedule_orders(p_.schedule, p_.pp, pieces, micro_batches(p_)));
+        run(schedule_orders(p_.schedule, p_.pp, pieces_per_stage(p_), micro_batches(p_)));
         for (auto& state : stages_) state->data.finish_gradients();
+        join_copies();
         join_embeddings();
         if (e_.workload.optimizer != Optimizer::none) update();
         return std::move(graph_);
@@ -260,6 +260,18 @@ private:
         if (!found->second.empty()) state.stage.follow(found->second);
         arrived_.erase(found);
         return true;
+    }
+
+    // dualpipe: the two copies of a layer live on mirrored stages; their gradients are summed.
+    void join_copies() {
+        for (int s = 0; directions(p_) == 2 && s < p_.pp / 2; ++s) {
+            const int mirror = p_.pp - 1 - s;
+            const RankWeights& weights = stages_[static_cast<std::size_t>(s)]->data.total();
+            Group pair{2, (mirror - s) * ranks_of_stage(p_)};
+            pair.first = s * ranks_of_stage(p_);
+            across({static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
+                   (weights.dense + weights.experts) * size_of(p_.gradient_dtype), pair, Phase::gradient_sync);
+        }
     }
 
     // Tied embeddings live on the first and the last stage: their gradients are summed.
