@@ -1,8 +1,10 @@
 // Files and folders that hold something measured, as comparisons to predict.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
-#include "model/cases.h"
+#include "model/cases_cells.h"
+#include "model/cases_transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
 #include "model/run_folder.h"
@@ -35,16 +37,39 @@ bool holds_measurements(const std::string& path) {
     return rows && csv.fields().front() == "run_id";
 }
 
-Comparison comparison_of(const CaseRow& row, const std::string& cluster) {
+Comparison comparison_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
     Comparison comparison;
-    comparison.what.source = row.cell("source");
-    comparison.what.case_id = row.cell("case_id");
+    Case& what = comparison.what;
+    what.source = row.cell("source");
+    what.case_id = row.cell("case_id").empty() ? "line " + std::to_string(row.line) : row.cell("case_id");
+    what.series = row.cell("model");
     try {
-        comparison.what = case_of(row, cluster);
+        what = case_of(row, cluster, shelf);
     } catch (const ConfigError& error) {
         comparison.refused_because = error.what();
+        try {
+            what.measured_step = seconds_in(row, "step_s");
+        } catch (const ConfigError&) {  // then it is not known, and the reason above stands
+        }
     }
     return comparison;
+}
+
+// Rows of one source and case are one case told twice: the first counts.
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster) {
+    std::vector<Comparison> found;
+    ClusterShelf shelf;
+    std::map<std::pair<std::string, std::string>, int> lines;
+    for (const CaseRow& row : rows) {
+        found.push_back(comparison_of(row, cluster, shelf));
+        if (row.cell("case_id").empty()) continue;
+        const auto [first, fresh] = lines.emplace(std::pair{row.cell("source"), row.cell("case_id")}, row.line);
+        if (!fresh && found.back().refused_because.empty())
+            found.back().refused_because = row.file + ":" + std::to_string(row.line) + ": case_id: \"" +
+                                           row.cell("case_id") + "\" is also in line " +
+                                           std::to_string(first->second) + "; expected each case once";
+    }
+    return found;
 }
 
 }  // namespace
@@ -58,7 +83,7 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster))
             found.push_back({std::move(known), {}, {}});
     } else {
-        for (const CaseRow& row : read_cases(path)) found.push_back(comparison_of(row, cluster));
+        found = comparisons_of(read_cases(path), cluster);
     }
     for (Comparison& c : found)
         if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);

@@ -28,12 +28,15 @@ struct Case {
     double x = 0;                         // position in its series (experts), for plots; 0 = none
     Experiment experiment;
     std::vector<std::string> assumptions;
-    Seconds measured_step;
+    Seconds measured_step;  // 0 = not known, of refused rows only
     std::optional<Seconds> measured_forward, measured_backward;
+    std::optional<Bytes> measured_peak;  // memory of the fullest rank
     std::optional<bool> held_out;  // whether the cluster was fitted without it; empty = not known
 };
 
-// The experiment of a row, or why it cannot be predicted (ConfigError). `cluster` overrides the row's gpu column.
+// The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
+// with the row's cells; any other is a transformer whose columns are read as they stand. `cluster` overrides the row's
+// gpu column.
 Case case_of(const CaseRow& row, const std::string& cluster);
 
 // The cases that imported or own measurements hold: MoE layers of one run each, measured by the summary rows

@@ -18,7 +18,9 @@ std::string beside(const std::string& file, const std::string& path) {
     if (path.empty() || fs::path(path).is_absolute()) return path;
     return (fs::path(file).parent_path() / path).lexically_normal().string();
 }
-bool is_path(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".toml"); }
+bool is_path(const std::string& name) {
+    return name.find('/') != std::string::npos || name.ends_with(".toml") || name.ends_with(".json");
+}
 std::string unquoted(const std::string& text) {
     const bool quoted =
         text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();

@@ -1,6 +1,7 @@
 #include "model/layers.h"
 
 #include "model/errors.h"
+#include "model/hub_config.h"
 #include "model/keys.h"
 
 namespace stepcast {
@@ -44,7 +45,12 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix) {
     }
 }
 
-void lay_workload(Layers& layers, const std::string& path) { lay_file(layers, read_toml(path), "workload."); }
+void lay_workload(Layers& layers, const std::string& path) {
+    if (path.ends_with(".json"))
+        layers.experiment.workload = read_hub_config(path);
+    else
+        lay_file(layers, read_toml(path), "workload.");
+}
 
 void lay_override(Layers& layers, const Override& override) {
     const auto at = "--set " + override.key + "=" + override.value;

@@ -43,6 +43,7 @@ struct Parallelism {
     Schedule schedule = Schedule::one_f_one_b;
     Recompute recompute = Recompute::none;
     int recompute_layers = 0;       // full: layers of each stage that are computed again; 0 = all
+    bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
     std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
     bool overlap_p2p = true;        // sends between stages run beside the next task
     bool overlap_tp = false;        // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces

@@ -53,9 +53,12 @@ std::vector<std::string> preset_names(PresetKind kind) {
 std::string preset_path(PresetKind kind, const std::string& name) {
     const std::string noun(noun_of(kind));
     std::error_code ignored;
-    if (name.find('/') != std::string::npos || name.ends_with(".toml")) {
+    const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");
+    if (name.find('/') != std::string::npos || name.ends_with(".toml") || hub_config) {
         if (fs::is_regular_file(name, ignored)) return name;
-        throw ConfigError(name + ": no such file; expected a TOML file or the name of a preset " + noun);
+        throw ConfigError(name + ": no such file; expected a TOML file" +
+                          (kind == PresetKind::workload ? ", a model's config.json" : "") +
+                          " or the name of a preset " + noun);
     }
     const auto path = folder(kind) / (name + ".toml");
     if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();

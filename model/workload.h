@@ -73,11 +73,12 @@ struct Workload {
     Norm norm = Norm::layernorm;
     AttentionKind attention = AttentionKind::plain;
     bool causal = true;
-    bool linear_bias = true;  // biases of all linear layers
-    bool qkv_bias = true;     // biases of the query, key and value projections alone
+    bool linear_bias = true;  // biases of the output projection and of the feed-forward matrices, experts' too
+    bool qkv_bias = true;     // biases of the query, key and value projections
     double dropout = 0;       // 0: no mask is made, read or kept
     Mla mla;
     Dtype dtype = Dtype::fp16;
+    bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
     Optimizer optimizer = Optimizer::none;
     int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
     Moe moe;

@@ -1,0 +1,23 @@
+// What a row leaves open and memory decides: people raise the micro-batch until it no longer fits, and recompute only
+// what does not fit. An estimate for choosing, not a prediction of memory. Internal to model/.
+#pragma once
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// Bytes of the fullest rank: weights, gradients and optimizer states under the ZeRO stage, and activations in flight
+// after arXiv 2205.05198, section 4, of the layers that are not recomputed.
+Bytes estimated_memory(const Experiment& experiment);
+
+// The largest divisor of the sequences of a replica that fits without recompute; 1 when none does.
+int fitting_micro_batch(const Experiment& experiment);
+
+struct ChosenRecompute {
+    Recompute kind = Recompute::none;
+    int layers = 0;  // as Parallelism::recompute_layers
+};
+// The least that fits: none, then the scores of plain attention, then whole layers of a stage, as few as possible.
+ChosenRecompute fitting_recompute(const Experiment& experiment);
+
+}  // namespace stepcast

@@ -1,0 +1,13 @@
+// GPipe (arXiv 1811.06965): all forwards, then all backwards. Bubble (p - 1)(F + B); m micro-batches in flight.
+#include "model/pipeline/orders.h"
+
+namespace stepcast::pipeline {
+
+std::vector<Order> gpipe(int stages, int micro_batches) {
+    Order order;
+    for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::forward});
+    for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::backward});
+    return std::vector<Order>(static_cast<std::size_t>(stages), order);
+}
+
+}  // namespace stepcast::pipeline

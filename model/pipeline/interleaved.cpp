@@ -1,0 +1,36 @@
+// Interleaved 1F1B (arXiv 2104.04473): a stage holds v pieces, each 1/v of its layers. Micro-batches go in rounds of p:
+// a round passes piece 0, then piece 1, ..; backwards the pieces in reverse. Stage s runs 2 (p - s - 1) + (v - 1) p
+// forwards ahead, one more is in flight with them. Bubble (p - 1)(F + B) / v.
+#include <algorithm>
+
+#include "model/pipeline/orders.h"
+
+namespace stepcast::pipeline {
+namespace {
+
+// The k-th forward or backward of a stage.
+Slot slot_of(int k, int stages, int pieces, Pass pass) {
+    const int round = stages * pieces;
+    const int piece = k % round / stages;
+    return {k / round * stages + k % stages, pass == Pass::forward ? piece : pieces - 1 - piece, pass};
+}
+
+}  // namespace
+
+std::vector<Order> interleaved(int stages, int pieces, int micro_batches) {
+    const int passes = micro_batches * pieces;
+    std::vector<Order> orders;
+    for (int stage = 0; stage < stages; ++stage) {
+        const int ahead = std::min(2 * (stages - stage - 1) + (pieces - 1) * stages, passes);
+        Order order;
+        for (int k = 0; k < ahead; ++k) order.push_back(slot_of(k, stages, pieces, Pass::forward));
+        for (int k = 0; k < passes; ++k) {
+            if (ahead + k < passes) order.push_back(slot_of(ahead + k, stages, pieces, Pass::forward));
+            order.push_back(slot_of(k, stages, pieces, Pass::backward));
+        }
+        orders.push_back(std::move(order));
+    }
+    return orders;
+}
+
+}  // namespace stepcast::pipeline

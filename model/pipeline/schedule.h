@@ -1,0 +1,63 @@
+// Pipeline schedules: which pieces of the model a stage holds and in which order it runs micro-batches through them.
+// Orders alone: nothing here knows how long a slot takes, what is sent or which layers a piece has.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/parallelism.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+// backward computes the gradients of input and weights in one; zero-bubble schedules split it into input_backward, which
+// the stage before waits for, and weight_backward, which only the optimizer waits for.
+enum class Pass : std::uint8_t { forward, backward, input_backward, weight_backward };
+
+// What a stage does with one micro-batch in one of its pieces. `piece` counts the pieces of the stage, in the order in
+// which a micro-batch meets them (dualpipe: piece = direction).
+struct Slot {
+    int micro_batch = 0;
+    int piece = 0;
+    Pass pass = Pass::forward;
+    friend bool operator==(const Slot&, const Slot&) = default;
+};
+using Order = std::vector<Slot>;
+
+// Pieces of the model that a stage holds: vp, and 2 under zb-v and dualpipe, which fix it.
+int pieces_per_stage(const Parallelism& parallelism);
+
+// ConfigError that begins with the key to change when the schedule cannot run so many stages, pieces or micro-batches.
+void check_schedule(Schedule schedule, int stages, int pieces, int micro_batches);
+
+// The order of each stage, free of deadlock when every slot waits for its inputs: forward for the forward of the piece
+// before, a backward for the backward of the piece after and its own forward, weight_backward for its input_backward.
+// Every micro-batch goes once through every piece of its path. Throws as check_schedule() does.
+std::vector<Order> schedule_orders(Schedule schedule, int stages, int pieces, int micro_batches);
+
+// The stages * pieces pieces in numbers that rise along the way of a micro-batch. Interleaved: piece g is on stage
+// g % stages. zb-v: down the stages, then up again. dualpipe: 0 .. stages - 1 is one copy of the model from the first
+// rank to the last, stages .. 2 * stages - 1 the other copy from the last rank to the first.
+int stage_of(Schedule schedule, int stages, int global_piece);
+int piece_of(Schedule schedule, int stages, int global_piece);
+int global_piece_of(Schedule schedule, int stages, int stage, int piece);
+
+// Pieces of one copy of the model, hence the pieces into which its layers are divided: dualpipe has two copies.
+int model_pieces(Schedule schedule, int stages, int pieces);
+
+// The global pieces first .. last that a micro-batch goes through. All of them, except under dualpipe: the first half of
+// the micro-batches (with the odd one) takes the first copy, the others the second.
+struct Path {
+    int first = 0, last = 0;
+    friend bool operator==(const Path&, const Path&) = default;
+};
+Path path_of(Schedule schedule, int stages, int pieces, int micro_batches, int micro_batch);
+
+// Peak number of (micro-batch, piece) pairs whose activations a stage keeps: from the forward until the backward, or
+// until weight_backward where it is split (the part that input_backward could free is not counted as free).
+int in_flight(const Order& order);
+// The same in bytes, given what one micro-batch keeps in each piece of the stage.
+Bytes peak_activations(const Order& order, std::span<const Bytes> piece_bytes);
+
+}  // namespace stepcast

@@ -1,0 +1,26 @@
+// ZB-H1 (arXiv 2401.10241, section 2.3): 1F1B whose backward is split. Stage s delays its weight gradients by s
+// micro-batches, so each stage keeps min(m, p) activations, as the first of 1F1B does, and the delayed ones fill the
+// drain. Bubble (p - 1)(F + B - W) with B the input gradient: a third of 1F1B's when F = B = W.
+#include <algorithm>
+
+#include "model/pipeline/orders.h"
+
+namespace stepcast::pipeline {
+
+std::vector<Order> zb_h1(int stages, int micro_batches) {
+    std::vector<Order> orders;
+    for (int stage = 0; stage < stages; ++stage) {
+        const int ahead = std::min(stages - 1 - stage, micro_batches);
+        Order order;
+        for (int m = 0; m < ahead; ++m) order.push_back({m, 0, Pass::forward});
+        for (int m = 0; m < micro_batches + stage; ++m) {
+            if (ahead + m < micro_batches) order.push_back({ahead + m, 0, Pass::forward});
+            if (m < micro_batches) order.push_back({m, 0, Pass::input_backward});
+            if (m >= stage) order.push_back({m - stage, 0, Pass::weight_backward});
+        }
+        orders.push_back(std::move(order));
+    }
+    return orders;
+}
+
+}  // namespace stepcast::pipeline

@@ -1,0 +1,76 @@
+// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds piece s of the way down and piece 2p - 1 - s
+// of the way up, so the last stage turns around without a transfer and the first begins the backward. With F = B = W no
+// stage waits between its first and last slot, while at most 2p half-size pieces are in flight: 1F1B's memory.
+#include <algorithm>
+
+#include "model/pipeline/orders.h"
+
+namespace stepcast::pipeline {
+namespace {
+
+// Appends slots of piece 0 (down) and 1 (up), each pass with its own next micro-batch.
+class Stage {
+public:
+    void forward(int piece) { add(piece, Pass::forward); }
+    void input_backward(int piece) { add(piece, Pass::input_backward); }
+    void weight_backward(int piece) { add(piece, Pass::weight_backward); }
+    void backward(int piece) {
+        input_backward(piece);
+        weight_backward(piece);
+    }
+    [[nodiscard]] int done(int piece, Pass pass) const { return next_[piece][static_cast<int>(pass)]; }
+    [[nodiscard]] const Order& order() const { return order_; }
+
+private:
+    void add(int piece, Pass pass) { order_.push_back({next_[piece][static_cast<int>(pass)]++, piece, pass}); }
+    Order order_;
+    int next_[2][4] = {};
+};
+
+Order order_of(int stage, int stages, int micro_batches) {
+    Stage s;
+    // Fill until the first micro-batch has come down and up again.
+    for (int i = 0; i < 2 * (stages - stage) - 1; ++i) s.forward(0);
+    for (int i = 0; i < stage; ++i) {
+        s.forward(1);
+        s.forward(0);
+    }
+    // The backward of the way up begins; its weight gradients bridge the wait for the way down.
+    for (int i = 0; i < stages - stage; ++i) {
+        s.forward(1);
+        s.backward(1);
+    }
+    while (s.done(1, Pass::forward) < micro_batches) {
+        if (s.done(0, Pass::forward) < micro_batches) s.forward(0);
+        s.backward(0);
+        s.forward(1);
+        s.backward(1);
+    }
+    // Drain: input gradients first, the weight gradients that are left fill the rest.
+    for (int i = 0; i < stage; ++i) {
+        s.input_backward(0);
+        s.input_backward(1);
+    }
+    while (s.done(0, Pass::input_backward) < micro_batches) {
+        s.input_backward(0);
+        s.weight_backward(0);
+    }
+    while (s.done(1, Pass::weight_backward) < micro_batches) s.weight_backward(1);
+    while (s.done(0, Pass::weight_backward) < micro_batches) s.weight_backward(0);
+    return s.order();
+}
+
+}  // namespace
+
+// The pattern needs 2p - 1 micro-batches to unfold; with fewer, those above are left out of it.
+std::vector<Order> zb_v(int stages, int micro_batches) {
+    std::vector<Order> orders;
+    for (int stage = 0; stage < stages; ++stage) {
+        Order order = order_of(stage, stages, std::max(micro_batches, 2 * stages - 1));
+        std::erase_if(order, [&](const Slot& slot) { return slot.micro_batch >= micro_batches; });
+        orders.push_back(std::move(order));
+    }
+    return orders;
+}
+
+}  // namespace stepcast::pipeline

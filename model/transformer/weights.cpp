@@ -1,0 +1,28 @@
+#include "model/transformer/weights.h"
+
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+
+// Norms and the router are not split over the tensor-parallel ranks.
+RankWeights layer_weights(const LayerContext& c, int layer) {
+    const Parallelism& p = c.experiment.parallelism;
+    const LayerParameters whole = layer_parameters(c.experiment.workload, layer);
+    const int expert_split = p.expert_tensor_parallel ? p.tp : 1;
+    return {(whole.attention + whole.feed_forward) / p.tp + whole.norms + whole.router,
+            whole.experts / p.ep / expert_split};
+}
+
+RankWeights embedding_weights(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    return {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0};
+}
+
+RankWeights head_weights(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    const bool copied = w.tied && c.experiment.parallelism.pp > 1;
+    return {final_norm_parameters(w) + (copied ? embedding_parameters(w) : logits_parameters(w)) / c.experiment.parallelism.tp,
+            0};
+}
+
+}  // namespace stepcast

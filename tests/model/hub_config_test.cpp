@@ -1,0 +1,99 @@
+#include "model/hub_config.h"
+
+#include "model/experiment.h"
+#include "model/transformer/counts.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+Workload read(const std::string& text) {
+    const TestFolder folder;
+    return read_hub_config(folder.write("config.json", text));
+}
+
+double counted(const std::string& text) { return count_parameters(read(text)).total(); }
+
+std::string told(const std::string& text) {
+    const TestFolder folder;
+    return complaint([&] { read_hub_config(folder.write("config.json", text)); }, folder.path());
+}
+
+const std::string llama3_8b = R"({"model_type": "llama", "architectures": ["x"], "hidden_size": 4096,
+    "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 128256, "max_position_embeddings": 8192, "tie_word_embeddings": false, "torch_dtype": "bfloat16"})";
+
+}  // namespace
+
+// The counts of tests/model/transformer/counts_test.cpp; Qwen2-0.5B: 494,032,768 (tied, biases of queries, keys, values).
+TEST_CASE("config files of model hubs give the published parameter counts") {
+    CHECK(counted(llama3_8b) == 8'030'261'248);
+    CHECK(counted(R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024,
+                      "n_inner": null, "vocab_size": 50257})") == 124'439'808);
+    CHECK(counted(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+                      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+                      "num_local_experts": 8, "num_experts_per_tok": 2})") == 46'702'792'704);
+    CHECK(counted(R"({"model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432,
+                      "num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128,
+                      "vocab_size": 129280, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+                      "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8,
+                      "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3,
+                      "moe_layer_freq": 1})") == 671'026'419'200);
+    CHECK(counted(R"({"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+                      "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+                      "tie_word_embeddings": true})") == 494'032'768);
+    CHECK(counted(R"({"model_type": "bert", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+                      "num_attention_heads": 16, "vocab_size": 30522, "max_position_embeddings": 512})") == 334'090'240);
+}
+
+TEST_CASE("a config file sets the architecture and leaves the sequence to the experiment") {
+    const Workload w = read(llama3_8b);
+    CHECK(w.kind == Workload::Kind::transformer);
+    CHECK(w.gated);
+    CHECK(w.norm == Norm::rmsnorm);
+    CHECK(w.positions == Positions::rotary);
+    CHECK_FALSE(w.tied);
+    CHECK(w.dtype == Dtype::bf16);
+    CHECK(w.optimizer == Optimizer::adam);
+    CHECK(w.seq == 0);
+    const Workload learned = read(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "n_positions": 64,
+                                      "vocab_size": 100, "resid_pdrop": 0.1, "torch_dtype": "float32"})");
+    CHECK(learned.seq == 64);
+    CHECK(learned.dropout == 0.1);
+    CHECK(learned.dtype == Dtype::fp32);
+    CHECK(learned.tied);
+}
+
+TEST_CASE("a workload may start from a config file beside the experiment") {
+    const TestHome home;
+    const TestFolder folder;
+    folder.write("config.json", llama3_8b);
+    const auto path = folder.write("e.toml",
+                                   "[workload]\npreset = \"config.json\"\nseq = 2048\ndtype = \"fp16\"\n"
+                                   "[parallelism]\ndp = 4\n[cluster]\npreset = \"four\"\n");
+    const Experiment e = read_experiment(path);
+    CHECK(e.workload.hidden == 4096);
+    CHECK(e.workload.seq == 2048);
+    CHECK(e.workload.dtype == Dtype::fp16);
+    CHECK(complaint([&] { read_experiment(folder.write("f.toml", "[workload]\npreset = \"no.json\"\n")); }, folder.path()) ==
+          "f.toml:2:10: workload.preset: no.json: no such file; expected a TOML file, a model's config.json or the name of "
+          "a preset workload");
+}
+
+TEST_CASE("a config file that is none says what is wrong") {
+    CHECK(told("{") == "config.json: parse error at line 1, column 2: syntax error while parsing object key - unexpected end "
+                       "of input; expected string literal");
+    CHECK(told("[]") == "config.json: found no JSON object; expected a model's config.json");
+    CHECK(told("{}").starts_with("config.json: model_type: missing; expected one of gpt2, bert, "));
+    CHECK(told(R"({"model_type": "mamba"})").starts_with("config.json: model_type: \"mamba\" has no rule; expected one of"));
+    CHECK(told(R"({"model_type": "llama"})") == "config.json: num_hidden_layers: missing; expected a value for workload.layers");
+    CHECK(told(R"({"model_type": "llama", "num_hidden_layers": "two"})") ==
+          "config.json: num_hidden_layers: found \"two\"; expected an integer");
+    CHECK(told(R"({"model_type": "llama", "num_hidden_layers": 0})") ==
+          "config.json: num_hidden_layers: 0 is out of range; expected 1 to 10000");
+    CHECK(told(R"({"model_type": "llama", "num_hidden_layers": []})") ==
+          "config.json: num_hidden_layers: found []; expected a number or text");
+    CHECK(complaint([] { read_hub_config("/no/config.json"); }) ==
+          "/no/config.json: cannot be read; expected a model's config.json");
+}

@@ -1,0 +1,326 @@
+#include "model/pipeline/schedule.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "model/errors.h"
+
+using namespace stepcast;
+
+namespace {
+
+// Durations of the passes; a whole backward takes input + weight.
+struct Times {
+    double forward = 1, input = 1, weight = 1;
+};
+
+struct Walk {
+    bool complete = true;                  // no deadlock, nothing twice, nothing left out
+    double span = 0;                       // of the whole step
+    std::vector<double> idle, inner_idle;  // per stage: of the whole step; between its first and last slot
+};
+
+// Runs the orders with free communication: a slot starts when its stage is free and its inputs are there. `paired`: a
+// forward beside a backward of the other direction is one unit, as dualpipe runs them.
+class Walker {
+public:
+    Walker(Schedule schedule, int stages, int pieces, int micro_batches, Times times, bool paired)
+        : schedule_(schedule),
+          stages_(stages),
+          pieces_(pieces),
+          micro_batches_(micro_batches),
+          times_(times),
+          paired_(paired),
+          orders_(schedule_orders(schedule, stages, pieces, micro_batches)) {}
+
+    Walk run() {
+        const auto stages = static_cast<std::size_t>(stages_);
+        std::vector<std::size_t> next(stages);
+        std::vector<double> free(stages), busy(stages), first(stages, -1);
+        for (bool progress = true; progress;) {
+            progress = false;
+            for (std::size_t s = 0; s < stages; ++s)
+                for (; next[s] < orders_[s].size(); progress = true) {
+                    const std::size_t count = unit(orders_[s], next[s]);
+                    const auto ready = ready_at(s, next[s], count);
+                    if (!ready) break;
+                    const double start = std::max(*ready, free[s]);
+                    if (first[s] < 0) first[s] = start;
+                    const double took = finish(s, next[s], count, start);
+                    busy[s] += took;
+                    free[s] = start + took;
+                    next[s] += count;
+                }
+        }
+        Walk walk;
+        walk.span = *std::max_element(free.begin(), free.end());
+        for (std::size_t s = 0; s < stages; ++s) {
+            walk.complete = walk.complete && next[s] == orders_[s].size();
+            walk.idle.push_back(walk.span - busy[s]);
+            walk.inner_idle.push_back(free[s] - first[s] - busy[s]);
+        }
+        const auto expected = 3 * micro_batches_ * model_pieces(schedule_, stages_, pieces_);
+        walk.complete = walk.complete && !twice_ && static_cast<int>(done_.size()) == expected;
+        return walk;
+    }
+
+private:
+    enum Work { forward, input, weight };
+
+    [[nodiscard]] std::size_t unit(const Order& order, std::size_t at) const {
+        return paired_ && at + 1 < order.size() && order[at].pass == Pass::forward &&
+                       order[at + 1].pass == Pass::backward && order[at].piece != order[at + 1].piece
+                   ? 2
+                   : 1;
+    }
+    [[nodiscard]] int global(std::size_t stage, const Slot& slot) const {
+        return global_piece_of(schedule_, stages_, static_cast<int>(stage), slot.piece);
+    }
+    [[nodiscard]] std::optional<double> ready_at(std::size_t stage, std::size_t at, std::size_t count) const {
+        double ready = 0;
+        for (std::size_t i = at; i < at + count; ++i) {
+            const Slot& slot = orders_[stage][i];
+            const int g = global(stage, slot);
+            const Path path = path_of(schedule_, stages_, pieces_, micro_batches_, slot.micro_batch);
+            std::vector<std::pair<int, Work>> inputs;
+            if (slot.pass == Pass::weight_backward)
+                inputs = {{g, input}};
+            else if (slot.pass != Pass::forward) {
+                inputs = {{g, forward}};
+                if (g < path.last) inputs.emplace_back(g + 1, input);
+            } else if (g > path.first)
+                inputs = {{g - 1, forward}};
+            for (const auto& [piece, work] : inputs) {
+                const auto found = done_.find({slot.micro_batch, piece, work});
+                if (found == done_.end()) return std::nullopt;
+                ready = std::max(ready, found->second);
+            }
+        }
+        return ready;
+    }
+    double finish(std::size_t stage, std::size_t at, std::size_t count, double start) {
+        double took = 0;
+        for (std::size_t i = at; i < at + count; ++i) {
+            const Pass pass = orders_[stage][i].pass;
+            if (pass == Pass::forward) took += times_.forward;
+            if (pass == Pass::backward || pass == Pass::input_backward) took += times_.input;
+            if (pass == Pass::backward || pass == Pass::weight_backward) took += times_.weight;
+        }
+        for (std::size_t i = at; i < at + count; ++i) {
+            const Slot& slot = orders_[stage][i];
+            const auto mark = [&](Work work) {
+                twice_ = !done_.emplace(std::tuple(slot.micro_batch, global(stage, slot), work), start + took).second ||
+                         twice_;
+            };
+            if (slot.pass == Pass::forward) mark(forward);
+            if (slot.pass == Pass::backward || slot.pass == Pass::input_backward) mark(input);
+            if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) mark(weight);
+        }
+        return took;
+    }
+
+    Schedule schedule_;
+    int stages_, pieces_, micro_batches_;
+    Times times_;
+    bool paired_, twice_ = false;
+    std::vector<Order> orders_;
+    std::map<std::tuple<int, int, Work>, double> done_;
+};
+
+Walk walk(Schedule schedule, int stages, int pieces, int micro_batches, Times times = {}, bool paired = false) {
+    return Walker(schedule, stages, pieces, micro_batches, times, paired).run();
+}
+
+double bubble(const Walk& walk) { return *std::max_element(walk.idle.begin(), walk.idle.end()); }
+
+std::vector<int> in_flight_per_stage(Schedule schedule, int stages, int pieces, int micro_batches) {
+    std::vector<int> counts;
+    for (const Order& order : schedule_orders(schedule, stages, pieces, micro_batches))
+        counts.push_back(in_flight(order));
+    return counts;
+}
+
+constexpr Slot f(int m, int piece = 0) { return {m, piece, Pass::forward}; }
+constexpr Slot b(int m, int piece = 0) { return {m, piece, Pass::backward}; }
+constexpr Slot bi(int m, int piece = 0) { return {m, piece, Pass::input_backward}; }
+constexpr Slot bw(int m, int piece = 0) { return {m, piece, Pass::weight_backward}; }
+
+}  // namespace
+
+TEST_CASE("every schedule runs every micro-batch once through every piece without deadlock") {
+    for (const int stages : {1, 2, 3, 4, 6, 8})
+        for (const int micro_batches : {1, 2, 3, 5, 7, 8, 15, 16, 24, 33}) {
+            CAPTURE(stages, micro_batches);
+            CHECK(walk(Schedule::gpipe, stages, 1, micro_batches).complete);
+            CHECK(walk(Schedule::one_f_one_b, stages, 1, micro_batches).complete);
+            CHECK(walk(Schedule::zb_h1, stages, 1, micro_batches).complete);
+            CHECK(walk(Schedule::zb_v, stages, 2, micro_batches).complete);
+            if (stages % 2 == 0) {
+                CHECK(walk(Schedule::dualpipe, stages, 2, micro_batches).complete);
+                CHECK(walk(Schedule::dualpipe, stages, 2, micro_batches, {}, true).complete);
+            }
+            for (const int pieces : {2, 3, 5})
+                if (micro_batches % stages == 0)
+                    CHECK(walk(Schedule::one_f_one_b, stages, pieces, micro_batches).complete);
+        }
+}
+
+// Stage s of 3 runs 2 - s forwards ahead.
+TEST_CASE("1F1B of three stages and three micro-batches, slot by slot") {
+    CHECK(schedule_orders(Schedule::one_f_one_b, 3, 1, 3) == std::vector<Order>{{f(0), f(1), f(2), b(0), b(1), b(2)},
+                                                                                {f(0), f(1), b(0), f(2), b(1), b(2)},
+                                                                                {f(0), b(0), f(1), b(1), f(2), b(2)}});
+}
+
+// Two stages of two pieces: rounds of two micro-batches. Stage 0 runs 2 * 1 + 1 * 2 = 4 forwards ahead, stage 1 two.
+TEST_CASE("interleaved 1F1B of two stages with two pieces and two micro-batches, slot by slot") {
+    CHECK(schedule_orders(Schedule::one_f_one_b, 2, 2, 2) ==
+          std::vector<Order>{{f(0, 0), f(1, 0), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0, 0), b(1, 0)},
+                             {f(0, 0), f(1, 0), f(0, 1), b(0, 1), f(1, 1), b(1, 1), b(0, 0), b(1, 0)}});
+}
+
+// Stage 1 puts each weight gradient off by one micro-batch.
+TEST_CASE("ZB-H1 of two stages and three micro-batches, slot by slot") {
+    CHECK(schedule_orders(Schedule::zb_h1, 2, 1, 3) ==
+          std::vector<Order>{{f(0), f(1), bi(0), bw(0), f(2), bi(1), bw(1), bi(2), bw(2)},
+                             {f(0), bi(0), f(1), bi(1), bw(0), f(2), bi(2), bw(1), bw(2)}});
+}
+
+// The last stage starts after p - 1 forwards, the first ends p - 1 backwards after it: (p - 1)(F + B) on every stage.
+// As a share of the work m (F + B) that is (p - 1) / m.
+TEST_CASE("the bubble of GPipe and of 1F1B is (p - 1) / m of the work") {
+    const Times times{1, 1, 1};  // F + B = 3
+    for (const int p : {1, 2, 4, 8})
+        for (const int m : {8, 24, 31}) {
+            CAPTURE(p, m);
+            CHECK(bubble(walk(Schedule::gpipe, p, 1, m, times)) / (3 * m) == Approx((p - 1) / double(m)));
+            CHECK(bubble(walk(Schedule::one_f_one_b, p, 1, m, times)) / (3 * m) == Approx((p - 1) / double(m)));
+        }
+}
+
+// Filling and draining cost slots of one piece, each 1/v of the stage: in units of a piece's F + B = 3 still (p - 1) * 3
+// while the work is v times as many of them.
+TEST_CASE("interleaving divides the bubble by the pieces of a stage") {
+    for (const int p : {2, 4, 8})
+        for (const int v : {2, 3, 4}) {
+            const int m = 2 * p;
+            CAPTURE(p, v);
+            CHECK(bubble(walk(Schedule::one_f_one_b, p, v, m)) / (3 * m * v) == Approx((p - 1) / double(m) / v));
+        }
+}
+
+// arXiv 2401.10241, table 1: (p - 1)(F + B - W). With F = B = W it is p - 1 against 1F1B's 3 (p - 1).
+TEST_CASE("the bubble of ZB-H1 is (p - 1)(F + B - W), a third of 1F1B's for equal passes") {
+    for (const int p : {2, 4, 8})
+        for (const Times times : {Times{1, 1, 1}, Times{5, 6, 4}, Times{2, 3, 1}}) {
+            CAPTURE(p, times.input);
+            CHECK(bubble(walk(Schedule::zb_h1, p, 1, 32, times)) ==
+                  Approx((p - 1) * (times.forward + times.input - times.weight)));
+        }
+    CHECK(3 * bubble(walk(Schedule::zb_h1, 8, 1, 32)) == Approx(bubble(walk(Schedule::one_f_one_b, 8, 1, 32))));
+}
+
+// Stage s begins when the first micro-batch has come down, s slots late, and then never waits; the step is longer than
+// the work 6 m by the p - 1 slots of the last stage's start alone.
+TEST_CASE("no stage of ZB-V waits between its first and last slot from 2p - 1 micro-batches on") {
+    for (const int p : {1, 2, 4, 8})
+        for (const int m : {2 * p - 1, 2 * p, 5 * p}) {
+            CAPTURE(p, m);
+            const Walk run = walk(Schedule::zb_v, p, 2, m);
+            CHECK(run.inner_idle == std::vector<double>(static_cast<std::size_t>(p), 0.0));
+            CHECK(run.span == 6 * m + p - 1);
+        }
+}
+
+// arXiv 2412.19437, table 2, with F&B = F + B when nothing of the two overlaps and B = input + weight.
+TEST_CASE("the bubble of DualPipe is (p/2 - 1)(F&B + B - 3W)") {
+    for (const int p : {2, 4, 8})
+        for (const Times times : {Times{1, 1, 1}, Times{5, 6, 4}, Times{2, 2, 1}}) {
+            CAPTURE(p, times.input, times.weight);
+            const double backward = times.input + times.weight;
+            CHECK(bubble(walk(Schedule::dualpipe, p, 2, 4 * p, times, true)) ==
+                  Approx((p / 2 - 1) * (times.forward + backward + backward - 3 * times.weight)));
+        }
+}
+
+// GPipe m. 1F1B min(m, p - s). Interleaved 2 (p - s - 1) + (v - 1) p + 1 pieces of 1/v stage (arXiv 2205.05198, section
+// 4.2.3: 1 + (p - 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1 p on every stage: 1F1B's peak. ZB-V
+// 2p half-size pieces: the same. DualPipe p + 1 (arXiv 2412.19437, table 2).
+TEST_CASE("activations in flight are those of the papers") {
+    using Counts = std::vector<int>;
+    CHECK(in_flight_per_stage(Schedule::gpipe, 4, 1, 12) == Counts{12, 12, 12, 12});
+    CHECK(in_flight_per_stage(Schedule::one_f_one_b, 4, 1, 12) == Counts{4, 3, 2, 1});
+    CHECK(in_flight_per_stage(Schedule::one_f_one_b, 4, 1, 2) == Counts{2, 2, 2, 1});
+    CHECK(in_flight_per_stage(Schedule::one_f_one_b, 4, 2, 12) == Counts{11, 9, 7, 5});
+    CHECK(in_flight_per_stage(Schedule::one_f_one_b, 4, 2, 4) == Counts{8, 8, 7, 5});
+    CHECK(in_flight_per_stage(Schedule::zb_h1, 4, 1, 12) == Counts{4, 4, 4, 4});
+    CHECK(in_flight_per_stage(Schedule::zb_h1, 4, 1, 2) == Counts{2, 2, 2, 2});
+    CHECK(in_flight_per_stage(Schedule::zb_v, 4, 2, 12) == Counts{8, 8, 8, 8});
+    CHECK(in_flight_per_stage(Schedule::dualpipe, 4, 2, 12) == Counts{5, 5, 5, 5});
+}
+
+// Pieces of 3 and 5 bytes: F(0,0) F(1,0) F(0,1) = 11, then the piece of 5 goes before the next one comes.
+TEST_CASE("peak activations weigh each piece with its bytes") {
+    const Order order{f(0, 0), f(1, 0), f(0, 1), bi(0, 1), bw(0, 1), f(1, 1), b(1, 1), b(0, 0), b(1, 0)};
+    const std::vector<Bytes> bytes{Bytes(3), Bytes(5)};
+    CHECK(peak_activations(order, bytes) == Bytes(11));
+    CHECK(in_flight(order) == 3);
+}
+
+TEST_CASE("pieces lie on the stages as each schedule says") {
+    const auto stages_of_pieces = [](Schedule schedule, int stages, int pieces) {
+        std::vector<int> found;
+        for (int g = 0; g < stages * pieces; ++g) found.push_back(stage_of(schedule, stages, g));
+        return found;
+    };
+    CHECK(stages_of_pieces(Schedule::one_f_one_b, 3, 2) == std::vector<int>{0, 1, 2, 0, 1, 2});
+    CHECK(stages_of_pieces(Schedule::zb_v, 3, 2) == std::vector<int>{0, 1, 2, 2, 1, 0});
+    CHECK(stages_of_pieces(Schedule::dualpipe, 4, 2) == std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0});
+    for (const auto schedule : {Schedule::one_f_one_b, Schedule::zb_v, Schedule::dualpipe})
+        for (int g = 0; g < 8; ++g)
+            CHECK(global_piece_of(schedule, 4, stage_of(schedule, 4, g), piece_of(schedule, 4, g)) == g);
+    CHECK(model_pieces(Schedule::zb_v, 4, 2) == 8);
+    CHECK(model_pieces(Schedule::dualpipe, 4, 2) == 4);
+}
+
+TEST_CASE("half of the micro-batches of DualPipe take the other copy, an odd one the first") {
+    CHECK(path_of(Schedule::one_f_one_b, 4, 2, 8, 5) == Path{0, 7});
+    CHECK(path_of(Schedule::dualpipe, 4, 2, 9, 4) == Path{0, 3});
+    CHECK(path_of(Schedule::dualpipe, 4, 2, 9, 5) == Path{4, 7});
+}
+
+TEST_CASE("pieces of a stage are vp, two where the schedule fixes them") {
+    Parallelism p;
+    p.vp = 3;
+    CHECK(pieces_per_stage(p) == 3);
+    p.schedule = Schedule::zb_v;
+    CHECK(pieces_per_stage(p) == 3);  // and check_schedule() refuses it
+    p.vp = 1;
+    CHECK(pieces_per_stage(p) == 2);
+}
+
+TEST_CASE("a schedule that cannot run says which key to change") {
+    using Catch::Equals;
+    CHECK_THROWS_WITH(
+        check_schedule(Schedule::zb_h1, 4, 2, 8),
+        Equals("parallelism.schedule: zb-h1 has one piece a stage, but parallelism.vp is 2; expected 1f1b "
+               "or parallelism.vp = 1"));
+    CHECK_THROWS_WITH(check_schedule(Schedule::zb_v, 4, 3, 8),
+                      Equals("parallelism.schedule: zb-v has two pieces a stage, but parallelism.vp is 3; expected "
+                             "parallelism.vp = 1 or 2"));
+    CHECK_THROWS_WITH(
+        check_schedule(Schedule::dualpipe, 3, 2, 8),
+        Equals("parallelism.schedule: dualpipe pairs the stages, but parallelism.pp is 3; expected an even "
+               "number"));
+    CHECK_THROWS_WITH(
+        check_schedule(Schedule::one_f_one_b, 4, 2, 6),
+        Equals("parallelism.global_batch: makes 6 micro-batches, but interleaved 1f1b (parallelism.vp = 2) "
+               "runs them in rounds of parallelism.pp = 4; expected a multiple"));
+    CHECK_THROWS_WITH(
+        check_schedule(Schedule::gpipe, 4, 1, 0),
+        Equals("parallelism.global_batch: makes 0 micro-batches; expected at least one for each replica"));
+    CHECK_THROWS_AS(schedule_orders(Schedule::dualpipe, 3, 2, 8), ConfigError);
+}

@@ -1,0 +1,181 @@
+#include "model/transformer/counts.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/experiment.h"
+
+using namespace stepcast;
+
+namespace {
+
+Workload preset(const std::string& name) {
+    Experiment e;
+    set_key(e, {"workload.preset", name});
+    return e.workload;
+}
+
+double total(const std::string& name) { return count_parameters(preset(name)).total(); }
+
+// hidden 8, 2 heads of 4, inner 16, 10 words, 5 positions, layernorm, biases, tied.
+Workload tiny() {
+    Workload w;
+    w.kind = Workload::Kind::transformer;
+    w.layers = 2;
+    w.hidden = 8;
+    w.heads = 2;
+    w.ffn = 16;
+    w.vocab = 10;
+    w.seq = 5;
+    return w;
+}
+
+}  // namespace
+
+// The counts that the models' authors or hubs state, for the definition in counts.h.
+// GPT-2 124M: 50257 x 768 + 1024 x 768 + 12 x (12 x 768^2 + 13 x 768) + 2 x 768.
+// GPT-3: 50257 h + 2048 h + 96 (12 h^2 + 13 h) + 2 h, h = 12288; its paper's table D.1 says 174,600 million.
+// DeepSeek-V3: 671,026,404,352 and 58 x 256 load-balancing biases, without the multi-token-prediction module.
+// BERT-large: 335,141,888 on the hub less 2 x 1024 token types less 1024 x 1024 + 1024 of the pooler.
+TEST_CASE("parameter counts of the presets are the published ones to the parameter") {
+    CHECK(total("gpt2-124m") == 124'439'808);
+    CHECK(total("gpt2-1.5b") == 1'557'611'200);
+    CHECK(total("gpt3-175b") == 174'604'259'328);
+    CHECK(total("llama2-7b") == 6'738'415'616);
+    CHECK(total("llama2-70b") == 68'976'648'192);
+    CHECK(total("llama3-8b") == 8'030'261'248);
+    CHECK(total("llama3-70b") == 70'553'706'496);
+    CHECK(total("llama3-405b") == 405'853'388'800);
+    CHECK(total("mixtral-8x7b") == 46'702'792'704);
+    CHECK(total("deepseek-v2") == 235'741'434'880);
+    CHECK(total("deepseek-v3") == 671'026'404'352 + 58 * 256);
+    CHECK(total("bert-large") == 335'141'888 - 2'048 - 1'049'600);
+}
+
+// The benchmark table of MPT states these counts (llm-foundry, scripts/train/benchmarking): learned positions, biases,
+// tied, vocabulary 50368, sequence 2048.
+TEST_CASE("the MPT models of a benchmark table have the counts that it states") {
+    Workload w = tiny();
+    w.vocab = 50368;
+    w.seq = 2048;
+    const auto sized = [&](int layers, int hidden, int heads) {
+        w.layers = layers;
+        w.hidden = hidden;
+        w.heads = heads;
+        w.ffn = 4 * hidden;
+        return count_parameters(w).total();
+    };
+    CHECK(sized(12, 768, 12) == 125'311'488);
+    CHECK(sized(24, 2048, 16) == 1'315'950'592);
+    CHECK(sized(32, 4096, 32) == 6'658'859'008);
+    CHECK(sized(48, 7168, 56) == 29'975'214'080);
+}
+
+// Published: Mixtral 12.9 billion of 46.7, DeepSeek-V3 37 billion of 671, DeepSeek-V2 21 billion of 236. Mixtral by hand:
+// 46,702,792,704 less 6 of 8 experts of 3 x 4096 x 14336 weights in 32 layers.
+TEST_CASE("active parameters count the experts that one token meets") {
+    const ParameterCount mixtral = count_parameters(preset("mixtral-8x7b"));
+    CHECK(mixtral.active() == 46'702'792'704 - 32.0 * 6 * 3 * 4096 * 14336);
+    CHECK(mixtral.active() == Approx(12.9e9).epsilon(0.005));
+    CHECK(count_parameters(preset("deepseek-v3")).active() == Approx(37e9).epsilon(0.02));
+    CHECK(count_parameters(preset("deepseek-v2")).active() == Approx(21e9).epsilon(0.02));
+    CHECK(count_parameters(preset("llama3-8b")).active() == 8'030'261'248);
+}
+
+// Attention: 4 x 64 weights, 24 + 8 biases = 288. Block: 2 x 16 x 8 weights, 16 + 8 biases = 280. Norms: 2 x 16.
+TEST_CASE("a layer's weights are counted by what they belong to") {
+    const Workload w = tiny();
+    CHECK(layer_parameters(w, 0) == LayerParameters{288, 32, 280, 0, 0});
+    const ParameterCount count = count_parameters(w);
+    CHECK(count == ParameterCount{80, 40, 576, 560, 0, 0, 80, 0, 0});
+    CHECK(count.total() == 1336);
+}
+
+// One key head of 4 beside 2 query heads: 8 x 4 x (4 + 2) = 192 weights, biases 4 x (2 + 2) + 8 = 24 less what is switched
+// off. Gated: 3 x 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 a norm. Untied logits: 80.
+TEST_CASE("grouped keys, gates, biases, norms and untied logits each change their own count") {
+    Workload w = tiny();
+    w.kv_heads = 1;
+    CHECK(layer_parameters(w, 0).attention == 216);
+    w.qkv_bias = false;
+    CHECK(layer_parameters(w, 0).attention == 200);
+    w.gated = true;
+    CHECK(layer_parameters(w, 0).feed_forward == 424);
+    w.linear_bias = false;
+    CHECK(layer_parameters(w, 0).attention == 192);
+    CHECK(layer_parameters(w, 0).feed_forward == 384);
+    w.norm = Norm::rmsnorm;
+    CHECK(layer_parameters(w, 0).norms == 16);
+    CHECK(final_norm_parameters(w) == 8);
+    w.tied = false;
+    CHECK(logits_parameters(w) == 80);
+    w.max_positions = 7;
+    CHECK(position_parameters(w) == 56);
+    w.positions = Positions::rotary;
+    CHECK(position_parameters(w) == 0);
+    w.head_dim = 3;
+    CHECK(layer_parameters(w, 0).attention == 2 * 8 * 3 * 3);
+}
+
+// 4 experts of 2 x 6 x 8 + 6 + 8 = 110 weights in layers 1 and 3 (every second, after one dense layer), one shared expert;
+// router 4 x 8 weights and 4 biases.
+TEST_CASE("experts stand in every interval-th layer after the dense ones") {
+    Workload w = tiny();
+    w.layers = 4;
+    w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6, .dense_layers = 1, .interval = 2,
+             .router_bias = true};
+    CHECK_FALSE(has_experts(w, 0));
+    CHECK(has_experts(w, 1));
+    CHECK_FALSE(has_experts(w, 2));
+    CHECK(has_experts(w, 3));
+    CHECK(layer_parameters(w, 1) == LayerParameters{288, 32, 110, 36, 440});
+    CHECK(layer_parameters(w, 1).dense() == 466);
+    CHECK(layer_parameters(w, 2) == LayerParameters{288, 32, 280, 0, 0});
+    w.moe.dense_layers = 2;
+    CHECK_FALSE(has_experts(w, 1));
+    w.moe.shared_ffn = 3;
+    CHECK(shared_ffn(w) == 3);
+    w.moe.ffn = 0;
+    CHECK(expert_ffn(w) == 16);
+    w.moe.experts = 0;
+    CHECK_FALSE(has_experts(w, 3));
+}
+
+// Queries direct: 8 x 2 x (3 + 1) = 64; latent 8 x (4 + 1) = 40; keys and values 4 x 2 x (3 + 5) = 64; output 2 x 5 x 8 =
+// 80; norm of the latent 4. With a query latent of 6: 8 x 6 + 6 x 8 = 96 instead of 64 and 6 more in its norm.
+TEST_CASE("latent attention counts its projections and the norms of its latents") {
+    Workload w = tiny();
+    w.attention = AttentionKind::mla;
+    w.norm = Norm::rmsnorm;
+    w.linear_bias = w.qkv_bias = false;
+    w.mla = {.q_rank = 0, .kv_rank = 4, .nope_dim = 3, .rope_dim = 1, .value_dim = 5};
+    CHECK(layer_parameters(w, 0).attention == 64 + 40 + 64 + 80);
+    CHECK(layer_parameters(w, 0).norms == 16 + 4);
+    w.mla.q_rank = 6;
+    CHECK(layer_parameters(w, 0).attention == 96 + 40 + 64 + 80);
+    CHECK(layer_parameters(w, 0).norms == 16 + 4 + 6);
+    // A token: 2 x (280 + 2 x 16 x 8 of the block) + 2 x 5 positions x 2 heads x (3 + 1 + 5).
+    CHECK(layer_forward_flops(w, 0) == Flops(2 * (280 + 256) + 180));
+}
+
+// 72 B s l h^2 (1 + s / 6h + V / 12 l h) for a GPT, the formula of arXiv 2104.04473.
+TEST_CASE("model operations of a GPT are Megatron's formula") {
+    Workload w = preset("gpt3-175b");
+    w.vocab = 51200;
+    const double l = 96, h = 12288, s = 2048, batch = 64;
+    const double formula = 72 * batch * s * l * h * h * (1 + s / (6 * h) + w.vocab / (12 * l * h));
+    CHECK(model_flops(w, batch).si() == Approx(formula).epsilon(1e-12));
+    // 175B in 13.75 s on 64 devices of 312 TFLOP/s is an MFU of 51.4 % (arXiv 2205.05198, table 5).
+    CHECK(model_flops(w, batch).si() / (13.75 * 64 * 312e12) == Approx(0.514).margin(0.0005));
+}
+
+// A token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x 8; scores
+// 4 x 5 positions x 8; logits 2 x 80. Two layers, both with experts, 3 sequences of 5 tokens.
+TEST_CASE("operations of an expert layer are those of the experts that a token goes to") {
+    Workload w = tiny();
+    w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6};
+    const double layer = 2 * (256 + 32 + 2 * 96 + 96) + 160;
+    CHECK(layer_forward_flops(w, 1) == Flops(layer));
+    CHECK(logits_forward_flops(w) == Flops(160));
+    CHECK(forward_flops(w, 3) == Flops((2 * layer + 160) * 15));
+    CHECK(model_flops(w, 3) == 3 * forward_flops(w, 3));
+}
