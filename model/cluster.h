@@ -75,9 +75,9 @@ struct KernelCosts {
     double training_gemm = 1;               // rate of a GEMM inside a step relative to the law (clocks, layouts)
     double attention_efficiency = 0.5;      // of the datasheet peak, flash attention forward
     double attention_backward_efficiency = 0.4;
-    double optimizer_efficiency = 0.8;      // of the datasheet bandwidth, optimizer passes
-    std::vector<GemmPoint> gemm_table;      // measured shapes, used before the law
-    Curve memory_curve;                     // measured memory passes (read + written bytes)
+    double optimizer_efficiency = 0.8;  // of the datasheet bandwidth, optimizer passes
+    std::vector<GemmPoint> gemm_table;  // measured shapes, used before the law
+    Curve memory_curve;                 // measured memory passes (read + written bytes)
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
 };
 
@@ -86,7 +86,8 @@ struct KernelCosts {
 // `ring_efficiency` of it (NCCL's bus bandwidth over the link's).
 struct Link {
     BytesPerSecond bandwidth;
-    BytesPerSecond pair_bandwidth;  // nvlink_pairs: between the two of a pair
+    BytesPerSecond pair_bandwidth;    // nvlink_pairs: between the two of a pair
+    BytesPerSecond socket_bandwidth;  // pcie, nvlink_pairs: between the two sockets of a node; 0 = as the other links
     double ring_efficiency = 1;
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
