@@ -52,7 +52,7 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
         const Costs costs = price(graph, cluster);
         Timeline timeline;
         run_in_order(graph, costs, timeline);
-        const StepTimes times = step_times(graph, timeline);
+        const StepTimes times = step_times(graph, timeline, 0);
         step.push_back(times.step.si());
         forward.push_back(times.forward.si());
         backward.push_back(times.backward.si());

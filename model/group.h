@@ -14,6 +14,7 @@ using GroupId = std::uint16_t;
 struct Group {
     int ranks = 1, stride = 1;
     int outer_ranks = 1, outer_stride = 0;
+    int first = 0;  // of the group to look at, where groups of one shape lie differently on the nodes
     [[nodiscard]] int size() const { return ranks * outer_ranks; }
     friend bool operator==(const Group&, const Group&) = default;
 };

@@ -23,6 +23,7 @@ const Key table[] = {
     {"cluster.nodes", field<&E::cluster, &C::nodes>, "nodes", 1, 1 << 17},
     {"cluster.gpus_per_node", field<&E::cluster, &C::gpus_per_node>, "ranks of a node", 1, 1024},
     {"cluster.launch_blocking", field<&E::cluster, &C::launch_blocking>, "the host waits for every kernel"},
+    {"cluster.fabric", field<&E::cluster, &C::fabric>, "how the ranks of a node reach each other"},
 
     {"cluster.gpu.name", field<&E::cluster, &C::gpu, &G::name>, "device"},
     {"cluster.gpu.sms", field<&E::cluster, &C::gpu, &G::sms>, "streaming multiprocessors, or cores of a rank", 1,
@@ -36,7 +37,6 @@ const Key table[] = {
     {"cluster.gpu.peak.bf16", field<&E::cluster, &C::gpu, &G::bf16>, "dense peak; 0 = none"},
     {"cluster.gpu.peak.fp8", field<&E::cluster, &C::gpu, &G::fp8>, "dense peak; 0 = none"},
 
-    {"cluster.fabric", field<&E::cluster, &C::fabric>, "how the ranks of a node reach each other"},
     {"cluster.network.nics", field<&E::cluster, &C::network, &Network::nics>, "NICs of a node; 0 = one a rank", 0, 1024},
     {"cluster.network.rails", field<&E::cluster, &C::network, &Network::rails>,
      "NIC i of every node meets on a leaf of its own"},

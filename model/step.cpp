@@ -3,6 +3,7 @@
 #include "model/errors.h"
 #include "model/mlp.h"
 #include "model/moe/layer.h"
+#include "model/transformer/step.h"
 
 namespace stepcast {
 namespace {
@@ -64,10 +65,20 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
                           std::to_string(slots) + " slots of each rank");
 }
 
+// Of one expert-parallel group; balanced routing needs no counts.
+Routing transformer_routing(const Experiment& e, int draw) {
+    if (e.workload.moe.experts == 0 || e.routing.kind == RoutingSpec::Kind::uniform) return {};
+    const Parallelism& p = e.parallelism;
+    const int split = p.sequence_parallel || !p.expert_tensor_parallel ? p.tp : 1;
+    const int tokens = (p.micro_batch * e.workload.seq / p.cp + split - 1) / split;
+    return make_routing(e.routing, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, draw);
+}
+
 }  // namespace
 
 Routing routing_of(const Experiment& e, int draw) {
     if (e.workload.kind == Workload::Kind::mlp) return {};
+    if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
     const MoeLayer layer = layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
     check_routing(layer, routing);
@@ -77,6 +88,7 @@ Routing routing_of(const Experiment& e, int draw) {
 
 TaskGraph build_step(const Experiment& e, const Routing& routing) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
+    if (e.workload.kind == Workload::Kind::transformer) return build_transformer_step(e, routing);
     const MoeLayer layer = layer_of(e);
     check_routing(layer, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);

@@ -9,16 +9,28 @@ namespace stepcast {
 
 // As a log of the reporting rank would print it. Without a pipeline, `forward` runs from the start of the step to the
 // end of the rank's last forward task, `backward` from there to the end of its last backward task (waits and overlapped
-// communication inside), `gradient_sync` and `optimizer` are what follows, exposed. `step` is the whole step, over
-// all ranks.
+// communication inside). In a pipeline they are the sums of the rank's busy spans: a kernel or an exchange inside the
+// layers runs. `gradient_sync` and `optimizer` are what follows, exposed. `step` is the whole step, over all ranks.
 struct StepTimes {
     Seconds step, forward, backward, gradient_sync, optimizer;
     friend bool operator==(const StepTimes&, const StepTimes&) = default;
 };
 
-StepTimes step_times(const TaskGraph& graph, const Trace& trace, int reporting_rank = 0);
+StepTimes step_times(const TaskGraph& graph, const Trace& trace, int reporting_rank);
+StepTimes step_times(const TaskGraph& graph, const Trace& trace);
 
-// The same from when the reporting rank's last task of each phase ends, and when the step ends.
-StepTimes step_times(const std::array<Seconds, phase_count>& phase_end, Seconds step);
+// The rank that logs report: 0; in a pipeline one of the last stage.
+int reporting_rank(const TaskGraph& graph);
+
+// Gathers the tasks of one rank, in id order, into its step times.
+class PhaseClock {
+public:
+    void add(Phase phase, Lane lane, const Op& op, Seconds start, Seconds finish);
+    [[nodiscard]] StepTimes times(Seconds step) const;
+
+private:
+    std::array<Seconds, phase_count> end_{}, busy_{}, covered_{};
+    bool pipelined_ = false;
+};
 
 }  // namespace stepcast

@@ -9,6 +9,7 @@ std::string_view to_string(Lane lane) {
     switch (lane) {
         case Lane::compute: return "compute";
         case Lane::collective: return "collective";
+        case Lane::data: return "data";
         case Lane::send_up: return "send_up";
         case Lane::receive_up: return "receive_up";
         case Lane::send_down: return "send_down";

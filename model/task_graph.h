@@ -28,8 +28,9 @@ namespace stepcast {
 
 using TaskId = std::uint32_t;
 
-enum class Lane : std::uint8_t { compute, collective, send_up, receive_up, send_down, receive_down, host };
-inline constexpr int lane_count = 7;
+// `collective` carries what a layer waits for (tensor, context and expert parallel), `data` gradients and parameters.
+enum class Lane : std::uint8_t { compute, collective, data, send_up, receive_up, send_down, receive_down, host };
+inline constexpr int lane_count = 8;
 std::string_view to_string(Lane lane);
 
 enum class Phase : std::uint8_t { forward, backward, gradient_sync, optimizer };

@@ -78,6 +78,7 @@ struct Workload {
     double dropout = 0;       // 0: no mask is made, read or kept
     Mla mla;
     Dtype dtype = Dtype::fp16;
+    bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
     Optimizer optimizer = Optimizer::none;
     int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
     Moe moe;

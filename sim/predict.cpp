@@ -44,7 +44,11 @@ Simulated simulate_draw(const Experiment& e, int draw) {
     Simulated s{build_step(e, routing_of(e, draw)), {}, {}};
     s.costs = price(s.graph, e.cluster);
     if (e.routing.draws > 1) add_jitter(s.costs, e, draw);
-    run_in_order(s.graph, s.costs, s.timeline);
+    const Interference& cost = e.cluster.interference;
+    if (cost == Interference{})
+        run_in_order(s.graph, s.costs, s.timeline);
+    else
+        run_with_contention(s.graph, s.costs, {cost.compute_slowdown, cost.communication_slowdown}, s.timeline);
     return s;
 }
 
@@ -72,6 +76,7 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
 // Useful arithmetic of a balanced step: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
+    if (w.kind == Workload::Kind::transformer) return Flops(0);
     const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));
@@ -99,7 +104,7 @@ Forecast predict(const Experiment& e) {
     // One draw is kept whole; with several, the median one is simulated again.
     for (int d = 0; d < e.routing.draws; ++d) {
         const Simulated s = simulate_draw(e, d);
-        draws.push_back({step_times(s.graph, s.timeline), d});
+        draws.push_back({step_times(s.graph, s.timeline, reporting_rank(s.graph)), d});
     }
     Forecast f;
     f.experiment = e.name;

@@ -114,14 +114,12 @@ Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {
 }
 
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank) {
-    std::array<Seconds, phase_count> phase_end{};
+    PhaseClock clock;
     for (TaskId t = 0; t < graph.size(); ++t)
-        for (const Place& place : graph.places(t)) {
-            if (place.rank() != reporting_rank) continue;
-            Seconds& last = phase_end[static_cast<std::size_t>(graph.phase(t))];
-            last = std::max(last, timeline.finish[t]);
-        }
-    return step_times(phase_end, timeline.end);
+        for (const Place& place : graph.places(t))
+            if (place.rank() == reporting_rank)
+                clock.add(graph.phase(t), place.lane(), graph.op(t), timeline.start[t], timeline.finish[t]);
+    return clock.times(timeline.end);
 }
 
 Trace simulate(const TaskGraph& graph, const Costs& costs) {

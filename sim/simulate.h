@@ -38,7 +38,7 @@ Trace simulate(const TaskGraph& graph, const Costs& costs, const Contention& con
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline);
 void run_with_contention(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline);
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
-StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank = 0);
+StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank);
 
 // Whether the hosts can hold up any task: some task has an issue cost or is on a host lane, or launches block.
 bool needs_hosts(const TaskGraph& graph, const Costs& costs);

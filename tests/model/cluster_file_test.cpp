@@ -22,6 +22,7 @@ Cluster full() {
                                   : doc.kind == "bytes"            ? n + " GiB"
                                   : doc.kind == "bytes per second" ? n + ".2345678901234567 GB/s"
                                   : doc.kind == "flop per second"  ? n + " TFLOP/s"
+                                  : doc.kind == "name"             ? "pcie"
                                   : doc.kind == "curve"
                                       ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
                                       : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";

@@ -1,0 +1,115 @@
+#include "model/transformer/data_parallel.h"
+
+namespace stepcast {
+namespace {
+
+struct StateBytes {
+    Bytes read, written;
+};
+
+// Of one parameter: gradient, fp32 master weight and two moments in; master, moments and the weight out. In fp32
+// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
+StateBytes state_bytes(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
+    const Bytes gradient = size_of(e.parallelism.gradient_dtype);
+    const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
+    switch (w.optimizer) {
+        case Optimizer::none: return {};
+        case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};
+        case Optimizer::adam: return {gradient + Bytes(12), Bytes(12) + weight};
+        case Optimizer::lamb: return {gradient + Bytes(12 + 8), Bytes(12 + 4) + weight};
+    }
+    return {};
+}
+
+}  // namespace
+
+DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
+    : graph_(graph), context_(context), stage_(stage) {
+    const bool sharded = context.experiment.parallelism.zero == 3;
+    const Group& dense = sharded ? context.groups.shard : context.groups.data_context;
+    dense_ = {0, graph.add_group(dense), dense.size()};
+    experts_ = {0, graph.add_group(context.groups.expert_data), context.groups.expert_data.size()};
+}
+
+TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const TasksByRank& after) {
+    const NameId name = graph_.name_id("gather_parameters");
+    TasksByRank done;
+    for (const auto& [bucket, elements] : {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
+        if (bucket->ranks <= 1 || elements == 0) continue;
+        const OpId op = graph_.add_op(AllGather{elements * context_.shape.element()});
+        done = stage_.exchange(name, phase, op, bucket->group, Lane::data, after);
+    }
+    return done;
+}
+
+TasksByRank DataParallel::fetch_updated(const RankWeights& weights) { return gather(weights, Phase::forward, {}); }
+
+void DataParallel::exchange(const Bucket& bucket, const TasksByRank& after) {
+    const Parallelism& p = context_.experiment.parallelism;
+    const Bytes bytes = bucket.elements * size_of(p.gradient_dtype);
+    const bool scatter = p.zero >= 1;
+    const OpId op = graph_.add_op(scatter ? Op(ReduceScatter{bytes}) : Op(AllReduce{bytes}));
+    const NameId name = graph_.name_id(scatter ? "gradient_reduce_scatter" : "gradient_all_reduce");
+    sent_.push_back(stage_.exchange(name, Phase::gradient_sync, op, bucket.group, Lane::data, after));
+    const Group& replicas = context_.groups.shard_replicas;
+    if (p.zero != 3 || replicas.size() <= 1 || bucket.group != dense_.group) return;
+    const OpId between = graph_.add_op(AllReduce{bytes / static_cast<double>(bucket.ranks)});
+    sent_.back() = stage_.exchange(graph_.name_id("gradient_all_reduce"), Phase::gradient_sync, between,
+                                   graph_.add_group(replicas), Lane::data, sent_.back());
+}
+
+void DataParallel::close(Bucket& bucket) {
+    if (bucket.elements == 0) return;
+    if (bucket.ranks > 1 && context_.experiment.parallelism.overlap) exchange(bucket, stage_.last());
+    if (bucket.ranks > 1 && !context_.experiment.parallelism.overlap) waiting_.push_back(bucket);
+    bucket.elements = 0;
+}
+
+void DataParallel::add_gradients(const RankWeights& weights, bool last) {
+    const Parallelism& p = context_.experiment.parallelism;
+    if (!last && p.zero < 2) return;
+    dense_.elements += weights.dense;
+    experts_.elements += weights.experts;
+    for (Bucket* bucket : {&dense_, &experts_})
+        if (p.zero == 3 || bucket->elements * size_of(p.gradient_dtype) >= p.bucket) close(*bucket);
+}
+
+void DataParallel::flush() {
+    close(dense_);
+    close(experts_);
+}
+
+void DataParallel::finish_gradients() {
+    flush();
+    for (const Bucket& bucket : waiting_) exchange(bucket, stage_.last());
+    for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
+}
+
+double DataParallel::updated() const {
+    if (context_.experiment.parallelism.zero == 0) return total_.dense + total_.experts;
+    return total_.dense / dense_.ranks + total_.experts / experts_.ranks;
+}
+
+void DataParallel::add_norm() {
+    Planner planner(graph_);
+    planner.compute("gradient_norm",
+                    MemoryPass{updated() * size_of(context_.experiment.parallelism.gradient_dtype), Bytes(0)},
+                    static_cast<float>(context_.experiment.workload.optimizer_groups));
+    stage_.stamp(planner.take(), Phase::optimizer);
+}
+
+void DataParallel::add_optimizer() {
+    const Experiment& e = context_.experiment;
+    const StateBytes state = state_bytes(e);
+    Planner planner(graph_);
+    const auto calls = static_cast<float>(e.workload.optimizer_groups);
+    planner.compute("optimizer", MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
+                    calls);
+    stage_.stamp(planner.take(), Phase::optimizer);
+    if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)
+        stage_.follow(gather(total_, Phase::optimizer, stage_.last()));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,210 @@
+// Mixture-of-experts block: norm, router, permutation of the slots by expert, all-to-all to the expert's rank, experts as
+// grouped GEMMs, all-to-all back, weighted sum; shared experts run as a dense block on every token.
+// Each rank sends `tokens x top_k` slots; with balanced routing it receives as many. An expert that is split over the
+// tensor-parallel ranks needs the slots of all of them: gathered after the all-to-all, reduce-scattered before it.
+// With a capacity every expert computes capacity_factor times the balanced number of slots, padded or dropped.
+#include <algorithm>
+#include <cmath>
+
+#include "model/transformer/passes.h"
+#include "model/transformer/tensor_parallel.h"
+
+namespace stepcast {
+namespace {
+
+struct Experts {
+    long ranks = 1;                       // expert-parallel
+    long tokens = 0;                      // that this rank routes
+    long slots = 0;                       // tokens x top_k
+    long gathered = 1;                    // tensor-parallel ranks whose slots an expert sees
+    long ffn = 0;                         // this rank's part of an expert's width
+    long hidden = 0;
+    Group exchange, tensor;
+    std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced
+    [[nodiscard]] long rows_most() const {
+        long most = 0;
+        for (const auto& of_rank : rows) {
+            long sum = 0;
+            for (const long r : of_rank) sum += r;
+            most = std::max(most, sum);
+        }
+        return most;
+    }
+};
+
+std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, double per_expert) {
+    const double factor = moe.capacity_factor > 0 ? moe.capacity_factor : 1;
+    if (moe.capacity_factor == 0 && slots % local_experts == 0)
+        return std::vector<long>(static_cast<std::size_t>(local_experts), slots / local_experts);
+    return std::vector<long>(static_cast<std::size_t>(local_experts),
+                             static_cast<long>(std::ceil(factor * per_expert)));
+}
+
+Experts experts_of(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    const Parallelism& p = c.experiment.parallelism;
+    const Moe& moe = w.moe;
+    const long split = p.expert_tensor_parallel ? p.tp : 1, local = moe.experts / p.ep;
+    Experts x;
+    x.ranks = p.ep;
+    x.hidden = w.hidden;
+    x.tokens = p.expert_tensor_parallel ? c.shape.outer_tokens : (c.shape.tokens + p.tp - 1) / p.tp;
+    x.slots = x.tokens * moe.top_k;
+    x.gathered = p.sequence_parallel ? split : 1;
+    x.ffn = ((moe.ffn > 0 ? moe.ffn : w.ffn) + split - 1) / split;
+    x.exchange = p.expert_tensor_parallel ? c.groups.expert : Group{p.ep, 1};
+    x.tensor = x.gathered > 1 ? c.groups.tensor : Group{};
+    if (c.routing.counts.empty()) {
+        x.rows = {balanced_rows(moe, x.slots * x.gathered, local,
+                                static_cast<double>(x.slots * x.gathered * x.ranks) / moe.experts)};
+        return x;
+    }
+    for (int r = 0; r < p.ep; ++r) {
+        auto& rows = x.rows.emplace_back();
+        for (long l = 0; l < local; ++l) {
+            long sum = 0;
+            for (int source = 0; source < p.ep; ++source)
+                sum += c.routing.count(source, static_cast<int>(r * local + l));
+            rows.push_back(sum * x.gathered);
+        }
+    }
+    return x;
+}
+
+AllToAll exchange(const LayerContext& c, const Experts& x, bool back) {
+    const auto n = static_cast<std::size_t>(x.ranks);
+    const Bytes slot = static_cast<double>(x.hidden) * c.shape.element();
+    AllToAll op{std::vector<Bytes>(n * n, static_cast<double>(x.slots) / static_cast<double>(n) * slot)};
+    if (c.routing.counts.empty()) return op;
+    const int local = c.routing.experts_per_rank();
+    for (std::size_t source = 0; source < n; ++source) {
+        for (std::size_t target = 0; target < n; ++target) {
+            long slots = 0;
+            for (int l = 0; l < local; ++l)
+                slots += c.routing.count(static_cast<int>(source), static_cast<int>(target) * local + l);
+            op.bytes[back ? target * n + source : source * n + target] = static_cast<double>(slots) * slot;
+        }
+    }
+    return op;
+}
+
+void plan_exchange(Planner& planner, const LayerContext& c, const Experts& x, bool back) {
+    if (x.ranks > 1) planner.collective("ep_all_to_all", exchange(c, x, back), x.exchange);
+}
+
+Bytes rows_bytes(const LayerContext& c, const Experts& x, long width) {
+    return static_cast<double>(x.rows_most() * width) * c.shape.element();
+}
+Bytes slot_bytes(const LayerContext& c, const Experts& x) {
+    return static_cast<double>(x.slots * x.hidden) * c.shape.element();
+}
+
+// Rows arrive by source and are computed by expert.
+void plan_sort(Planner& planner, const LayerContext& c, const Experts& x) {
+    if (x.ranks == 1 || x.rows.front().size() == 1) return;
+    const Bytes rows = rows_bytes(c, x, x.hidden);
+    planner.compute("sort_by_expert", MemoryPass{rows, rows});
+}
+
+void plan_grouped(Planner& planner, const LayerContext& c, const Experts& x, std::string_view name, long n, long k,
+                  bool weight_gradient) {
+    std::vector<Op> ops;
+    for (const auto& rows : x.rows) ops.push_back(GroupedGemm{rows, n, k, c.shape.matrix, weight_gradient});
+    planner.compute_by_expert_rank(name, std::move(ops), 2);
+}
+
+// Slots of the tensor-parallel ranks that share an expert, [rows, hidden].
+void plan_gather(Planner& planner, const LayerContext& c, const Experts& x) {
+    planner.collective("tp_all_gather", AllGather{rows_bytes(c, x, x.hidden)}, x.tensor);
+}
+void plan_reduce_scatter(Planner& planner, const LayerContext& c, const Experts& x) {
+    planner.collective("tp_reduce_scatter", ReduceScatter{rows_bytes(c, x, x.hidden)}, x.tensor);
+}
+
+long inputs_of(const LayerContext& c) { return c.experiment.workload.gated ? 2 : 1; }
+
+struct Shared {
+    Linear up, down;
+    Bytes inner;
+};
+Shared shared_of(const LayerContext& c) {
+    const Moe& moe = c.experiment.workload.moe;
+    const long expert = moe.ffn > 0 ? moe.ffn : c.experiment.workload.ffn;
+    const long whole = moe.shared_ffn > 0 ? moe.shared_ffn : moe.shared_experts * expert;
+    const long width = (whole + c.experiment.parallelism.tp - 1) / c.experiment.parallelism.tp;
+    const RankShape& s = c.shape;
+    return {{"shared_up", s.tokens, inputs_of(c) * width, s.hidden, s.matrix},
+            {"shared_down", s.tokens, s.hidden, width, s.matrix},
+            s.inner(width)};
+}
+
+Linear router(const LayerContext& c, const Experts& x) {
+    return {"router", x.tokens, c.experiment.workload.moe.experts, x.hidden, c.shape.storage};
+}
+// Scores in fp32: softmax or sigmoid reads and writes them, top-k reads them again.
+MemoryPass choice(const LayerContext& c, const Experts& x) {
+    const Bytes scores = static_cast<double>(x.tokens * c.experiment.workload.moe.experts) * Bytes(4);
+    return {2.0 * scores, scores};
+}
+
+}  // namespace
+
+void plan_experts_forward(Planner& planner, const LayerContext& c) {
+    const Experts x = experts_of(c);
+    const Bytes slots = slot_bytes(c, x), inner = rows_bytes(c, x, x.ffn);
+    const double inputs = static_cast<double>(inputs_of(c));
+    plan_norm(planner, c, "ffn_norm");
+    plan_linear(planner, router(c, x));
+    planner.compute("router_choice", choice(c, x), 6);
+    planner.compute("permute", MemoryPass{slots, slots}, 4);
+    plan_exchange(planner, c, x, false);
+    plan_gather(planner, c, x);
+    plan_sort(planner, c, x);
+    plan_grouped(planner, c, x, "experts_up", inputs_of(c) * x.ffn, x.hidden, false);
+    planner.compute("activation", MemoryPass{inputs * inner, inner});
+    plan_grouped(planner, c, x, "experts_down", x.hidden, x.ffn, false);
+    plan_sort(planner, c, x);
+    plan_reduce_scatter(planner, c, x);
+    plan_exchange(planner, c, x, true);
+    planner.compute("unpermute", MemoryPass{slots, slots / static_cast<double>(c.experiment.workload.moe.top_k)}, 3);
+    if (c.experiment.workload.moe.shared_experts > 0) {
+        const Shared shared = shared_of(c);
+        plan_column_forward(planner, c, shared.up);
+        planner.compute("activation", MemoryPass{inputs * shared.inner, shared.inner});
+        plan_row_forward(planner, c, shared.down);
+        planner.compute("add_shared", MemoryPass{2.0 * c.shape.outer(), c.shape.outer()});
+    }
+    plan_residual(planner, c);
+}
+
+void plan_experts_backward(BackwardPlanners b, const LayerContext& c) {
+    const Experts x = experts_of(c);
+    const Bytes slots = slot_bytes(c, x), inner = rows_bytes(c, x, x.ffn);
+    const double inputs = static_cast<double>(inputs_of(c));
+    plan_residual_backward(b.inputs, c);
+    if (c.experiment.workload.moe.shared_experts > 0) {
+        const Shared shared = shared_of(c);
+        plan_row_backward(b, c, shared.down);
+        b.inputs.compute("activation_backward", MemoryPass{(inputs + 1) * shared.inner, inputs * shared.inner});
+        plan_column_backward(b, c, shared.up);
+    }
+    b.inputs.compute("unpermute_backward", MemoryPass{2.0 * slots, slots}, 3);
+    plan_exchange(b.inputs, c, x, false);
+    plan_gather(b.inputs, c, x);
+    plan_sort(b.inputs, c, x);
+    plan_grouped(b.inputs, c, x, "experts_down", x.ffn, x.hidden, false);
+    plan_grouped(b.weights, c, x, "experts_down_weight", x.ffn, x.hidden, true);
+    b.inputs.compute("activation_backward", MemoryPass{(inputs + 1) * inner, inputs * inner});
+    plan_grouped(b.inputs, c, x, "experts_up", x.hidden, inputs_of(c) * x.ffn, false);
+    plan_grouped(b.weights, c, x, "experts_up_weight", inputs_of(c) * x.ffn, x.hidden, true);
+    plan_sort(b.inputs, c, x);
+    plan_reduce_scatter(b.inputs, c, x);
+    plan_exchange(b.inputs, c, x, true);
+    b.inputs.compute("permute_backward", MemoryPass{slots, slots}, 3);
+    b.inputs.compute("router_choice_backward", choice(c, x), 4);
+    plan_input_gradient(b.inputs, router(c, x));
+    plan_weight_gradient(b.weights, router(c, x), c.experiment.parallelism);
+    plan_norm_backward(b.inputs, c, "ffn_norm_backward");
+}
+
+}  // namespace stepcast

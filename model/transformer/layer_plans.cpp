@@ -1,0 +1,64 @@
+#include "model/transformer/layer_plans.h"
+
+namespace stepcast {
+namespace {
+
+// `forward` and `backward` write a block; the rest of the passes follow from them.
+template <typename Forward, typename Backward>
+PassPlans passes(TaskGraph& graph, bool split, Forward forward, Backward backward) {
+    PassPlans plans;
+    Planner ahead(graph);
+    forward(ahead);
+    plans.forward = ahead.take();
+    Planner both(graph), inputs(graph), weights(graph);
+    if (split) {
+        backward(BackwardPlanners{inputs, weights});
+        plans.input_backward = inputs.take();
+        plans.weight_backward = weights.take();
+    } else {
+        backward(BackwardPlanners{both, both});
+        plans.backward = both.take();
+    }
+    return plans;
+}
+
+}  // namespace
+
+LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
+    const Schedule schedule = c.experiment.parallelism.schedule;
+    const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
+    LayerPlans plans;
+    plans.dense = passes(
+        graph, split,
+        [&](Planner& p) {
+            plan_attention_forward(p, c);
+            plan_feed_forward(p, c);
+        },
+        [&](BackwardPlanners b) {
+            plan_feed_forward_backward(b, c);
+            plan_attention_backward(b, c);
+        });
+    plans.dense.recompute = plans.dense.forward;
+    if (c.experiment.workload.moe.experts > 0) {
+        plans.experts = passes(
+            graph, split,
+            [&](Planner& p) {
+                plan_attention_forward(p, c);
+                plan_experts_forward(p, c);
+            },
+            [&](BackwardPlanners b) {
+                plan_experts_backward(b, c);
+                plan_attention_backward(b, c);
+            });
+        plans.experts.recompute = plans.experts.forward;
+    }
+    plans.embedding = passes(
+        graph, split, [&](Planner& p) { plan_embedding_forward(p, c); },
+        [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
+    plans.head = passes(
+        graph, split, [&](Planner& p) { plan_head_forward(p, c); },
+        [&](BackwardPlanners b) { plan_head_backward(b, c); });
+    return plans;
+}
+
+}  // namespace stepcast

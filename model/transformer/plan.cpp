@@ -1,0 +1,49 @@
+#include "model/transformer/plan.h"
+
+namespace stepcast {
+
+int Planner::append(std::string_view name, OpId op, Lane lane, GroupId group, float host_calls) {
+    PlannedTask task;
+    task.name = graph_.name_id(name);
+    task.op = op;
+    task.lane = lane;
+    task.group = group;
+    task.host_calls = host_calls;
+    task.after = plan_.tail;
+    plan_.tasks.push_back(task);
+    return static_cast<int>(plan_.tasks.size()) - 1;
+}
+
+void Planner::compute(std::string_view name, Op op, float host_calls) {
+    const int task = append(name, graph_.add_op(std::move(op)), Lane::compute, 0, host_calls);
+    plan_.tail = {task, PlannedTask::entry};
+}
+
+void Planner::compute_by_expert_rank(std::string_view name, std::vector<Op> ops, float host_calls) {
+    std::vector<OpId> ids;
+    for (Op& op : ops) ids.push_back(graph_.add_op(std::move(op)));
+    const int task = append(name, ids.front(), Lane::compute, 0, host_calls);
+    if (ids.size() > 1) {
+        plan_.tasks.back().op_variants = static_cast<int>(plan_.variants.size());
+        plan_.variants.push_back(std::move(ids));
+    }
+    plan_.tail = {task, PlannedTask::entry};
+}
+
+void Planner::collective(std::string_view name, Op op, const Group& group) {
+    if (group.size() <= 1) return;
+    const int task = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);
+    plan_.tail = {task, PlannedTask::entry};
+}
+
+void Planner::fork(std::string_view name, Op op, const Group& group) {
+    forked_ = PlannedTask::entry;
+    if (group.size() > 1) forked_ = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);
+}
+
+void Planner::join() {
+    if (forked_ != PlannedTask::entry) plan_.tail[1] = forked_;
+    forked_ = PlannedTask::entry;
+}
+
+}  // namespace stepcast

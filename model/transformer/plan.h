@@ -1,0 +1,57 @@
+// A plan: the tasks of one layer (or of the ends of the model) on one rank, written once and stamped into the graph for
+// every micro-batch, layer of its kind and rank.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "model/task_graph.h"
+
+namespace stepcast {
+
+// `after` are indices into the plan; entry stands for whatever comes before the plan on its rank.
+struct PlannedTask {
+    static constexpr int entry = -1;
+    NameId name = 0;
+    OpId op = 0;
+    int op_variants = -1;  // index into Plan::variants: an op for each expert-parallel rank instead of `op`
+    GroupId group = 0;     // of a collective
+    Lane lane = Lane::compute;
+    float host_calls = 1;
+    std::array<int, 2> after{entry, entry};
+    friend bool operator==(const PlannedTask&, const PlannedTask&) = default;
+};
+
+struct Plan {
+    std::vector<PlannedTask> tasks;
+    std::vector<std::vector<OpId>> variants;
+    std::array<int, 2> tail{PlannedTask::entry, PlannedTask::entry};  // what follows the plan waits for these
+    friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// Writes a plan; each task follows the tail, which it becomes.
+class Planner {
+public:
+    explicit Planner(TaskGraph& graph) : graph_(graph) {}
+
+    void compute(std::string_view name, Op op, float host_calls = 1);
+    void compute_by_expert_rank(std::string_view name, std::vector<Op> ops, float host_calls = 1);
+    // Nothing is written for a group of one rank.
+    void collective(std::string_view name, Op op, const Group& group);
+
+    // What is written between the two runs beside the collective that `fork` starts; `join` waits for both.
+    void fork(std::string_view name, Op op, const Group& group);
+    void join();
+
+    [[nodiscard]] Plan take() { return std::move(plan_); }
+
+private:
+    int append(std::string_view name, OpId op, Lane lane, GroupId group, float host_calls);
+
+    TaskGraph& graph_;
+    Plan plan_;
+    int forked_ = PlannedTask::entry;
+};
+
+}  // namespace stepcast

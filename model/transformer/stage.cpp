@@ -1,0 +1,121 @@
+#include "model/transformer/stage.h"
+
+#include <algorithm>
+
+#include "model/rank_groups.h"
+
+namespace stepcast {
+
+Stage::Stage(TaskGraph& graph, std::vector<int> graph_ranks, std::vector<int> real_ranks, std::vector<int> expert_index)
+    : graph_(graph),
+      ranks_(std::move(graph_ranks)),
+      real_(std::move(real_ranks)),
+      expert_index_(std::move(expert_index)),
+      last_(ranks_.size(), no_task),
+      beside_(ranks_.size(), no_task) {}
+
+// Each group of this shape in the stage, as indices of its ranks. The lowest rank that belongs to none yet is the first
+// of the next.
+const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
+    const auto [at, fresh] = groups_.try_emplace(id);
+    if (!fresh) return at->second;
+    if (ranks_.size() == 1) {
+        at->second = {{0}};
+        return at->second;
+    }
+    std::vector<bool> taken(ranks_.size());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        if (taken[r]) continue;
+        auto& group = at->second.emplace_back();
+        for (const int member : members(graph_.group(id), real_[r])) {
+            const auto found = std::lower_bound(real_.begin(), real_.end(), member) - real_.begin();
+            group.push_back(static_cast<std::size_t>(found));
+            taken[group.back()] = true;
+        }
+    }
+    return at->second;
+}
+
+void Stage::collect(std::size_t rank, const PlannedTask& task, const TasksByRank& also) {
+    const auto add = [&](TaskId id) {
+        if (id != no_task && std::find(after_.begin(), after_.end(), id) == after_.end()) after_.push_back(id);
+    };
+    bool enters = true;
+    for (const int before : task.after) {
+        if (before == PlannedTask::entry) continue;
+        add(stamped_[static_cast<std::size_t>(before) * ranks_.size() + rank]);
+        enters = false;
+    }
+    if (!enters) return;
+    add(last_[rank]);
+    add(beside_[rank]);
+    if (!also.empty()) add(also[rank]);
+    for (const TasksByRank& tasks : followed_) add(tasks[rank]);
+}
+
+void Stage::stamp_compute(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also) {
+    const PlannedTask& task = plan.tasks[index];
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        after_.clear();
+        collect(r, task, also);
+        const OpId op = task.op_variants < 0 ? task.op
+                                             : plan.variants[static_cast<std::size_t>(task.op_variants)]
+                                                            [static_cast<std::size_t>(expert_index_[r])];
+        const Place place(ranks_[r], task.lane);
+        stamped_[index * ranks_.size() + r] = graph_.add(task.name, phase, op, {&place, 1}, after_, task.host_calls);
+    }
+}
+
+void Stage::stamp_collective(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also) {
+    const PlannedTask& task = plan.tasks[index];
+    for (const auto& group : groups_of(task.group)) {
+        after_.clear();
+        places_.clear();
+        for (const std::size_t r : group) {
+            collect(r, task, also);
+            places_.emplace_back(ranks_[r], task.lane);
+        }
+        const TaskId id = graph_.add(task.name, phase, task.op, places_, after_, task.host_calls, task.group);
+        for (const std::size_t r : group) stamped_[index * ranks_.size() + r] = id;
+    }
+}
+
+void Stage::stamp(const Plan& plan, Phase phase, const TasksByRank& also) {
+    if (plan.tasks.empty()) return;
+    stamped_.resize(plan.tasks.size() * ranks_.size());
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+        if (plan.tasks[i].group == 0)
+            stamp_compute(plan, i, phase, also);
+        else
+            stamp_collective(plan, i, phase, also);
+    }
+    const auto end = [&](int task, std::size_t r) {
+        return task == PlannedTask::entry ? no_task : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
+    };
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        last_[r] = end(plan.tail[0], r);
+        beside_[r] = end(plan.tail[1], r);
+        if (last_[r] == no_task) std::swap(last_[r], beside_[r]);
+    }
+    followed_.clear();
+}
+
+TasksByRank Stage::exchange(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after) {
+    TasksByRank result(ranks_.size(), no_task);
+    for (const auto& members : groups_of(group)) {
+        after_.clear();
+        places_.clear();
+        for (const std::size_t r : members) {
+            if (!after.empty() && after[r] != no_task && std::find(after_.begin(), after_.end(), after[r]) == after_.end())
+                after_.push_back(after[r]);
+            places_.emplace_back(ranks_[r], lane);
+        }
+        const TaskId id = graph_.add(name, phase, op, places_, after_, 1, group);
+        for (const std::size_t r : members) result[r] = id;
+    }
+    return result;
+}
+
+void Stage::follow(const TasksByRank& tasks) { followed_.push_back(tasks); }
+
+}  // namespace stepcast

@@ -1,0 +1,51 @@
+// The ranks of one pipeline stage while a step is written: stamps plans on all of them. Folded, one rank stands for all
+// of the stage and a collective is a task of that rank alone, priced by its group; unfolded, every rank is there and a
+// collective is one task over the members of each group.
+#pragma once
+
+#include <map>
+
+#include "model/transformer/plan.h"
+
+namespace stepcast {
+
+inline constexpr TaskId no_task = ~TaskId{0};
+using TasksByRank = std::vector<TaskId>;  // one for each rank of a stage; no_task where there is none
+
+class Stage {
+public:
+    // `graph_ranks`: this stage's ranks in the graph; `real_ranks`: their numbers in the cluster, ascending; folded when
+    // there is one. `expert_index` says which expert-parallel rank each is.
+    Stage(TaskGraph& graph, std::vector<int> graph_ranks, std::vector<int> real_ranks, std::vector<int> expert_index);
+
+    // Writes the plan's tasks; those without a predecessor in the plan follow what each rank did last, and `also`.
+    void stamp(const Plan& plan, Phase phase, const TasksByRank& also = {});
+
+    // A collective of this stage outside plans; follows `after` only.
+    TasksByRank exchange(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after);
+
+    // The last task of each rank; of a plan that ends in two the one that is not an exchange.
+    [[nodiscard]] const TasksByRank& last() const { return last_; }
+    // What comes next on each rank follows these as well.
+    void follow(const TasksByRank& tasks);
+
+    [[nodiscard]] std::size_t size() const { return ranks_.size(); }
+    [[nodiscard]] int graph_rank(std::size_t i) const { return ranks_[i]; }
+
+private:
+    const std::vector<std::vector<std::size_t>>& groups_of(GroupId group);
+    void collect(std::size_t rank, const PlannedTask& task, const TasksByRank& also);
+    void stamp_compute(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also);
+    void stamp_collective(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also);
+
+    TaskGraph& graph_;
+    std::vector<int> ranks_, real_, expert_index_;
+    TasksByRank last_, beside_;          // beside_: the second end of the last plan
+    std::vector<TasksByRank> followed_;  // to be waited for by the next plan
+    std::vector<TaskId> stamped_;        // of the plan being stamped, [task][rank]
+    std::vector<TaskId> after_;
+    std::vector<Place> places_;
+    std::map<GroupId, std::vector<std::vector<std::size_t>>> groups_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,330 @@
+#include "model/transformer/step.h"
+
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "model/pipeline/schedule.h"
+#include "model/transformer/data_parallel.h"
+#include "model/transformer/layer_plans.h"
+#include "model/transformer/pieces.h"
+
+namespace stepcast {
+namespace {
+
+int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
+
+std::vector<int> real_ranks(const Parallelism& p, int stage) {
+    std::vector<int> ranks;
+    for (int i = 0; i < ranks_of_stage(p); ++i) ranks.push_back(stage * ranks_of_stage(p) + i);
+    return ranks;
+}
+
+std::vector<int> expert_indices(const Parallelism& p, std::size_t ranks) {
+    const int tensor = p.expert_tensor_parallel ? p.tp : 1;
+    std::vector<int> indices;
+    for (std::size_t i = 0; i < ranks; ++i) indices.push_back(static_cast<int>(i) / tensor % p.ep);
+    return indices;
+}
+
+// A unit of a piece: an end of the model or a layer.
+struct Unit {
+    const PassPlans* plans;
+    RankWeights weights;
+    bool recomputed = false;
+};
+
+struct StageState {
+    Stage stage;
+    DataParallel data;
+    std::vector<std::vector<Unit>> pieces;  // by the stage's piece index, in forward order
+    std::vector<int> backwards_left;        // by piece: slots until its gradients are complete
+    TasksByRank before_last;                // what was last when the unit before began
+    std::size_t next = 0;                   // slot of its order
+    StageState(TaskGraph& graph, const LayerContext& context, Stage s)
+        : stage(std::move(s)), data(graph, context, stage) {}
+};
+
+// A micro-batch at a position of its path, in one pass.
+struct At {
+    int micro_batch, direction, position;
+    Pass pass;
+    friend auto operator<=>(const At&, const At&) = default;
+};
+
+class StepWriter {
+public:
+    StepWriter(const Experiment& e, const Routing& routing, bool folded)
+        : e_(e),
+          p_(e.parallelism),
+          graph_(folded ? p_.pp : p_.pp * ranks_of_stage(p_), e.cluster.launch_blocking),
+          context_{e, rank_shape(e), rank_groups(p_), routing},
+          plans_(layer_plans(graph_, context_)),
+          folded_(folded) {
+        for (int d = 0; d < directions(p_); ++d) paths_.push_back(pieces_of(e.workload, p_, d));
+        for (int s = 0; s < p_.pp; ++s) add_stage(s);
+        if (folded) graph_.set_multiplicity(std::vector<int>(static_cast<std::size_t>(p_.pp), ranks_of_stage(p_)));
+    }
+
+    TaskGraph write() {
+        fetch_updated_parameters();
+        const int pieces = p_.schedule == Schedule::zb_v || p_.schedule == Schedule::dualpipe ? 2 : p_.vp;
+        run(schedule_orders(p_.schedule, p_.pp, pieces, micro_batches(p_)));
+        for (auto& state : stages_) state->data.finish_gradients();
+        join_embeddings();
+        if (e_.workload.optimizer != Optimizer::none) update();
+        return std::move(graph_);
+    }
+
+private:
+    void add_stage(int s) {
+        std::vector<int> graph_ranks, real = folded_ ? std::vector<int>{s} : real_ranks(p_, s);
+        graph_ranks = real;
+        const auto indices = expert_indices(p_, real.size());
+        stages_.push_back(std::make_unique<StageState>(
+            graph_, context_, Stage(graph_, std::move(graph_ranks), std::move(real), indices)));
+        StageState& state = *stages_.back();
+        int layers = 0;  // of this stage so far: full recompute may cover only the first of them
+        for (const auto& path : paths_) {
+            for (const Piece& piece : path) {
+                if (piece.stage != s) continue;
+                const auto index = static_cast<std::size_t>(piece.index);
+                if (state.pieces.size() <= index) state.pieces.resize(index + 1);
+                state.pieces[index] = units_of(piece, layers);
+                for (const Unit& unit : state.pieces[index]) state.data.count(unit.weights);
+            }
+        }
+        state.backwards_left.assign(state.pieces.size(), 0);
+    }
+
+    std::vector<Unit> units_of(const Piece& piece, int& layers) const {
+        std::vector<Unit> units;
+        if (piece.embedding) units.push_back({&plans_.embedding, embedding_weights(context_)});
+        for (int l = piece.first; l < piece.last; ++l, ++layers) {
+            const bool recomputed =
+                p_.recompute == Recompute::full && (p_.recompute_layers == 0 || layers < p_.recompute_layers);
+            units.push_back({has_experts(e_.workload, l) ? &plans_.experts : &plans_.dense,
+                             layer_weights(context_, l), recomputed});
+        }
+        if (piece.head) units.push_back({&plans_.head, head_weights(context_)});
+        return units;
+    }
+
+    // zero 1, 2: what the optimizer of the step before updated is gathered beside the first forward.
+    void fetch_updated_parameters() {
+        if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
+        for (auto& state : stages_)
+            for (const auto& units : state->pieces)
+                for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights);
+    }
+
+    void run(const std::vector<Order>& orders) {
+        for (std::size_t s = 0; s < orders.size(); ++s)
+            for (const Slot& slot : orders[s])
+                if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
+                    ++stages_[s]->backwards_left[static_cast<std::size_t>(slot.piece)];
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (std::size_t s = 0; s < orders.size(); ++s)
+                while (stages_[s]->next < orders[s].size() && run_slot(s, orders[s][stages_[s]->next])) {
+                    ++stages_[s]->next;
+                    moved = true;
+                }
+        }
+        for (std::size_t s = 0; s < orders.size(); ++s)
+            if (stages_[s]->next < orders[s].size())
+                throw std::logic_error("build_transformer_step: the schedule waits for itself on stage " +
+                                       std::to_string(s));
+    }
+
+    [[nodiscard]] int position_of(std::size_t s, int piece, int direction) const {
+        const auto& path = paths_[static_cast<std::size_t>(direction)];
+        for (std::size_t i = 0; i < path.size(); ++i)
+            if (path[i].stage == static_cast<int>(s) && path[i].index == piece) return static_cast<int>(i);
+        throw std::logic_error("build_transformer_step: stage without its piece");
+    }
+
+    // False while what the slot needs from another stage is not written yet.
+    bool run_slot(std::size_t s, const Slot& slot) {
+        const int direction = directions(p_) == 2 ? slot.piece : 0;
+        const At at{slot.micro_batch, direction, position_of(s, slot.piece, direction), slot.pass};
+        StageState& state = *stages_[s];
+        const int end = static_cast<int>(paths_[static_cast<std::size_t>(direction)].size()) - 1;
+        const auto& units = state.pieces[static_cast<std::size_t>(slot.piece)];
+        if (slot.pass == Pass::forward) {
+            if (at.position > 0 && !take_arrived(state, at)) return false;
+            forward(state, units, slot.micro_batch == 0 || directions(p_) == 2);
+            if (at.position < end) send(state, at, +1);
+        } else if (slot.pass == Pass::weight_backward) {
+            const bool last = --state.backwards_left[static_cast<std::size_t>(slot.piece)] == 0;
+            for (std::size_t i = units.size(); i-- > 0;) {
+                stamp(state, units[i].plans->weight_backward, Phase::backward);
+                state.data.add_gradients(units[i].weights, last);
+            }
+            if (last) state.data.flush();
+        } else {
+            if (at.position < end && !take_arrived(state, at)) return false;
+            backward(state, units, slot);
+            if (at.position > 0) send(state, at, -1);
+        }
+        return true;
+    }
+
+    void stamp(StageState& state, const Plan& plan, Phase phase) {
+        TasksByRank before = state.stage.last();
+        state.stage.stamp(plan, phase);
+        state.before_last = std::move(before);
+    }
+
+    void forward(StageState& state, const std::vector<Unit>& units, bool first_micro_batch) {
+        const bool sharded = p_.zero == 3;
+        TasksByRank gathered;
+        if (sharded) gathered = state.data.gather(units.front().weights, Phase::forward, state.before_last);
+        for (std::size_t i = 0; i < units.size(); ++i) {
+            if (!gathered.empty()) state.stage.follow(gathered);
+            if (first_micro_batch)
+                if (const auto found = fetched_.find(&units[i]); found != fetched_.end() && !found->second.empty())
+                    state.stage.follow(found->second);
+            gathered.clear();
+            if (sharded && i + 1 < units.size())
+                gathered = state.data.gather(units[i + 1].weights, Phase::forward, state.stage.last());
+            stamp(state, units[i].plans->forward, Phase::forward);
+        }
+    }
+
+    void backward(StageState& state, const std::vector<Unit>& units, const Slot& slot) {
+        const bool sharded = p_.zero == 3, whole = slot.pass == Pass::backward;
+        const bool last = whole && --state.backwards_left[static_cast<std::size_t>(slot.piece)] == 0;
+        TasksByRank gathered;
+        if (sharded) gathered = state.data.gather(units.back().weights, Phase::backward, state.before_last);
+        for (std::size_t i = units.size(); i-- > 0;) {
+            if (!gathered.empty()) state.stage.follow(gathered);
+            gathered.clear();
+            if (sharded && i > 0)
+                gathered = state.data.gather(units[i - 1].weights, Phase::backward, state.stage.last());
+            if (units[i].recomputed) stamp(state, units[i].plans->recompute, Phase::backward);
+            stamp(state, whole ? units[i].plans->backward : units[i].plans->input_backward, Phase::backward);
+            if (whole) state.data.add_gradients(units[i].weights, last);
+        }
+        if (last) state.data.flush();
+    }
+
+    // The activations (or their gradients) go to the next piece of the path, forward (+1) or back.
+    void send(StageState& state, const At& at, int step) {
+        const auto& path = paths_[static_cast<std::size_t>(at.direction)];
+        const Piece& from = path[static_cast<std::size_t>(at.position)];
+        const Piece& to = path[static_cast<std::size_t>(at.position + step)];
+        const At arrival{at.micro_batch, at.direction, at.position + step, at.pass};
+        if (from.stage == to.stage) {
+            arrived_[arrival] = {};
+            return;
+        }
+        const bool up = (step > 0) == (at.direction == 0);
+        const Lane out = up ? Lane::send_up : Lane::send_down, in = up ? Lane::receive_up : Lane::receive_down;
+        Group pair{2, std::abs(to.stage - from.stage) * ranks_of_stage(p_)};
+        pair.first = std::min(from.stage, to.stage) * ranks_of_stage(p_);
+        const GroupId group = graph_.add_group(pair);
+        const OpId op = send_op(step);
+        StageState& target = *stages_[static_cast<std::size_t>(to.stage)];
+        TasksByRank sent;
+        for (std::size_t r = 0; r < state.stage.size(); ++r) {
+            const Place places[2] = {{state.stage.graph_rank(r), out}, {target.stage.graph_rank(r), in}};
+            const TaskId after = state.stage.last()[r];
+            sent.push_back(graph_.add(step > 0 ? send_forward_ : send_backward_,
+                                      step > 0 ? Phase::forward : Phase::backward, op, places, {&after, 1}, 1, group));
+        }
+        if (!p_.overlap_p2p) state.stage.follow(sent);
+        arrived_[arrival] = std::move(sent);
+    }
+
+    OpId send_op(int step) {
+        auto& known = step > 0 ? send_forward_op_ : send_backward_op_;
+        if (known == 0) known = graph_.add_op(SendRecv{context_.shape.outer(), p_.messages_per_tensor});
+        return known;
+    }
+
+    bool take_arrived(StageState& state, const At& at) {
+        const auto found = arrived_.find(at);
+        if (found == arrived_.end()) return false;
+        if (!found->second.empty()) state.stage.follow(found->second);
+        arrived_.erase(found);
+        return true;
+    }
+
+    // Tied embeddings live on the first and the last stage: their gradients are summed.
+    void join_embeddings() {
+        if (!e_.workload.tied || p_.pp == 1) return;
+        const int first = paths_[0].front().stage, last = paths_[0].back().stage;
+        if (first == last) return;
+        const Bytes bytes = static_cast<double>(context_.shape.vocab) * static_cast<double>(context_.shape.hidden) *
+                            size_of(p_.gradient_dtype);
+        across({static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce", bytes,
+               context_.groups.embedding, Phase::gradient_sync);
+    }
+
+    // One all-reduce for each rank of the stages, or (group of everybody) one over all of them.
+    void across(const std::vector<std::size_t>& stages, std::string_view name, Bytes bytes, const Group& group,
+                Phase phase) {
+        const NameId id = graph_.name_id(name);
+        const OpId op = graph_.add_op(AllReduce{bytes});
+        const GroupId group_id = graph_.add_group(group);
+        const std::size_t ranks = stages_.front()->stage.size();
+        const bool everybody = group.size() == p_.pp * ranks_of_stage(p_);
+        std::vector<TasksByRank> done(stages.size(), TasksByRank(ranks, no_task));
+        for (std::size_t r = 0; r < ranks; r += everybody ? ranks : 1) {
+            std::vector<Place> places;
+            std::vector<TaskId> after;
+            for (const std::size_t s : stages)
+                for (std::size_t i = r; i < (everybody ? ranks : r + 1); ++i) {
+                    places.emplace_back(stages_[s]->stage.graph_rank(i), Lane::collective);
+                    if (const TaskId last = stages_[s]->stage.last()[i]; last != no_task) after.push_back(last);
+                }
+            const TaskId task = graph_.add(id, phase, op, places, after, 1, group_id);
+            for (auto& tasks : done)
+                for (std::size_t i = r; i < (everybody ? ranks : r + 1); ++i) tasks[i] = task;
+        }
+        for (std::size_t i = 0; i < stages.size(); ++i) stages_[stages[i]]->stage.follow(done[i]);
+    }
+
+    void update() {
+        const int everybody = p_.pp * ranks_of_stage(p_);
+        for (auto& state : stages_) state->data.add_norm();
+        std::vector<std::size_t> all;
+        for (std::size_t s = 0; s < stages_.size(); ++s) all.push_back(s);
+        if (everybody > 1) across(all, "norm_all_reduce", Bytes(8), Group{everybody, 1}, Phase::optimizer);
+        for (auto& state : stages_) state->data.add_optimizer();
+    }
+
+    const Experiment& e_;
+    const Parallelism& p_;
+    TaskGraph graph_;
+    LayerContext context_;
+    LayerPlans plans_;
+    bool folded_;
+    std::vector<std::vector<Piece>> paths_;
+    std::vector<std::unique_ptr<StageState>> stages_;
+    std::map<const Unit*, TasksByRank> fetched_;
+    std::map<At, TasksByRank> arrived_;
+    NameId send_forward_ = graph_.name_id("send_activations"), send_backward_ = graph_.name_id("send_gradients");
+    OpId send_forward_op_ = 0, send_backward_op_ = 0;
+};
+
+bool lies_evenly(int extent, int ranks_per_node) {
+    return extent <= 1 || extent % ranks_per_node == 0 || ranks_per_node % extent == 0;
+}
+
+}  // namespace
+
+bool can_fold(const Experiment& e, const Routing& routing) {
+    if (!routing.counts.empty()) return false;
+    const Parallelism& p = e.parallelism;
+    const int node = e.cluster.gpus_per_node;
+    return lies_evenly(p.tp, node) && lies_evenly(p.tp * p.cp, node) && lies_evenly(p.tp * p.ep, node) &&
+           lies_evenly(ranks_of_stage(p), node);
+}
+
+TaskGraph build_transformer_step(const Experiment& e, const Routing& routing, Folding folding) {
+    return StepWriter(e, routing, folding == Folding::automatic && can_fold(e, routing)).write();
+}
+
+}  // namespace stepcast

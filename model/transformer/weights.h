@@ -1,0 +1,24 @@
+// The weights of one rank: what its gradients, parameters and optimizer states are sized by. In elements.
+#pragma once
+
+#include "model/transformer/layer.h"
+
+namespace stepcast {
+
+// `experts` are replicated over the expert-data group, the rest over the data (x context) group.
+struct RankWeights {
+    double dense = 0, experts = 0;
+    RankWeights& operator+=(const RankWeights& o) {
+        dense += o.dense;
+        experts += o.experts;
+        return *this;
+    }
+    friend bool operator==(const RankWeights&, const RankWeights&) = default;
+};
+
+RankWeights layer_weights(const LayerContext& context, int layer);
+RankWeights embedding_weights(const LayerContext& context);
+// Final norm, and the logits' weights unless they are the embedding's on the same stage.
+RankWeights head_weights(const LayerContext& context);
+
+}  // namespace stepcast
