@@ -48,6 +48,7 @@ struct Network {
 
 struct Gpu {
     std::string name;
+    std::string aliases;  // other names in tables, separated by commas
     int sms = 1;
     Bytes memory;
     BytesPerSecond memory_bandwidth;

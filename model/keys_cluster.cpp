@@ -26,6 +26,7 @@ const Key table[] = {
     {"cluster.fabric", field<&E::cluster, &C::fabric>, "how the ranks of a node reach each other"},
 
     {"cluster.gpu.name", field<&E::cluster, &C::gpu, &G::name>, "device"},
+    {"cluster.gpu.aliases", field<&E::cluster, &C::gpu, &G::aliases>, "its other names in tables, separated by commas"},
     {"cluster.gpu.sms", field<&E::cluster, &C::gpu, &G::sms>, "streaming multiprocessors, or cores of a rank", 1,
      100000},
     {"cluster.gpu.memory", field<&E::cluster, &C::gpu, &G::memory>, "device memory", 1, 1e15},
