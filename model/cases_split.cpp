@@ -97,10 +97,16 @@ void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumpti
         fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
 }
 
-void set_recompute(const CaseRow& row, const Experiment& e, Parallelism& p, Assumptions& assumptions) {
+void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
+                   Assumptions& assumptions) {
     const auto text = lower_case(row.cell("recompute"));
     const auto word = first_word(text);
-    if (text.empty() || text.starts_with("not stated")) return choose_recompute(e, p, assumptions);
+    if (text.empty() || text.starts_with("not stated")) {
+        if (!f.recompute) return choose_recompute(e, p, assumptions);
+        p.recompute = *f.recompute;
+        assumptions.push_back(fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
+        return;
+    }
     if (word == "none") {
         p.recompute = Recompute::none;
     } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
@@ -158,6 +164,21 @@ void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
     p.bucket = (f.bucket_weights > 0 ? f.bucket_weights : everything) * size_of(p.gradient_dtype);
 }
 
+// Larger micro-batches make larger kernels, but fewer of them fill a pipeline worse.
+void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
+    if (const auto stated = count_in(row, "mbs")) {
+        p.micro_batch = *stated;
+    } else if (p.pp > 1) {
+        p.micro_batch = 1;
+        assumptions.push_back("mbs not stated: 1, with pipeline stages");
+    } else {
+        Experiment e = experiment;
+        e.parallelism = p;
+        p.micro_batch = fitting_micro_batch(e);
+        assumptions.push_back(fmt::format("mbs not stated: {}, the largest that fits", p.micro_batch));
+    }
+}
+
 }  // namespace
 
 Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, const Experiment& experiment,
@@ -169,18 +190,10 @@ Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, 
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
-    if (const auto micro_batch = count_in(row, "mbs")) {
-        p.micro_batch = *micro_batch;
-    } else {
-        Experiment e = experiment;
-        e.parallelism = p;
-        p.micro_batch = fitting_micro_batch(e);
-        assumptions.push_back(
-            fmt::format("mbs not stated: {}, the largest that fits without recompute", p.micro_batch));
-    }
+    set_micro_batch(row, experiment, p, assumptions);
     set_expert_split(experiment.workload, p, assumptions);
     set_stage_layers(experiment.workload, p, assumptions);
-    set_recompute(row, experiment, p, assumptions);
+    set_recompute(row, framework, experiment, p, assumptions);
     return p;
 }
 

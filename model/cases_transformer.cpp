@@ -42,6 +42,12 @@ int size_of(const CaseRow& row, const std::string& column, int Workload::*member
     throw ConfigError(column + ": missing; expected a count");
 }
 
+// Of one expert where there are dense layers of another width beside them; then no preset can stand in.
+int ffn_of(const CaseRow& row, const Workload& family, Assumptions& assumptions) {
+    if (family.ffn > 0 && row.cell("ffn").empty()) throw ConfigError("ffn: missing; expected the width of one expert");
+    return size_of(row, "ffn", &Workload::ffn, assumptions);
+}
+
 Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
     const auto text = lower_case(row.cell("precision"));
     if (text.empty()) {
@@ -128,7 +134,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     w.kv_heads = count_in(row, "kv_heads", 0);
     w.vocab = size_of(row, "vocab", &Workload::vocab, assumptions);
     w.seq = size_of(row, "seq", &Workload::seq, assumptions);
-    set_experts(row, size_of(row, "ffn", &Workload::ffn, assumptions), w);
+    set_experts(row, ffn_of(row, w, assumptions), w);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
