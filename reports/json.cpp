@@ -47,6 +47,7 @@ Json memory(const MemoryUse& m) {
             {"optimizer", number(m.optimizer)},
             {"activations", number(m.activations)},
             {"buffers", number(m.buffers)},
+            {"overheads", number(m.overheads)},
             {"capacity", m.capacity > Bytes(0) ? number(m.capacity) : Json(nullptr)}};
 }
 
