@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "model/cases_cells.h"
 #include "model/cases_unstated.h"
@@ -18,7 +17,7 @@ using Assumptions = std::vector<std::string>;
 bool stated_on(const CaseRow& row) {
     const auto& text = row.cell("sp");
     const auto word = first_word(text);
-    if (word == "on" || word == "off" || text.empty()) return word == "on";
+    if (word == "on" || word == "off" || !states(row, "sp")) return word == "on";
     throw ConfigError("sp: \"" + text + "\" is neither on nor off");
 }
 
@@ -31,12 +30,13 @@ void set_degrees(const CaseRow& row, int ranks, Parallelism& p, Assumptions& ass
     p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
     if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
     p.vp = count_in(row, "vp", 1);
-    if (row.cell("vp").empty() && p.pp > 1) assumptions.push_back("vp not stated: 1");
+    if (!states(row, "vp") && p.pp > 1) assumptions.push_back("vp not stated: 1");
     if (p.pp == 1 && p.vp > 1) {
         assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
         p.vp = 1;
     }
     p.sequence_parallel = stated_on(row) && p.tp > 1;
+    if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
 }
 
 // "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)",
@@ -49,7 +49,7 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     };
     const bool digit =
         !text.empty() && text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
-    if (text.empty()) {
+    if (!states(row, "zero")) {
         assumptions.push_back("zero not stated: 0");
     } else if (digit) {
         p.zero = text.front() - '0';
@@ -101,7 +101,7 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
                    Assumptions& assumptions) {
     const auto text = lower_case(row.cell("recompute"));
     const auto word = first_word(text);
-    if (text.empty() || text.starts_with("not stated")) {
+    if (!states(row, "recompute")) {
         if (!f.recompute) return choose_recompute(e, p, assumptions);
         p.recompute = *f.recompute;
         assumptions.push_back(fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
