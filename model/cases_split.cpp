@@ -190,10 +190,12 @@ Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, 
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
-    set_micro_batch(row, experiment, p, assumptions);
+    const bool recompute_stated = states(row, "recompute");
+    if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     set_expert_split(experiment.workload, p, assumptions);
+    set_micro_batch(row, experiment, p, assumptions);
     set_stage_layers(experiment.workload, p, assumptions);
-    set_recompute(row, framework, experiment, p, assumptions);
+    if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     return p;
 }
 

@@ -82,7 +82,6 @@ Bytes estimated_memory(const Experiment& e) {
 int fitting_micro_batch(const Experiment& experiment) {
     Experiment e = experiment;
     const int sequences = e.parallelism.global_batch / e.parallelism.dp;
-    e.parallelism.recompute = Recompute::none;
     for (int size = sequences; size > 1; --size) {
         if (sequences % size != 0) continue;
         e.parallelism.micro_batch = size;

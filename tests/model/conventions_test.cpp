@@ -44,5 +44,6 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(framework_of("mosaic_mpt", "mixed-precision mode DEFAULT").gradients == Dtype::fp32);
     CHECK_FALSE(framework_of("mosaic_mpt", "mixed-precision mode PURE").gradients);
     CHECK(framework_of("deeplearningexamples_bert", "").optimizer == Optimizer::lamb);
-    CHECK(framework_of("my_cluster", "").words.starts_with("framework not known from source \"my_cluster\", taken as "));
+    CHECK(
+        framework_of("my_cluster", "").words.starts_with("framework not known from source \"my_cluster\", taken as "));
 }
