@@ -73,8 +73,8 @@ TEST_CASE("an unstated micro-batch is the largest divisor that fits") {
     CHECK(fitting_micro_batch(e) == 1);
 }
 
-// Long sequences: a layer of 1 << 20 tokens keeps 2.28 GB, recomputed 0.13 GB and once 2.28 at work. With 4.29 + 0.004 GB
-// beside: none 13.42, one layer 13.56, two 11.41, three 9.26, all 7.11 GB; 15 % more than the device's are let through.
+// Long sequences: a layer of 1 << 20 tokens keeps 2.28 GB, recomputed 0.13 GB and once 2.28 at work. With 4.3 GB beside:
+// none 13.42, one layer 13.56, two 11.41, three 9.26, all 7.11 GB; 15 % more than the device's are let through.
 TEST_CASE("an unstated recompute is the least that fits") {
     Experiment e = small();
     e.workload.seq = 1 << 20;
