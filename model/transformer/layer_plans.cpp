@@ -10,15 +10,14 @@ PassPlans passes(TaskGraph& graph, bool split, Forward forward, Backward backwar
     Planner ahead(graph);
     forward(ahead);
     plans.forward = ahead.take();
-    Planner both(graph), inputs(graph), weights(graph);
-    if (split) {
-        backward(BackwardPlanners{inputs, weights});
-        plans.input_backward = inputs.take();
-        plans.weight_backward = weights.take();
-    } else {
-        backward(BackwardPlanners{both, both});
-        plans.backward = both.take();
-    }
+    Planner both(graph);
+    backward(BackwardPlanners{both, both});
+    plans.backward = both.take();
+    if (!split) return plans;
+    Planner inputs(graph), weights(graph);
+    backward(BackwardPlanners{inputs, weights});
+    plans.input_backward = inputs.take();
+    plans.weight_backward = weights.take();
     return plans;
 }
 

@@ -57,10 +57,10 @@ struct StageState {
         : stage(std::move(s)), data(graph, context, stage) {}
 };
 
-// A micro-batch at a position of its path, in one pass.
+// A micro-batch at a position of its path, on its way forward or back.
 struct At {
     int micro_batch, direction, position;
-    Pass pass;
+    bool back;
     friend auto operator<=>(const At&, const At&) = default;
 };
 
@@ -158,7 +158,8 @@ private:
     // False while what the slot needs from another stage is not written yet.
     bool run_slot(std::size_t s, const Slot& slot) {
         const int direction = directions(p_) == 2 ? slot.piece : 0;
-        const At at{slot.micro_batch, direction, position_of(s, slot.piece, direction), slot.pass};
+        const At at{slot.micro_batch, direction, position_of(s, slot.piece, direction),
+                    slot.pass != Pass::forward};
         StageState& state = *stages_[s];
         const int end = static_cast<int>(paths_[static_cast<std::size_t>(direction)].size()) - 1;
         const auto& units = state.pieces[static_cast<std::size_t>(slot.piece)];
@@ -225,7 +226,7 @@ private:
         const auto& path = paths_[static_cast<std::size_t>(at.direction)];
         const Piece& from = path[static_cast<std::size_t>(at.position)];
         const Piece& to = path[static_cast<std::size_t>(at.position + step)];
-        const At arrival{at.micro_batch, at.direction, at.position + step, at.pass};
+        const At arrival{at.micro_batch, at.direction, at.position + step, at.back};
         if (from.stage == to.stage) {
             arrived_[arrival] = {};
             return;
