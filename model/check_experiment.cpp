@@ -1,10 +1,14 @@
 // Cross rules between keys, one function each. A complaint begins with the key that it is about.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/key_values.h"
 #include "model/keys.h"
+#include "model/pipeline/schedule.h"
 
 namespace stepcast {
 namespace {
@@ -105,6 +109,25 @@ void check_moe_system(const Experiment& e) {
                to_string(p.moe_system));
 }
 
+void check_pipeline(const Experiment& e) {
+    if (e.workload.kind != Workload::Kind::transformer) return;
+    const auto& p = e.parallelism;
+    const int vp = pieces_per_stage(p), pieces = model_pieces(p.schedule, p.pp, vp), layers = e.workload.layers;
+    check_schedule(p.schedule, p.pp, vp, micro_batches(p));
+    if (p.stage_layers.empty()) {
+        if (layers < pieces)
+            refuse("parallelism.pp: makes {} pieces of {} layers; expected at least a layer in each", pieces, layers);
+        return;
+    }
+    if (std::ssize(p.stage_layers) != pieces)
+        refuse("parallelism.stage_layers: {} entries, but {} stages make {} pieces of the model; expected one for each",
+               p.stage_layers.size(), p.pp, pieces);
+    if (std::ranges::any_of(p.stage_layers, [](int n) { return n < 0; }))
+        refuse("parallelism.stage_layers: {}; expected no negative entry", value_text(p.stage_layers));
+    const int sum = std::accumulate(p.stage_layers.begin(), p.stage_layers.end(), 0);
+    if (sum != layers) refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, layers);
+}
+
 void check_links(const Experiment& e) {
     const auto& c = e.cluster;
     if (c.gpus_per_node > 1 && !(c.intra.bandwidth > BytesPerSecond(0)))
@@ -139,6 +162,7 @@ void check_experiment(const Experiment& experiment) {
     check_batch(experiment);
     check_tokens(experiment);
     check_moe_system(experiment);
+    check_pipeline(experiment);
     check_links(experiment);
     check_peak(experiment);
 }
