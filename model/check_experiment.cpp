@@ -36,7 +36,8 @@ void check_expert_group(const Experiment& e) {
     const auto& p = e.parallelism;
     const auto group = static_cast<long>(p.dp) * p.cp * (p.expert_tensor_parallel ? 1 : p.tp);
     if (group % p.ep != 0)
-        refuse("parallelism.ep: {} does not divide dp x cp{} = {}", p.ep, p.expert_tensor_parallel ? "" : " x tp", group);
+        refuse("parallelism.ep: {} does not divide dp x cp{} = {}", p.ep, p.expert_tensor_parallel ? "" : " x tp",
+               group);
 }
 
 void check_experts(const Experiment& e) {

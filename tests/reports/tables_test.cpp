@@ -96,6 +96,19 @@ TEST_CASE("A comparison of which everything was refused says so") {
           std::string::npos);
 }
 
+TEST_CASE("A comparison of no case at all says so") {
+    CHECK(comparison_table({}).starts_with("no cases: the input has a header and no rows; nothing was compared\n"));
+    CHECK(comparison_markdown({}).find("no cases: ") != std::string::npos);
+}
+
+// 11 of 10 GB: 10 %.
+TEST_CASE("A comparison with measured peaks sums up their errors") {
+    Comparison c = compared("a", "s", 100, 110, 95, 120);
+    c.what.measured_peak = Bytes(10e9);
+    c.forecast->memory.peak = Bytes(11e9);
+    CHECK(comparison_table({c}).find("peak memory of 1 cases: mean error 10.0 %\n") != std::string::npos);
+}
+
 // A reason with a comma and quotes is one field.
 TEST_CASE("Comma-separated values quote what needs it") {
     const std::string text =
