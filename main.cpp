@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit_moe.h"
+#include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
 #include "exec/execute.h"

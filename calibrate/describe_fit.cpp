@@ -26,8 +26,8 @@ std::string verdict(const ParameterReport& report) {
 
 void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {
     for (const HeldOutError& e : errors) {
-        text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>+8.1f} % {:>+8.1f} %\n", e.kind, e.method, e.samples,
-                            percent(e.mape), 100 * e.bias, 100 * e.worst);
+        text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>8} {:>+8.1f} % {:>+8.1f} %\n", e.kind, e.method, e.samples,
+                            percent(e.median), percent(e.mape), 100 * e.bias, 100 * e.worst);
     }
 }
 
@@ -56,7 +56,7 @@ std::string describe(const FitResult& result) {
     }
     text += fmt::format("  condition of the fit: {} (with all parameters free: {}); scatter about the fit {}\n",
                         power(result.condition), power(result.condition_all), percent(result.noise));
-    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "mean", "bias",
+    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "median", "mean", "bias",
                         "worst");
     add_errors(text, result.fitted_errors);
     add_errors(text, result.held_out_errors);

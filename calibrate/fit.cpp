@@ -172,26 +172,6 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
     }
 }
 
-std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors,
-                                         const std::string& method) {
-    std::vector<HeldOutError> errors;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-        auto at =
-            std::find_if(errors.begin(), errors.end(), [&](const HeldOutError& e) { return e.kind == cases[i].kind; });
-        if (at == errors.end()) at = errors.insert(errors.end(), HeldOutError{cases[i].kind, method, 0, 0, 0, 0});
-        const double error = std::expm1(log_errors[i]);
-        at->samples += 1;
-        at->mape += std::abs(error);
-        at->bias += error;
-        if (std::abs(error) > std::abs(at->worst)) at->worst = error;
-    }
-    for (HeldOutError& e : errors) {
-        e.mape /= e.samples;
-        e.bias /= e.samples;
-    }
-    return errors;
-}
-
 // log(predicted / measured) of every case by a fit that has not seen its group.
 Vector leave_one_out(Problem p, const Vector& x, const std::function<void(std::string_view)>& progress) {
     Vector errors(p.cases.size(), 0.0);
@@ -225,6 +205,33 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
 }
 
 }  // namespace
+
+std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors,
+                                         const std::string& method) {
+    std::vector<HeldOutError> errors;
+    std::vector<Vector> sizes;  // absolute errors per kind
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        auto at =
+            std::find_if(errors.begin(), errors.end(), [&](const HeldOutError& e) { return e.kind == cases[i].kind; });
+        if (at == errors.end()) {
+            at = errors.insert(errors.end(), HeldOutError{cases[i].kind, method});
+            sizes.emplace_back();
+        }
+        const double error = std::expm1(log_errors[i]);
+        sizes[static_cast<std::size_t>(at - errors.begin())].push_back(std::abs(error));
+        at->samples += 1;
+        at->mape += std::abs(error);
+        at->bias += error;
+        if (std::abs(error) > std::abs(at->worst)) at->worst = error;
+    }
+    for (std::size_t k = 0; k < errors.size(); ++k) {
+        errors[k].mape /= errors[k].samples;
+        errors[k].bias /= errors[k].samples;
+        std::sort(sizes[k].begin(), sizes[k].end());
+        errors[k].median = (sizes[k][(sizes[k].size() - 1) / 2] + sizes[k][sizes[k].size() / 2]) / 2;
+    }
+    return errors;
+}
 
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress) {

@@ -66,6 +66,10 @@ struct FitResult {
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress = {});
 
+// Errors of exp(log_errors) per kind of case, kinds in the order of their first case.
+std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const std::vector<double>& log_errors,
+                                         const std::string& method);
+
 // The table for people: value, prior, error, determined or not, conditions, fitted beside held-out errors.
 std::string describe(const FitResult& result);
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +13,6 @@
 #include "calibrate/moe_run_model.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -150,23 +147,6 @@ private:
     std::vector<FitCase>& cases_;
 };
 
-// Building blocks have headers of their own; say so rather than call the file broken.
-void refuse_building_blocks(const std::string& path) {
-    std::ifstream file(path);
-    std::string line;
-    int number = 1;
-    while (std::getline(file, line) && line.starts_with('#')) ++number;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    const auto refuse = [&](const char* what, const char* needs) {
-        throw ConfigError(fmt::format(
-            "{}:{}: {} (header \"{}\") cannot be fitted yet: needs {}; expected an imported measurements file", path,
-            number, what, line.substr(0, 80), needs));
-    };
-    if (line.starts_with("m,n,k,")) refuse("GEMM building blocks", "the fit of the GEMM law to measured shapes");
-    if (line.starts_with("op,ranks,nodes,bytes"))
-        refuse("collective building blocks", "the fit of latency and bandwidth per collective");
-}
-
 // Links are measured apart from the runs, and the start cluster states that measurement (before an earlier fit, if it
 // had one): their priors come from there.
 std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters, const Cluster& start) {
@@ -220,25 +200,14 @@ std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& c
     return cases;
 }
 
-std::string calibrate_from_measurements(const CalibrationRequest& request,
-                                        const std::function<void(std::string_view)>& progress) {
-    const Cluster start = read_cluster(request.cluster);
-    std::error_code none;
-    if (std::filesystem::equivalent(request.cluster, request.out, none))
-        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
+FitResult fit_moe(const Cluster& start, const std::vector<std::string>& paths,
+                  const std::function<void(std::string_view)>& progress) {
     std::vector<Sample> rows;
-    for (const std::string& path : request.measurements) {
-        refuse_building_blocks(path);
+    for (const std::string& path : paths) {
         const std::vector<Sample> more = read_measurements(path);
         rows.insert(rows.end(), more.begin(), more.end());
     }
-    const std::vector<FitCase> cases = moe_cases(rows, start);
-    FitResult result = fit(start, with_link_priors(moe_parameters(), start), cases, progress);
-    result.cluster.fitted->date = request.date;
-    result.cluster.fitted->sources = request.measurements;
-    write_whole({{request.out, write_cluster(result.cluster)}});
-    return fmt::format("{} cases of {} runs, start {}, written to {}\n{}", cases.size(), runs_of(rows).size(),
-                       start.name, request.out, describe(result));
+    return fit(start, with_link_priors(moe_parameters(), start), moe_cases(rows, start), progress);
 }
 
 }  // namespace stepcast

@@ -11,7 +11,7 @@
 
 namespace stepcast {
 
-// The free parameters with their priors and bounds; calibrate_from_measurements() takes the priors of links from the
+// The free parameters with their priors and bounds; fit_moe() takes the priors of links from the
 // start cluster instead.
 std::vector<FitParameter> moe_parameters();
 
@@ -20,14 +20,8 @@ std::vector<FitParameter> moe_parameters();
 // evaluation. Rows with step = -1 are used; runs that have none are summarised first. Throws ConfigError naming the run.
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster);
 
-struct CalibrationRequest {
-    std::vector<std::string> measurements;
-    std::string cluster;  // preset or file to start from
-    std::string out;      // cluster file to write
-    std::string date;     // of today, for the provenance
-};
-// Reads, fits, writes `out` and returns what to show. Building-block files are refused by name for now.
-std::string calibrate_from_measurements(const CalibrationRequest& request,
-                                        const std::function<void(std::string_view)>& progress = {});
+// Reads imported measurements and fits them.
+FitResult fit_moe(const Cluster& start, const std::vector<std::string>& paths,
+                  const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

@@ -48,6 +48,7 @@ struct Network {
 
 struct Gpu {
     std::string name;
+    std::string aliases;  // other names in tables, separated by commas
     int sms = 1;
     Bytes memory;
     BytesPerSecond memory_bandwidth;
@@ -57,6 +58,7 @@ struct Gpu {
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
 
 // Gemm: sim/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
+// A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
 struct KernelCosts {
     Seconds launch = Seconds(2.4e-6);       // fixed device-side cost of a kernel
     double gemm_efficiency = 0.92;          // of the datasheet peak, in a full wave of the best tile
@@ -65,6 +67,18 @@ struct KernelCosts {
     double gemm_tile_128 = 0.91;            // 128x128
     double gemm_tile_64 = 0.75;             // 128x64
     double gemm_tile_32 = 0.30;             // 64x64
+    double gemm_tile_wide = 0;              // 256x256
+    double gemm_tile_192 = 0;               // 192x128
+    double gemm_tile_narrow = 0;            // 256x64
+    double gemm_wave_loss = 1;              // share of the last wave's idle SMs that is lost
+    double gemm_traffic_efficiency = 0.85;  // of the datasheet bandwidth, operands of a GEMM
+    double gemm_corner = 0;                 // 0: the longer of arithmetic and traffic; 1: their sum
+    Seconds gemm_split;                     // more for a GEMM split along k
+    double gemm_split_traffic = 0;          // times that each split's fp32 partial result crosses the memory
+    double gemm_boost = 0;                  // clock above the sustained one while a kernel is short ..
+    Seconds gemm_boost_time = Seconds(2e-4);  // .. against this time
+    double gemm_accumulate = 1;             // rate when C is fp32 and added to
+    double grouped_gemm = 1;                // rate of one kernel over groups relative to one GEMM
     double memory_efficiency = 0.85;        // achieved share of the datasheet bandwidth in memory passes
     Seconds fused_ramp = Seconds(0.39e-3);  // fused expert kernel: start, before the first wave
     double fused_efficiency = 0.52;         // of an SM's peak share while a wave runs
@@ -81,9 +95,16 @@ struct KernelCosts {
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
 };
 
-// Links of one level. Collectives: latency per message round plus the largest per-rank inbound or outbound bytes over
-// `bandwidth`, which sends, receives and kernels that read a peer's memory reach; ring collectives reach the share
-// `ring_efficiency` of it (NCCL's bus bandwidth over the link's).
+// How a collective moves its messages: a fixed cost of the call, a latency per round, a share of the link's bandwidth.
+struct Protocol {
+    Seconds launch, latency;
+    double efficiency = 0;  // 0: the protocol does not exist
+    friend bool operator==(const Protocol&, const Protocol&) = default;
+};
+
+// Links of one level. Collectives (sim/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
+// kernels that read a peer's memory reach; ring collectives reach the share `ring_efficiency` of it with large messages
+// and use the protocols for small ones.
 struct Link {
     BytesPerSecond bandwidth;
     BytesPerSecond pair_bandwidth;    // nvlink_pairs: between the two of a pair
@@ -93,6 +114,17 @@ struct Link {
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
     Seconds latency;
     Seconds launch;  // fixed cost of a collective call, beside the message rounds
+    Protocol low_latency;      // flags inside the data (NCCL's LL)
+    Protocol low_latency_128;  // flags per 128 bytes (LL128); more than two ranks
+    Seconds slot_latency;      // low_latency: more a round once a rank's piece exceeds ..
+    Bytes slot;                // .. one slot
+    double reduce_copy = 0;    // moving a rank's own piece beside the ring, relative to sending it: reductions
+    double gather_copy = 0;    // the same: gathers
+    double pipelining = 0;     // fill of the pipeline of large messages: times sqrt(start * transfer)
+    Seconds nvls_launch;
+    Protocol exchange;        // all-to-all and sends of small messages; its latency is per peer
+    Seconds exchange_launch;  // of large messages, beside `latency`
+    double exchange_copy = 0;
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;
 };
@@ -145,7 +177,14 @@ struct HeldOutError {
     std::string method;  // "leave-one-out", "held-out fifth"
     int samples = 0;
     double mape = 0, bias = 0, worst = 0;  // fractions; bias signed, predicted over measured minus 1
+    double median = 0;                     // of the absolute error; 0 where it was not computed
     friend bool operator==(const HeldOutError&, const HeldOutError&) = default;
+};
+// What sizes a law was fitted on: "gemm.m" 64 to 8192, "all_reduce.bytes" 512 to 5e8.
+struct FittedRange {
+    std::string what;
+    double least = 0, most = 0;
+    friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
 // Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {
@@ -155,6 +194,7 @@ struct Fitted {
     double condition = 0;  // of the scaled normal equations, determined parameters only
     std::vector<FittedParameter> parameters;
     std::vector<HeldOutError> errors;
+    std::vector<FittedRange> ranges;
     friend bool operator==(const Fitted&, const Fitted&) = default;
 };
 

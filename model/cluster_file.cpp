@@ -57,6 +57,20 @@ bool read_error(const std::string& name, const ConfigValue& value, HeldOutError&
         read_value(value, e.bias);
     else if (name == "worst")
         read_value(value, e.worst);
+    else if (name == "median")
+        read_value(value, e.median);
+    else
+        return false;
+    return true;
+}
+
+bool read_range(const std::string& name, const ConfigValue& value, FittedRange& r) {
+    if (name == "what")
+        read_value(value, r.what);
+    else if (name == "least")
+        read_value(value, r.least);
+    else if (name == "most")
+        read_value(value, r.most);
     else
         return false;
     return true;
@@ -67,6 +81,7 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
         return read_parameter(name, entry.value, *p);
     if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
+    if (auto* r = row_of(fitted.ranges, entry.path, "fitted.ranges.", name)) return read_range(name, entry.value, *r);
     if (entry.path == "fitted.date")
         read_value(entry.value, fitted.date);
     else if (entry.path == "fitted.samples")
@@ -165,9 +180,13 @@ std::string fitted_text(const Fitted& fitted) {
             quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
     for (const auto& e : fitted.errors)
         text +=
-            fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\nmape = {}\nbias = {}\nworst = {}\n",
-                        quoted_toml(e.kind), quoted_toml(e.method), e.samples, value_text(e.mape), value_text(e.bias),
-                        value_text(e.worst));
+            fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\n{}mape = {}\nbias = {}\nworst = {}\n",
+                        quoted_toml(e.kind), quoted_toml(e.method), e.samples,
+                        e.median > 0 ? "median = " + value_text(e.median) + "\n" : "", value_text(e.mape),
+                        value_text(e.bias), value_text(e.worst));
+    for (const auto& r : fitted.ranges)
+        text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
+                            value_text(r.least), value_text(r.most));
     return text;
 }
 

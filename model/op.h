@@ -12,11 +12,12 @@
 
 namespace stepcast {
 
-// C[m,n] (+)= A[m,k] B[k,n], `batch` of them.
+// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
 struct Gemm {
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
+    bool accumulate = false;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 

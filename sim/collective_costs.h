@@ -1,4 +1,5 @@
-// Collectives: latency and bytes over the link of their level, or the measured curve where the cluster has one.
+// Collectives: for each algorithm and protocol a start, rounds of latency and bytes over bandwidth; the fastest counts.
+// Or the measured curve where the cluster has one.
 #pragma once
 
 #include <span>
@@ -9,21 +10,26 @@
 
 namespace stepcast {
 
-// n = participants, B = link bandwidth (of the node-to-node link when the participants span nodes), beta = B * ring
-// efficiency, L = latency:
-//   all-reduce (ring)                   2 (n-1) L + 2 (n-1)/n bytes / beta
-//   all-gather, reduce-scatter (ring)     (n-1) L +   (n-1)/n bytes / beta
-//   broadcast, reduce (pipelined ring)    (n-1) L + bytes / beta
-//   all-to-all-v            L + max over ranks of max(inbound, outbound) / B
-//   send/recv               messages L + bytes / B
-//   barrier                 L
-// One participant needs no communication: 0. Ignores switching between algorithms by size.
+// n participants on N nodes. Rounds R: all-reduce 2 (n-1), of them 2 (N-1) between nodes; others (n-1) and (N-1). Bytes
+// through each rank's link T: all-reduce 2 (n-1)/n S, all-gather and reduce-scatter (n-1)/n S, broadcast and reduce S.
+// B = bandwidth of the ring inside a node, or the group's share of the NICs, whichever is less (sim/ring_path.h).
+//   ring, large messages   launch + R latency + T / (B ring_efficiency) + copy (S/n) / B + pipelining sqrt(start transfer)
+//   ring, LL and LL128     launch + R latency + T / (B efficiency), with the protocol's three; LL: slot_latency more a
+//                          round once S/n exceeds a slot; LL128 with more than two ranks
+//   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S
+//   NVLS (N = 1, n > 2)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
+//   all-to-all-v           small: launch + peers latency + bytes / (B efficiency) of `exchange`; large: exchange_launch +
+//                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + exchange_copy own / B;
+//                          bytes of the busiest rank, those between nodes over its share of the NICs
+//   send/recv              as an all-to-all-v of two, for each message
+//   barrier                latency
+// One participant needs no communication: 0. Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);
 
 // The same for a group given as a rule (model/group.h).
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
 
-// The largest off-diagonal inbound or outbound sum of one participant: what an all-to-all's time and its curve go by.
+// The largest off-diagonal inbound or outbound sum of one participant: what an all-to-all's curve goes by.
 Bytes busiest_bytes(const AllToAll& op);
 
 }  // namespace stepcast

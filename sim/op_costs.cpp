@@ -22,12 +22,12 @@ struct Pricer {
     std::span<const Place> places;
 
     Seconds operator()(const Gemm& op) const {
-        if (cluster.kernel.gemm_table.empty()) return gemm_law_time(op, cluster);
+        if (cluster.kernel.gemm_table.empty()) return gemm_law_time(op, cluster, GemmSetting::step);
         return static_cast<double>(op.batch) * gemm_table_time(cluster.kernel.gemm_table, op.m, op.n, op.k, op.dtype);
     }
 
-    // With a measured table (host) one group is one GEMM call. A weight gradient over block lists has a rate of its own:
-    // every block adds to its expert's full gradient.
+    // With a measured table (host) one group is one GEMM call. A weight gradient over block lists has a rate of its own
+    // where the cluster gives one: every block adds to its expert's full gradient.
     Seconds operator()(const GroupedGemm& op) const {
         if (cluster.kernel.gemm_table.empty()) return grouped_law(op);
         Seconds sum(0);
@@ -39,7 +39,8 @@ struct Pricer {
         return sum;
     }
     Seconds grouped_law(const GroupedGemm& op) const {
-        if (!op.weight_gradient) return grouped_gemm_law_time(op, cluster);
+        if (!op.weight_gradient || cluster.kernel.wgrad_efficiency == 0)
+            return grouped_gemm_law_time(op, cluster, GemmSetting::step);
         return cluster.kernel.launch + flops_of(op) / (peak(cluster.gpu, op.dtype) * cluster.kernel.wgrad_efficiency);
     }
 
@@ -62,8 +63,25 @@ struct Pricer {
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
 
+    // Flash attention: two products forward; backward computes the scores again, five products (2.5 times). Causal: only
+    // the keys a query sees. Not below its operands' bytes, which the backward moves twice (gradients).
+    Seconds flash(const Attention& op) const {
+        const auto batch = static_cast<double>(op.batch * op.heads);
+        const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+        const auto width = static_cast<double>(op.head_dim);
+        const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
+        const double seen = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
+        const Flops work(2 * batch * queries * keys * seen * (width + values) * (op.backward ? 2.5 : 1.0));
+        const double efficiency =
+            op.backward ? cluster.kernel.attention_backward_efficiency : cluster.kernel.attention_efficiency;
+        const Bytes operands = batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
+        return cluster.kernel.launch + std::max(work / (peak(cluster.gpu, op.dtype) * efficiency),
+                                                memory_time(operands, cluster.kernel.memory_efficiency, cluster));
+    }
+
     // Plain attention: two batched GEMMs forward, four backward, and the scores read and written around the softmax.
     Seconds operator()(const Attention& op) const {
+        if (op.flash) return flash(op);
         const long batch = op.batch * op.heads;
         const double products = op.backward ? 4 : 2, passes = op.backward ? 5 : 4;
         const Bytes scores = static_cast<double>(batch * op.seq_q) * static_cast<double>(op.seq_k) * size_of(op.dtype);
@@ -74,9 +92,16 @@ struct Pricer {
     Seconds operator()(const MemoryPass& op) const {
         const Bytes bytes = op.read + op.written;
         if (!cluster.kernel.memory_curve.empty()) return interpolate(cluster.kernel.memory_curve, bytes);
-        const double efficiency = op.access == MemoryPass::Access::stream ? cluster.kernel.memory_efficiency
-                                                                          : cluster.kernel.transpose_efficiency;
-        return cluster.kernel.launch + memory_time(bytes, efficiency, cluster);
+        return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster);
+    }
+
+    [[nodiscard]] double pass_efficiency(MemoryPass::Access access) const {
+        switch (access) {
+            case MemoryPass::Access::stream: return cluster.kernel.memory_efficiency;
+            case MemoryPass::Access::transpose: return cluster.kernel.transpose_efficiency;
+            case MemoryPass::Access::optimizer: return cluster.kernel.optimizer_efficiency;
+        }
+        throw std::logic_error("op_time: unknown access");
     }
 
     Seconds operator()(const HostWork& op) const {

@@ -1,0 +1,215 @@
+#include "calibrate/building_blocks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "model/csv.h"
+#include "model/errors.h"
+#include "model/units.h"
+
+namespace stepcast {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool holds(const Names& header, std::initializer_list<const char*> columns) {
+    return std::all_of(columns.begin(), columns.end(), [&](const char* column) {
+        return std::find(header.begin(), header.end(), column) != header.end();
+    });
+}
+
+// Moves the reader to the header: the first row that is no comment.
+void find_header(CsvReader& reader) {
+    while (reader.next())
+        if (!reader.fields().front().starts_with('#')) return;
+    reader.fail("found no header; expected a table of measurements");
+}
+
+TableKind kind_of(const CsvReader& reader) {
+    const Names& header = reader.fields();
+    if (holds(header, {"step_s", "gpus"}) || holds(header, {"step_s", "model"})) return TableKind::cases;
+    if (holds(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
+    if (holds(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
+    const bool timed = holds(header, {"time_us"}) || holds(header, {"value", "unit"});
+    if (timed && holds(header, {"m", "n", "k"})) return TableKind::gemms;
+    if (timed && holds(header, {"op", "ranks", "nodes", "bytes"})) return TableKind::collectives;
+    reader.fail("found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
+                " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
+                "layers (num_tokens,hidden,inter,topk,experts,..), cases (docs/formats.md) or imported measurements");
+}
+
+// One row under the names of the header.
+class Row {
+public:
+    explicit Row(CsvReader& reader) : reader_(reader) {
+        for (std::size_t i = 0; i < reader.fields().size(); ++i) column_[reader.fields()[i]] = i;
+    }
+    bool next() {
+        while (reader_.next()) {
+            if (reader_.fields().front().starts_with('#')) continue;
+            reader_.expect_fields(column_.size());
+            return true;
+        }
+        return false;
+    }
+    [[nodiscard]] bool has(const std::string& name) const { return column_.contains(name); }
+    // Empty for a column that the file lacks.
+    [[nodiscard]] std::string text(const std::string& name) const {
+        const auto at = column_.find(name);
+        return at == column_.end() ? "" : reader_.fields()[at->second];
+    }
+    template <typename Parse>
+    auto read(const std::string& name, Parse parse) const {
+        try {
+            return parse();
+        } catch (const ConfigError& error) {
+            fail(name, error.what());
+        }
+    }
+    [[nodiscard]] int integer(const std::string& name, int missing = 0) const {
+        const std::string cell = text(name);
+        if (cell.empty() && missing > 0) return missing;
+        return read(name, [&] { return csv_int(cell, 1); });
+    }
+    [[nodiscard]] double positive(const std::string& name) const {
+        const double value = read(name, [&] { return csv_number(text(name)); });
+        if (!(value > 0)) fail(name, "\"" + text(name) + "\" is not above 0; expected a measured value");
+        return value;
+    }
+    [[noreturn]] void fail(const std::string& name, const std::string& what) const { reader_.fail(name + ": " + what); }
+    [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
+
+    // `work` is what a rate counts.
+    [[nodiscard]] Seconds time(Flops work) const {
+        const std::string unit = text("unit");
+        if (has("time_us")) return positive("time_us") * parse_seconds("1 us");
+        if (unit == "us" || unit == "ms" || unit == "s") return positive("value") * parse_seconds("1 " + unit);
+        if (unit == "TFLOP/s" && work > Flops(0)) return work / (positive("value") * parse_flop_rate("1 TFLOP/s"));
+        fail("unit", "found \"" + unit + "\"; expected us, ms, s or, for GEMMs, TFLOP/s");
+    }
+
+private:
+    CsvReader& reader_;
+    std::map<std::string, std::size_t> column_;
+};
+
+// "bf16", "bf16 -> fp32", "fp8 (128-wide scaling) -> bf16": the first word is the operands', an fp32 after the arrow
+// says that C is fp32.
+Dtype operand_dtype(const std::string& cell) { return parse_dtype(cell.substr(0, cell.find(' '))); }
+bool fp32_result(const std::string& cell) { return cell.ends_with("-> fp32") && !cell.starts_with("fp32"); }
+
+bool has_rate(const Gpu& gpu, Dtype dtype) {
+    try {
+        peak(gpu, dtype);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+void add_gemm(const Row& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    if (row.has("op") && row.text("op") != "gemm") {
+        ++blocks.other_op_rows;
+        return;
+    }
+    GemmRow found;
+    found.where = row.where();
+    const std::string dtype = row.text("dtype");
+    found.gemm = {row.integer("m"), row.integer("n"), row.integer("k"), 1,
+                  row.read("dtype", [&] { return operand_dtype(dtype); }), fp32_result(dtype)};
+    found.groups = row.integer("groups", 1);
+    found.time = row.time(found.groups * flops_of(found.gemm));
+    has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
+}
+
+void add_collective(const Row& row, BuildingBlocks& blocks) {
+    constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
+    if (std::find(known.begin(), known.end(), row.text("op")) == known.end()) {
+        ++blocks.other_op_rows;
+        return;
+    }
+    CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
+    found.bytes = Bytes(row.positive("bytes"));
+    found.time = row.time(Flops(0));
+    if (found.ranks < 2 || found.ranks % found.nodes != 0)
+        row.fail("ranks", fmt::format("{} ranks on {} nodes; expected two or more, as many on every node", found.ranks,
+                                      found.nodes));
+    blocks.collectives.push_back(found);
+}
+
+double skew_of(const Row& row) {
+    const std::string text = row.text("distribution"), prefix = "power_law_";
+    if (text.empty() || text == "balanced") return 0;
+    if (text.starts_with(prefix))
+        return row.read("distribution", [&] { return csv_number(text.substr(prefix.size())); });
+    row.fail("distribution", "found \"" + text + "\"; expected balanced or power_law_EXPONENT");
+}
+
+void add_moe_layer(const Row& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    MoeLayerRow found;
+    found.where = row.where();
+    found.tokens = row.integer("num_tokens");
+    found.hidden = row.integer("hidden");
+    found.ffn = row.integer("inter");
+    found.top_k = row.integer("topk");
+    found.experts = row.integer("experts");
+    found.tp = row.integer("tp_in_expert", 1);
+    found.ep = row.integer("ep", 1);
+    found.skew = skew_of(row);
+    found.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
+    found.time = row.time(Flops(0));
+    if (found.experts % found.ep != 0)
+        row.fail("ep", fmt::format("{} experts over {} ranks; expected a divisor", found.experts, found.ep));
+    has_rate(gpu, found.dtype) ? blocks.moe_layers.push_back(found) : void(++blocks.other_op_rows);
+}
+
+std::string plain_name(std::string_view text) {
+    std::string plain;
+    for (const char c : text)
+        if (c != ' ' && c != '-' && c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return plain.starts_with("nvidia") ? plain.substr(6) : plain;
+}
+
+}  // namespace
+
+TableKind kind_of_table(const std::string& path) {
+    CsvReader reader(path);
+    find_header(reader);
+    return kind_of(reader);
+}
+
+bool names_device(std::string_view cell, const Gpu& gpu) {
+    const std::string wanted = plain_name(cell);
+    if (wanted == plain_name(gpu.name)) return true;
+    for (std::size_t from = 0; from < gpu.aliases.size();) {
+        const std::size_t end = std::min(gpu.aliases.find(',', from), gpu.aliases.size());
+        if (wanted == plain_name(std::string_view(gpu.aliases).substr(from, end - from))) return true;
+        from = end + 1;
+    }
+    return false;
+}
+
+void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks) {
+    CsvReader reader(path);
+    find_header(reader);
+    const TableKind kind = kind_of(reader);
+    if (kind == TableKind::samples || kind == TableKind::cases)
+        throw std::logic_error("read_building_blocks: " + path + " is no building-block table");
+    Row row(reader);
+    while (row.next()) {
+        if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
+            ++blocks.other_device_rows;
+            if (std::find(blocks.devices.begin(), blocks.devices.end(), row.text("gpu")) == blocks.devices.end())
+                blocks.devices.push_back(row.text("gpu"));
+            continue;
+        }
+        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks);
+        if (kind == TableKind::collectives) add_collective(row, blocks);
+        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks);
+    }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,66 @@
+// Published tables of kernels and collectives: GEMMs, NCCL operations, MoE layers. Reads their CSV forms and keeps the rows
+// of one device; what they say about its constants is fit_tables.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.h"
+#include "model/op.h"
+
+namespace stepcast {
+
+// What a file given to `calibrate --measurements` holds, told by its header.
+enum class TableKind : std::uint8_t { samples, gemms, collectives, moe_layers, cases };
+TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
+
+// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each.
+struct GemmRow {
+    std::string where;
+    Gemm gemm;
+    int groups = 1;
+    Seconds time;
+    friend bool operator==(const GemmRow&, const GemmRow&) = default;
+};
+
+// `op` is a kind_name(); `bytes` as in model/op.h: the whole result of an all-gather, the whole input of a
+// reduce-scatter, and of an all-to-all what one rank holds.
+struct CollectiveRow {
+    std::string where, op;
+    int ranks = 0, nodes = 0;
+    Bytes bytes;
+    Seconds time;
+    friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
+};
+
+// Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up, activation, down.
+struct MoeLayerRow {
+    std::string where;
+    long tokens = 0, hidden = 0, ffn = 0;
+    int top_k = 0, experts = 0, ep = 1, tp = 1;
+    double skew = 0;  // exponent of the power law over experts; 0 = balanced
+    Dtype dtype = Dtype::bf16;
+    Seconds time;
+    friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
+};
+
+struct BuildingBlocks {
+    std::vector<GemmRow> gemms;
+    std::vector<CollectiveRow> collectives;
+    std::vector<MoeLayerRow> moe_layers;
+    std::vector<std::string> devices;  // of rows that were passed over, each once
+    int other_device_rows = 0;
+    int other_op_rows = 0;  // operations that no law here describes, and dtypes that the device has no rate for
+};
+
+// Whether a `gpu` cell names this device: equal to gpu.name or one of gpu.aliases but for case, blanks, dashes and a
+// leading "NVIDIA".
+bool names_device(std::string_view cell, const Gpu& gpu);
+
+// Adds the rows of `gpu`'s device. Files without a column `gpu` are taken to be the device's. A time comes from `time_us`
+// or from `value` and `unit` (TFLOP/s, ms, us). Throws ConfigError with file:line for a bad row or a file that is no
+// building-block table.
+void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks);
+
+}  // namespace stepcast

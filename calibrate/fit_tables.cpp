@@ -1,0 +1,192 @@
+#include "calibrate/fit_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "model/errors.h"
+#include "sim/collective_costs.h"
+#include "sim/gemm_law.h"
+
+namespace stepcast {
+namespace {
+
+constexpr const char* one_group = "tables";  // nothing is left out in turn: the held-out tenth judges
+
+Op op_of(const CollectiveRow& row) {
+    if (row.op == "all_reduce") return AllReduce{row.bytes};
+    if (row.op == "all_gather") return AllGather{row.bytes};
+    if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
+    if (row.op == "broadcast") return Broadcast{row.bytes, 0};
+    if (row.op == "reduce") return Reduce{row.bytes, 0};
+    if (row.op == "all_to_all") {
+        const auto n = static_cast<std::size_t>(row.ranks);
+        return AllToAll{std::vector<Bytes>(n * n, row.bytes / row.ranks)};
+    }
+    throw std::logic_error("collective_case: " + row.op);
+}
+
+// Slots of each local expert: expert i of all has the share (i+1)^-skew; the rank that holds the first ones is the
+// busiest of its layer, which such tables time.
+std::vector<long> rows_per_expert(const MoeLayerRow& row) {
+    std::vector<double> share(static_cast<std::size_t>(row.experts));
+    for (std::size_t i = 0; i < share.size(); ++i) share[i] = std::pow(static_cast<double>(i + 1), -row.skew);
+    const double sum = std::accumulate(share.begin(), share.end(), 0.0);
+    const double slots = static_cast<double>(row.tokens) * row.top_k;
+    std::vector<long> rows;
+    for (int i = 0; i < row.experts; i += row.ep)  // experts are dealt to ranks in turn
+        rows.push_back(std::lround(std::min(slots * share[static_cast<std::size_t>(i)] / sum, double(row.tokens))));
+    return rows;
+}
+
+Seconds moe_layer_time(const MoeLayerRow& row, const Cluster& cluster) {
+    const std::vector<long> rows = rows_per_expert(row);
+    const long ffn = row.ffn / row.tp;
+    const auto slots = static_cast<double>(std::accumulate(rows.begin(), rows.end(), 0L));
+    const Bytes passes = slots * static_cast<double>(2 * row.hidden + 3 * ffn) * size_of(row.dtype);
+    return grouped_gemm_law_time(GroupedGemm{rows, 2 * ffn, row.hidden, row.dtype}, cluster) +
+           grouped_gemm_law_time(GroupedGemm{rows, row.hidden, ffn, row.dtype}, cluster) + 3 * cluster.kernel.launch +
+           passes / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency);
+}
+
+struct Split {
+    std::vector<FitCase> fitted, held_out;
+};
+
+Split split_of(const std::vector<FitCase>& cases) {
+    Split split;
+    for (const FitCase& c : cases) (is_held_out(c) ? split.held_out : split.fitted).push_back(c);
+    return split;
+}
+
+std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const char* method) {
+    std::vector<double> log_errors;
+    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
+    return errors_by_kind(cases, log_errors, method);
+}
+
+FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
+                   const std::function<void(std::string_view)>& progress) {
+    const Split split = split_of(cases);
+    if (progress) progress(fmt::format("fit {} of {} {} cases", split.fitted.size(), cases.size(), cases.front().kind));
+    FitResult result = fit(start, parameters, split.fitted, progress);
+    result.held_out_errors = errors_on(split.held_out, result.cluster, "held-out tenth");
+    Fitted& fitted = *result.cluster.fitted;
+    fitted.errors = result.held_out_errors;
+    fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
+    return result;
+}
+
+// Adds `value` to the range `what`.
+void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
+    const auto at = std::find_if(ranges.begin(), ranges.end(), [&](const FittedRange& r) { return r.what == what; });
+    if (at == ranges.end()) return ranges.push_back({what, value, value});
+    at->least = std::min(at->least, value);
+    at->most = std::max(at->most, value);
+}
+
+std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
+    std::vector<FittedRange> ranges;
+    for (const GemmRow& row : blocks.gemms) {
+        widen(ranges, "gemm.m", static_cast<double>(row.gemm.m));
+        widen(ranges, "gemm.n", static_cast<double>(row.gemm.n));
+        widen(ranges, "gemm.k", static_cast<double>(row.gemm.k));
+    }
+    for (const CollectiveRow& row : blocks.collectives) {
+        widen(ranges, row.op + ".bytes", row.bytes.si());
+        widen(ranges, row.op + ".ranks", row.ranks);
+    }
+    return ranges;
+}
+
+template <typename Row, typename Same>
+void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
+    const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return same(other, row); });
+    if (at == rows.end())
+        rows.push_back(row);
+    else
+        *at = row;
+}
+
+}  // namespace
+
+FitCase gemm_case(const GemmRow& row) {
+    const Gemm& g = row.gemm;
+    const std::string name = fmt::format("gemm {}x{}x{} {}{}{}", g.m, g.n, g.k, to_string(g.dtype),
+                                         g.accumulate ? " to fp32" : "",
+                                         row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
+    if (row.groups > 1) {
+        const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
+        return {name, "grouped_gemm", one_group, row.time,
+                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); }};
+    }
+    return {name, "gemm", one_group, row.time, [g](const Cluster& c) { return gemm_law_time(g, c); }};
+}
+
+FitCase collective_case(const CollectiveRow& row) {
+    const Group group{row.ranks, 1, 1, 0};
+    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op,
+            one_group, row.time, [op = op_of(row), group](const Cluster& c) { return collective_time(op, group, c); }};
+}
+
+FitCase moe_layer_case(const MoeLayerRow& row) {
+    return {fmt::format("moe_layer {} tokens {}x{} top {} of {} ep {} tp {} skew {}", row.tokens, row.hidden, row.ffn,
+                        row.top_k, row.experts, row.ep, row.tp, row.skew),
+            "moe_layer", one_group, row.time, [row](const Cluster& c) { return moe_layer_time(row, c); }};
+}
+
+// FNV-1a, a hash that is the same everywhere; std::hash need not be.
+bool is_held_out(const FitCase& c) {
+    std::uint64_t hash = 14695981039346656037ULL;
+    for (const char character : c.name) hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+    return (hash ^ (hash >> 32)) % 10 == 0;
+}
+
+Fitted merged(const Fitted& earlier, const Fitted& later) {
+    Fitted all = earlier;
+    all.date = later.date;
+    all.samples += later.samples;
+    all.condition = std::max(earlier.condition, later.condition);
+    for (const std::string& source : later.sources)
+        replace_or_add(all.sources, source, [](const auto& a, const auto& b) { return a == b; });
+    for (const FittedParameter& p : later.parameters)
+        replace_or_add(all.parameters, p, [](const auto& a, const auto& b) { return a.key == b.key; });
+    for (const HeldOutError& e : later.errors)
+        replace_or_add(all.errors, e, [](const auto& a, const auto& b) { return a.kind == b.kind && a.method == b.method; });
+    for (const FittedRange& r : later.ranges)
+        replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
+    return all;
+}
+
+TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
+                     const std::function<void(std::string_view)>& progress) {
+    std::vector<FitCase> gemms, collectives, layers;
+    for (const GemmRow& row : blocks.gemms) gemms.push_back(gemm_case(row));
+    for (const CollectiveRow& row : blocks.collectives)
+        if (row.nodes == 1) collectives.push_back(collective_case(row));
+    for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
+    if (gemms.empty() && collectives.empty() && layers.empty())
+        throw ConfigError(fmt::format("no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
+                                      start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
+                                      blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
+    TablesFit all{start, {}};
+    Fitted fitted = start.fitted.value_or(Fitted{});
+    const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases) {
+        if (cases.empty()) return;
+        all.results.push_back(fit_part(all.cluster, parameters, cases, progress));
+        all.cluster = all.results.back().cluster;
+        fitted = merged(fitted, *all.cluster.fitted);
+    };
+    add(gemm_parameters(blocks), gemms);
+    add(collective_parameters(start), collectives);
+    add(moe_layer_parameters(), layers);
+    Fitted ranges;
+    ranges.ranges = ranges_of(blocks);
+    ranges.date = fitted.date;
+    all.cluster.fitted = merged(fitted, ranges);
+    return all;
+}
+
+}  // namespace stepcast

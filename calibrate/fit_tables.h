@@ -1,0 +1,44 @@
+// From published tables of kernels and collectives to the constants of one device's laws: which cases, which free
+// parameters, which tenth is held out.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/fit.h"
+
+namespace stepcast {
+
+// Free parameters with priors and bounds, the same for every device. Of links inside a node, with NVLS only where the
+// cluster's switch has it.
+std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks);
+std::vector<FitParameter> collective_parameters(const Cluster& cluster);
+std::vector<FitParameter> moe_layer_parameters();
+
+// A row as a case: kinds "gemm", "moe_layer" and the collectives' names. `name` holds the shape.
+FitCase gemm_case(const GemmRow& row);
+FitCase collective_case(const CollectiveRow& row);
+FitCase moe_layer_case(const MoeLayerRow& row);
+
+// Every tenth shape, chosen by a hash of the case's name: rows of one shape stay together, and the choice does not
+// depend on their order.
+bool is_held_out(const FitCase& c);
+
+struct TablesFit {
+    Cluster cluster;                 // with `fitted`, except date and sources
+    std::vector<FitResult> results;  // of GEMMs, collectives, MoE layers, as far as there are rows
+    friend bool operator==(const TablesFit&, const TablesFit&) = default;
+};
+
+// Fits on nine tenths, reports the errors on the tenth held out (method "held-out tenth") and on the rest ("fitted"),
+// and keeps what `start` was fitted on before for other keys and kinds. Throws ConfigError when no row is of the device.
+TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
+                     const std::function<void(std::string_view)>& progress = {});
+
+// `later` after `earlier`: parameters, errors and ranges of the same name are replaced, samples and sources added up.
+Fitted merged(const Fitted& earlier, const Fitted& later);
+
+}  // namespace stepcast

@@ -1,0 +1,98 @@
+#include "calibrate/from_measurements.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/fit_moe.h"
+#include "calibrate/fit_tables.h"
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/whole_files.h"
+
+namespace stepcast {
+namespace {
+
+enum class Family { samples, tables, cases };
+
+Family family_of(const std::string& path) {
+    switch (kind_of_table(path)) {
+        case TableKind::samples: return Family::samples;
+        case TableKind::cases: return Family::cases;
+        case TableKind::gemms:
+        case TableKind::collectives:
+        case TableKind::moe_layers: return Family::tables;
+    }
+    throw std::logic_error("calibrate: unknown table");
+}
+
+Family common_family(const std::vector<std::string>& paths) {
+    std::optional<Family> family;
+    for (const std::string& path : paths) {
+        const Family found = family_of(path);
+        if (family && *family != found)
+            throw ConfigError(path + ": is of another kind than " + paths.front() +
+                              "; expected building-block tables, imported measurements or cases, one kind a fit");
+        family = found;
+    }
+    if (!family) throw ConfigError("calibrate: no measurements; expected at least one file");
+    return *family;
+}
+
+std::string written(Cluster cluster, const CalibrationRequest& request) {
+    Fitted& fitted = *cluster.fitted;
+    fitted.date = request.date;
+    for (const std::string& path : request.measurements) {
+        const std::string name = std::filesystem::path(path).filename().string();
+        if (std::find(fitted.sources.begin(), fitted.sources.end(), name) == fitted.sources.end())
+            fitted.sources.push_back(name);
+    }
+    write_whole({{request.out, write_cluster(cluster)}});
+    return request.out;
+}
+
+std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
+                        const std::function<void(std::string_view)>& progress) {
+    FitResult result = fit_moe(start, request.measurements, progress);
+    result.cluster.fitted->date = request.date;
+    result.cluster.fitted->sources = request.measurements;
+    write_whole({{request.out, write_cluster(result.cluster)}});
+    return fmt::format("{} cases, start {}, written to {}\n{}", result.cases.size(), start.name, request.out,
+                       describe(result));
+}
+
+std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
+                       const std::function<void(std::string_view)>& progress) {
+    BuildingBlocks blocks;
+    for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
+    const TablesFit fit = fit_tables(start, blocks, progress);
+    std::string text = fmt::format("{} GEMMs, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
+                                   "{}, {} of operations without a law; start {}, written to {}\n",
+                                   blocks.gemms.size(), blocks.collectives.size(), blocks.moe_layers.size(),
+                                   start.gpu.name, blocks.other_device_rows,
+                                   blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
+                                   blocks.other_op_rows, start.name, written(fit.cluster, request));
+    for (const FitResult& result : fit.results) text += describe(result);
+    return text;
+}
+
+}  // namespace
+
+std::string calibrate_from_measurements(const CalibrationRequest& request,
+                                        const std::function<void(std::string_view)>& progress) {
+    const Cluster start = read_cluster(request.cluster);
+    std::error_code none;
+    if (std::filesystem::equivalent(request.cluster, request.out, none))
+        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
+    switch (common_family(request.measurements)) {
+        case Family::samples: return fit_samples(start, request, progress);
+        case Family::tables: return fit_blocks(start, request, progress);
+        case Family::cases: break;
+    }
+    throw ConfigError(request.measurements.front() +
+                      ": cases cannot be fitted yet; expected building-block tables or imported measurements");
+}
+
+}  // namespace stepcast

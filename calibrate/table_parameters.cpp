@@ -1,0 +1,70 @@
+// Priors and bounds of what tables determine. The priors are the same for every device: what GEMM libraries and NCCL
+// look like in general (tile rates and fill from MODELS section 6; protocol latencies and shares of the order of NCCL's
+// own tuning constants), wide enough for the tables to decide.
+#include <algorithm>
+
+#include "calibrate/fit_tables.h"
+
+namespace stepcast {
+
+std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
+    std::vector<FitParameter> parameters{
+        {"kernel.launch", "2.4 us", 0.3, "0.5 us", "10 us"},
+        {"kernel.gemm_efficiency", "0.8", 0.5, "0.2", "1"},
+        {"kernel.gemm_k0", "150", 0.5, "10", "2000"},
+        {"kernel.gemm_tile_128", "0.9", 0.3, "0.2", "1.5"},
+        {"kernel.gemm_tile_64", "0.75", 0.3, "0.1", "1.5"},
+        {"kernel.gemm_tile_32", "0.5", 0.3, "0.05", "1.5"},
+        {"kernel.gemm_tile_wide", "1", 0.1, "0.5", "1.5"},
+        {"kernel.gemm_tile_192", "0.95", 0.2, "0.2", "1.5"},
+        {"kernel.gemm_tile_narrow", "0.8", 0.3, "0.1", "1.5"},
+        {"kernel.gemm_wave_loss", "0.5", 1, "0.02", "0.99"},
+        {"kernel.gemm_traffic_efficiency", "0.8", 0.3, "0.2", "1.2"},
+        {"kernel.gemm_corner", "0.3", 0.5, "0.05", "0.9"},
+        {"kernel.gemm_split", "1 us", 0.7, "0.05 us", "10 us"},
+        {"kernel.gemm_split_traffic", "1", 0.7, "0.05", "8"},
+        {"kernel.gemm_boost", "0.05", 1.5, "0.001", "1"},
+        {"kernel.gemm_boost_time", "200 us", 0.5, "20 us", "5 ms"},
+    };
+    if (std::any_of(blocks.gemms.begin(), blocks.gemms.end(), [](const GemmRow& row) { return row.gemm.accumulate; }))
+        parameters.push_back({"kernel.gemm_accumulate", "0.97", 0.1, "0.5", "1.2"});
+    if (std::any_of(blocks.gemms.begin(), blocks.gemms.end(), [](const GemmRow& row) { return row.groups > 1; }))
+        parameters.push_back({"kernel.grouped_gemm", "0.9", 0.3, "0.05", "1.2"});
+    return parameters;
+}
+
+std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
+    std::vector<FitParameter> parameters{
+        {"link.intra.low_latency.launch", "6 us", 0.5, "0.5 us", "50 us"},
+        {"link.intra.low_latency.latency", "0.9 us", 0.5, "0.1 us", "10 us"},
+        {"link.intra.low_latency.efficiency", "0.25", 0.5, "0.01", "0.6"},
+        {"link.intra.slot_latency", "0.4 us", 0.7, "0.01 us", "10 us"},
+        {"link.intra.slot", "4 kB", 0.7, "0.5 kB", "64 kB"},
+        {"link.intra.low_latency_128.launch", "6 us", 0.5, "0.5 us", "50 us"},
+        {"link.intra.low_latency_128.latency", "1.3 us", 0.5, "0.1 us", "20 us"},
+        {"link.intra.low_latency_128.efficiency", "0.5", 0.5, "0.05", "1"},
+        {"link.intra.launch", "12 us", 0.7, "1 us", "100 us"},
+        {"link.intra.latency", "2 us", 1, "0.1 us", "20 us"},
+        {"link.intra.ring_efficiency", "0.85", 0.2, "0.2", "0.99"},
+        {"link.intra.reduce_copy", "0.5", 0.7, "0.01", "5"},
+        {"link.intra.gather_copy", "0.5", 0.7, "0.01", "5"},
+        {"link.intra.pipelining", "0.5", 1, "0.005", "3"},
+        {"link.intra.exchange.launch", "8 us", 0.5, "0.5 us", "50 us"},
+        {"link.intra.exchange.latency", "0.2 us", 0.7, "0.01 us", "5 us"},
+        {"link.intra.exchange.efficiency", "0.1", 1.5, "0.002", "0.6"},
+        {"link.intra.exchange_launch", "12 us", 0.7, "1 us", "100 us"},
+        {"link.intra.all_to_all_efficiency", "0.7", 0.3, "0.1", "0.99"},
+        {"link.intra.exchange_copy", "0.5", 0.7, "0.01", "5"},
+    };
+    if (cluster.intra.nvls_efficiency > 0) {
+        parameters.push_back({"link.intra.nvls_launch", "30 us", 0.5, "5 us", "200 us"});
+        parameters.push_back({"link.intra.nvls_efficiency", "0.6", 0.5, "0.1", "1.2"});
+    }
+    return parameters;
+}
+
+std::vector<FitParameter> moe_layer_parameters() {
+    return {{"kernel.grouped_gemm", "0.7", 0.7, "0.05", "1.2"}};
+}
+
+}  // namespace stepcast
