@@ -7,6 +7,7 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_moe.h"
+#include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -78,6 +79,18 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     return text;
 }
 
+std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
+                      const std::function<void(std::string_view)>& progress) {
+    const StepRows rows = read_step_rows(request.measurements, request.cluster);
+    const StepsFit fit = fit_steps(start, rows.cases, progress);
+    std::string text = fmt::format("{} measured steps of {}; passed over: {} of other devices, {} that cannot be predicted; "
+                                   "start {}, written to {}\n",
+                                   rows.cases.size(), start.gpu.name, rows.other_devices, rows.refused, start.name,
+                                   written(fit.result.cluster, request));
+    for (const std::string& name : fit.outliers) text += "set aside as an outlier, not fitted: " + name + "\n";
+    return text + describe(fit.result);
+}
+
 }  // namespace
 
 std::string calibrate_from_measurements(const CalibrationRequest& request,
@@ -89,10 +102,9 @@ std::string calibrate_from_measurements(const CalibrationRequest& request,
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);
-        case Family::cases: break;
+        case Family::cases: return fit_cases(start, request, progress);
     }
-    throw ConfigError(request.measurements.front() +
-                      ": cases cannot be fitted yet; expected building-block tables or imported measurements");
+    throw std::logic_error("calibrate: unknown family of tables");
 }
 
 }  // namespace stepcast

@@ -66,8 +66,8 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
         const auto [first, fresh] = lines.emplace(std::pair{row.cell("source"), row.cell("case_id")}, row.line);
         if (!fresh && found.back().refused_because.empty())
             found.back().refused_because = row.file + ":" + std::to_string(row.line) + ": case_id: \"" +
-                                           row.cell("case_id") + "\" is also in line " +
-                                           std::to_string(first->second) + "; expected each case once";
+                                           row.cell("case_id") + "\" is also in line " + std::to_string(first->second) +
+                                           "; expected each case once";
     }
     return found;
 }

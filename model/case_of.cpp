@@ -25,7 +25,8 @@ std::string preset_of(const CaseRow& row) {
     if (!row.cell("moe_system").empty() || model.starts_with("moe_layer")) {
         std::string names;
         for (const auto& name : preset_names(PresetKind::experiment)) names += (names.empty() ? "" : ", ") + name;
-        throw ConfigError("model: \"" + joined + "\" is no preset experiment; expected one of " + names);
+        throw ConfigError("model: \"" + (row.cell("moe_system").empty() ? model : joined) +
+                          "\" is no preset experiment; expected one of " + names);
     }
     return "";
 }

@@ -51,7 +51,8 @@ void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::strin
     const auto size = at == std::string::npos ? std::nullopt : number_before(gpu, at);
     const auto family = family_in(gpu);
     if (!size) {
-        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family_in(gpu), to_string(cluster.gpu.memory), cluster.name));
+        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family_in(gpu),
+                                          to_string(cluster.gpu.memory), cluster.name));
         return;
     }
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
@@ -62,7 +63,8 @@ void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::strin
     if (rule == memories.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
     cluster.gpu.memory = memory;
     cluster.gpu.memory_bandwidth = BytesPerSecond(rule->terabytes_per_second * 1e12);
-    assumptions.push_back(fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
+    assumptions.push_back(
+        fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
 }
 
 struct Nics {
@@ -144,13 +146,15 @@ std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
 Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, ClusterShelf& shelf,
                        std::vector<std::string>& assumptions) {
     const auto& gpu = row.cell("gpu");
-    if (gpu.empty() && named.empty()) throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+    if (gpu.empty() && named.empty())
+        throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
     Cluster cluster = shelf.named(named.empty() ? cluster_for(gpu, shelf) : named);
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
     const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
     if (same_device) set_memory(cluster, gpu, assumptions);
     set_size(cluster, ranks);
-    if (cluster.nodes > 1 && (same_device || named.empty())) set_network(cluster, row.cell("interconnect"), assumptions);
+    if (cluster.nodes > 1 && (same_device || named.empty()))
+        set_network(cluster, row.cell("interconnect"), assumptions);
     return cluster;
 }
 

@@ -8,6 +8,7 @@
 #include "model/cases_cells.h"
 #include "model/cases_unstated.h"
 #include "model/errors.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
@@ -28,8 +29,7 @@ void set_degrees(const CaseRow& row, int ranks, Parallelism& p, Assumptions& ass
     p.ep = count_in(row, "ep", 1);
     const int model_ranks = p.tp * p.pp * p.cp;
     p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
-    if (row.cell("dp").empty())
-        assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
+    if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
     p.vp = count_in(row, "vp", 1);
     if (row.cell("vp").empty() && p.pp > 1) assumptions.push_back("vp not stated: 1");
     if (p.pp == 1 && p.vp > 1) {
@@ -47,16 +47,18 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
         const auto at = lower_case(where).find("fsdp group ");
         return at == std::string::npos ? 0 : static_cast<int>(number_after(where, at).value_or(0));
     };
+    const bool digit =
+        !text.empty() && text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
     if (text.empty()) {
         assumptions.push_back("zero not stated: 0");
+    } else if (digit) {
+        p.zero = text.front() - '0';
     } else if (contains(text, "distributed optimizer")) {
         p.zero = 1;
         assumptions.push_back("distributed optimizer: zero 1");
     } else if (contains(text, "fsdp")) {
         p.zero = 3;
         p.shard = shard_in(row.cell("zero"));
-    } else if (text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ')) {
-        p.zero = text.front() - '0';
     } else {
         throw ConfigError("zero: \"" + row.cell("zero") + "\" is not understood; expected 0, 1, 2 or 3");
     }
@@ -70,11 +72,8 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
 // torchtitan's "selective (op)" keeps all results but every second matrix product's: of q, k, v, o, gate, up, down
 // those are k, o and up (torchtitan, parallelize_llama.py). As whole layers: their share of a layer's weights.
 int layers_of_operator_policy(const Workload& w, int stages) {
-    const double width = w.hidden;
-    const double dim = w.head_dim > 0 ? w.head_dim : width / w.heads;
-    const double keys = (w.kv_heads > 0 ? w.kv_heads : w.heads) * dim, queries = w.heads * dim;
-    const double again = width * (keys + queries + w.ffn);
-    const double all = width * (2 * keys + 2 * queries + 3.0 * w.ffn);
+    const double keys = kv_heads(w) * head_dim(w), queries = w.heads * head_dim(w);
+    const double again = keys + queries + w.ffn, all = 2 * keys + 2 * queries + 3.0 * w.ffn;
     return std::max(1, static_cast<int>(w.layers * again / all / stages + 0.5));
 }
 
@@ -94,7 +93,8 @@ void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumpti
     p.recompute = least.kind;
     p.recompute_layers = least.layers;
     const auto layers = least.layers > 0 ? fmt::format(" of {} layers a stage", least.layers) : std::string();
-    assumptions.push_back(fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
+    assumptions.push_back(
+        fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
 }
 
 void set_recompute(const CaseRow& row, const Experiment& e, Parallelism& p, Assumptions& assumptions) {
@@ -108,15 +108,17 @@ void set_recompute(const CaseRow& row, const Experiment& e, Parallelism& p, Assu
     } else if (contains(text, "selective (op)")) {
         p.recompute = Recompute::full;
         p.recompute_layers = layers_of_operator_policy(e.workload, p.pp);
-        assumptions.push_back(fmt::format("recompute selective (op): every second matrix product, as {} whole layers of a stage",
-                                          p.recompute_layers));
+        assumptions.push_back(
+            fmt::format("recompute selective (op): every second matrix product, as {} whole layers of a stage",
+                        p.recompute_layers));
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
     } else if (word == "minimal" || only_elementwise(text)) {
         p.recompute = Recompute::none;
         assumptions.push_back("recompute " + row.cell("recompute") + ": no matrix product again, taken as none");
     } else {
-        throw ConfigError("recompute: \"" + row.cell("recompute") + "\" is not understood; expected none, selective or full");
+        throw ConfigError("recompute: \"" + row.cell("recompute") +
+                          "\" is not understood; expected none, selective or full");
     }
 }
 
@@ -128,7 +130,15 @@ void set_stage_layers(const Workload& w, Parallelism& p, Assumptions& assumption
     const int each = (w.layers + 2) / pieces;
     p.stage_layers.assign(static_cast<std::size_t>(pieces), each);
     p.stage_layers.front() = p.stage_layers.back() = each - 1;
-    assumptions.push_back(fmt::format("layers of the first and last stage piece: {} of {}, beside embedding and logits", each - 1, each));
+    assumptions.push_back(
+        fmt::format("layers of the first and last stage piece: {} of {}, beside embedding and logits", each - 1, each));
+}
+
+// Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
+void set_expert_split(const Workload& w, Parallelism& p, Assumptions& assumptions) {
+    if (w.moe.experts == 0 || p.tp == 1 || expert_ffn(w) >= w.hidden) return;
+    p.expert_tensor_parallel = false;
+    assumptions.push_back("experts narrower than the model: not split over tp");
 }
 
 void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
@@ -140,7 +150,10 @@ void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
     p.overlap_weight_gradient = f.overlap_weight_gradient;
     p.fused_accumulation = f.fused_accumulation;
     const bool single = training == Dtype::fp32 || training == Dtype::tf32;
-    p.gradient_dtype = f.gradients ? *f.gradients : single ? Dtype::fp32 : training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
+    p.gradient_dtype = f.gradients               ? *f.gradients
+                       : single                  ? Dtype::fp32
+                       : training == Dtype::fp16 ? Dtype::fp16
+                                                 : Dtype::bf16;
     constexpr double everything = 1e12;  // more weights than any model has
     p.bucket = (f.bucket_weights > 0 ? f.bucket_weights : everything) * size_of(p.gradient_dtype);
 }
@@ -162,8 +175,10 @@ Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, 
         Experiment e = experiment;
         e.parallelism = p;
         p.micro_batch = fitting_micro_batch(e);
-        assumptions.push_back(fmt::format("mbs not stated: {}, the largest that fits without recompute", p.micro_batch));
+        assumptions.push_back(
+            fmt::format("mbs not stated: {}, the largest that fits without recompute", p.micro_batch));
     }
+    set_expert_split(experiment.workload, p, assumptions);
     set_stage_layers(experiment.workload, p, assumptions);
     set_recompute(row, experiment, p, assumptions);
     return p;

@@ -22,11 +22,12 @@ void refuse_fine_tuning(const CaseRow& row) {
     const auto text = lower_case(row.cell("case_id") + " " + row.cell("model") + " " + row.cell("notes"));
     for (const char* word : {"lora", "peft", "finetun", "fine-tun", "_sft", "sft "})
         if (contains(text, word))
-            throw ConfigError(fmt::format("notes: fine-tuning (\"{}\") is other work than the pretraining that is modelled", word));
+            throw ConfigError(
+                fmt::format("notes: fine-tuning (\"{}\") is other work than the pretraining that is modelled", word));
 }
 
 // The size in the column, else the one of the workload preset of the model's name.
-int size_of(const CaseRow& row, const std::string& column, int Workload::* member, Assumptions& assumptions) {
+int size_of(const CaseRow& row, const std::string& column, int Workload::*member, Assumptions& assumptions) {
     if (const auto stated = count_in(row, column)) return *stated;
     const auto name = lower_case(row.cell("model"));
     const auto presets = preset_names(PresetKind::workload);
@@ -105,11 +106,13 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
             other.linear_bias = other.qkv_bias = biases;
             if (!biases) other.norm = Norm::rmsnorm;  // of one weight each, as a layernorm without biases
             if (count_parameters(other).total() != *stated) continue;
-            assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases", to_string(positions), biases ? "with" : "no"));
+            assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases", to_string(positions),
+                                              biases ? "with" : "no"));
             w = other;
             return;
         }
-    assumptions.push_back(fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
+    assumptions.push_back(
+        fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
 }
 
 Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions& assumptions) {

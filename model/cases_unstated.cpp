@@ -10,9 +10,7 @@ namespace {
 // CUDA context, communicators and work space that no tensor shows.
 const Bytes reserve = parse_bytes("4 GiB");
 
-double layers_of_stage(const Experiment& e) {
-    return static_cast<double>(e.workload.layers) / e.parallelism.pp;
-}
+double layers_of_stage(const Experiment& e) { return static_cast<double>(e.workload.layers) / e.parallelism.pp; }
 
 // Weights of a rank of the first stage, the experts' apart: they are spread over ep ranks.
 struct Share {
@@ -23,7 +21,8 @@ Share weights_of_rank(const Experiment& e) {
     const auto& p = e.parallelism;
     const double outside = all.embedding + all.positions + (p.pp == 1 ? all.logits : 0);
     const double layers = all.total() - all.embedding - all.positions - all.logits - all.experts;
-    return {(outside + layers / p.pp) / p.tp, all.experts / (static_cast<double>(p.pp) * p.tp * p.ep)};
+    return {(outside + layers / p.pp) / p.tp,
+            all.experts / (static_cast<double>(p.pp) * p.ep * (p.expert_tensor_parallel ? p.tp : 1))};
 }
 
 // 2 bytes a weight, gradients, and 12 bytes of fp32 master weights and moments; ZeRO 1, 2, 3 share out the last, the
@@ -65,7 +64,8 @@ Bytes estimated_memory(const Experiment& e) {
     const auto& p = e.parallelism;
     const Share weights = weights_of_rank(e);
     const double replicas = static_cast<double>(p.dp) * p.cp;
-    const double states = state_bytes(e, weights.dense, replicas) + state_bytes(e, weights.experts, replicas / p.ep);
+    const double states =
+        state_bytes(e, weights.dense, replicas) + state_bytes(e, weights.experts, std::max(1.0, replicas / p.ep));
     const double tokens = static_cast<double>(p.micro_batch) * w.seq / p.cp;
     const double layers = layers_of_stage(e);
     const double full = p.recompute == Recompute::full

@@ -87,8 +87,10 @@ struct KernelCosts {
     double wgrad_efficiency = 0.26;         // of the datasheet peak, grouped weight gradients of block lists
     double transpose_efficiency = 0.25;     // of the datasheet bandwidth, weight transposes
     double training_gemm = 1;               // rate of a GEMM inside a step relative to the law (clocks, layouts)
-    double attention_efficiency = 0.5;      // of the datasheet peak, flash attention forward
-    double attention_backward_efficiency = 0.4;
+    double training_fp8 = 1;                // the same of an fp8 GEMM (scaling, transposes), on top of training_gemm
+    double attention_efficiency = 0.5;      // of the datasheet peak, flash attention forward over long sequences
+    double attention_backward = 0.75;       // rate of its backward relative to its forward
+    double attention_ramp = 600;            // tokens of a sequence at which it reaches half of that
     double optimizer_efficiency = 0.8;  // of the datasheet bandwidth, optimizer passes
     std::vector<GemmPoint> gemm_table;  // measured shapes, used before the law
     Curve memory_curve;                 // measured memory passes (read + written bytes)
@@ -112,6 +114,7 @@ struct Link {
     double ring_efficiency = 1;
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
+    double training = 1;               // rate of an exchange inside a transformer step relative to the law
     Seconds latency;
     Seconds launch;  // fixed cost of a collective call, beside the message rounds
     Protocol low_latency;      // flags inside the data (NCCL's LL)

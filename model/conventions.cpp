@@ -78,10 +78,10 @@ Workload deepseek(int q_rank, int dense_ffn, int dense_layers, int shared_expert
     w.moe.router_bias = router_bias;
     return w;
 }
-Workload deepseek_v3() { return deepseek(1536, 18432, 3, 1, true); }          // arXiv 2412.19437, section 4.2
-Workload deepseek_v2() { return deepseek(1536, 12288, 1, 2, false); }         // arXiv 2405.04434, section 3.1
-Workload deepseek_v2_lite() { return deepseek(0, 10944, 1, 2, false); }       // the same, appendix B
-Workload moonlight() { return deepseek(0, 11264, 1, 2, true); }               // arXiv 2502.16982
+Workload deepseek_v3() { return deepseek(1536, 18432, 3, 1, true); }     // arXiv 2412.19437, section 4.2
+Workload deepseek_v2() { return deepseek(1536, 12288, 1, 2, false); }    // arXiv 2405.04434, section 3.1
+Workload deepseek_v2_lite() { return deepseek(0, 10944, 1, 2, false); }  // the same, appendix B
+Workload moonlight() { return deepseek(0, 11264, 1, 2, true); }          // arXiv 2502.16982
 
 struct FamilyRule {
     std::string_view prefix;
@@ -97,7 +97,8 @@ constexpr std::array<FamilyRule, 20> families{{
     {"megatron", gpt, gpt_words},
     {"mt-nlg", gpt, gpt_words},
     {"mpt", gpt, gpt_words},
-    {"bert", bert, "two-matrix feed-forward, layernorm, learned positions, tied, biases, not causal, logits of every token"},
+    {"bert", bert,
+     "two-matrix feed-forward, layernorm, learned positions, tied, biases, not causal, logits of every token"},
     {"llama4", nullptr, "its alternating dense and expert layers and chunked attention have no rule"},
     {"llama", llama, llama_words},
     {"mistral", llama, llama_words},
@@ -113,7 +114,8 @@ constexpr std::array<FamilyRule, 20> families{{
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 10944, two shared experts"},
     {"deepseek-v2", deepseek_v2,
      "latent attention (1536, 512; 128 + 64, 128), one dense layer of 12288, two shared experts"},
-    {"moonlight", moonlight, "latent attention (none, 512; 128 + 64, 128), one dense layer of 11264, two shared experts"},
+    {"moonlight", moonlight,
+     "latent attention (none, 512; 128 + 64, 128), one dense layer of 11264, two shared experts"},
     {"transformer-xl", nullptr, "its recurrence over segments and its adaptive softmax"},
 }};
 
@@ -125,16 +127,18 @@ Framework megatron_before_2022() {
             .overlap_weight_gradient = false,
             .fused_accumulation = false,
             .fused_loss = false,
-            .words = "plain attention, dropout 0.1, 16-bit gradients exchanged after the last backward in one bucket, "
-                     "tensor-parallel exchanges exposed, no fused accumulation or loss"};
+            .words =
+                "plain attention, dropout 0.1, 16-bit gradients exchanged after the last backward in one bucket, "
+                "tensor-parallel exchanges exposed, no fused accumulation or loss"};
 }
 
 // With arXiv 2205.05198 came exchanges beside the weight gradients, and GEMMs that accumulate.
 Framework megatron_2022() {
     Framework f = megatron_before_2022();
     f.overlap_weight_gradient = f.fused_accumulation = true;
-    f.words = "plain attention, dropout 0.1, gradients exchanged after the last backward in one bucket, tensor-parallel "
-              "exchanges of the backward beside weight gradients, fused accumulation";
+    f.words =
+        "plain attention, dropout 0.1, gradients exchanged after the last backward in one bucket, tensor-parallel "
+        "exchanges of the backward beside weight gradients, fused accumulation";
     return f;
 }
 
@@ -144,8 +148,10 @@ Framework megatron_core() {
             .gradients = Dtype::fp32,
             .overlap_tp = true,
             .bucket_weights = 40e6,
-            .words = "flash attention, untied, fp32 gradients in buckets of 40 million beside backward, parameters gathered beside "
-                     "forward, tensor-parallel exchanges beside GEMMs"};
+            .words =
+                "flash attention, untied, fp32 gradients in buckets of 40 million beside backward, parameters gathered "
+                "beside "
+                "forward, tensor-parallel exchanges beside GEMMs"};
 }
 
 // NeMo's recipes on top of it: grad_reduce_in_fp32 off.
@@ -153,8 +159,10 @@ Framework nemo() {
     Framework f = megatron_core();
     f.tied_gpt = true;
     f.gradients.reset();
-    f.words = "flash attention, 16-bit gradients in buckets of 40 million beside backward, parameters gathered beside forward, "
-              "tensor-parallel exchanges beside GEMMs";
+    f.words =
+        "flash attention, 16-bit gradients in buckets of 40 million beside backward, parameters gathered beside "
+        "forward, "
+        "tensor-parallel exchanges beside GEMMs";
     return f;
 }
 
@@ -247,7 +255,8 @@ Framework framework_of(std::string_view source, std::string_view case_and_notes)
         return framework;
     }
     Framework framework = nemo();
-    framework.words = "framework not known from source \"" + std::string(source) + "\", taken as Megatron-Core's: " + framework.words;
+    framework.words =
+        "framework not known from source \"" + std::string(source) + "\", taken as Megatron-Core's: " + framework.words;
     return framework;
 }
 

@@ -29,15 +29,15 @@ struct Framework {
     bool tied_gpt = true;  // GPT models share embedding and logits
     Optimizer optimizer = Optimizer::adam;
     std::optional<Dtype> gradients = std::nullopt;  // empty: the 16-bit type of training
-    bool overlap = true;             // gradient exchange beside backward
+    bool overlap = true;                            // gradient exchange beside backward
     bool overlap_params = true;
     bool overlap_tp = false;
     bool overlap_p2p = true;
     bool overlap_weight_gradient = true;  // tensor-parallel exchanges of the backward beside weight gradients
     bool fused_accumulation = true;       // weight gradients are added by their GEMM
     bool fused_loss = true;               // one pass over the logits
-    double bucket_weights = 0;  // weights of a gradient bucket; 0 = one bucket for all
-    std::string words = {};          // "Megatron-LM before 2023: plain attention, .."
+    double bucket_weights = 0;            // weights of a gradient bucket; 0 = one bucket for all
+    std::string words = {};               // "Megatron-LM before 2023: plain attention, .."
 };
 // By the row's source, and by what its case and notes name where a source covers several frameworks. Unknown ones get
 // the rule of today's frameworks, and words that say so.

@@ -21,8 +21,10 @@ struct Breakdown {
 };
 Seconds total(const Breakdown& breakdown);
 
+// `peak` is the sum of the five that follow. What the device must have besides: `overheads`.
 struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
+    Bytes overheads;  // context of the device, what the allocator loses
     bool fits = true;
     Bytes capacity;  // of one rank's device; 0 = not known
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;

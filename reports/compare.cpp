@@ -35,11 +35,12 @@ double mean(const std::vector<double>& values) {
 }
 
 std::optional<double> correlation_within_series(const std::vector<Comparison>& comparisons) {
-    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> series;
+    std::map<std::pair<std::string, std::string>, std::pair<std::vector<double>, std::vector<double>>> series;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
-        series[c.what.series].first.push_back(c.what.measured_step.si());
-        series[c.what.series].second.push_back(c.forecast->step.p50.si());
+        auto& [measured, predicted] = series[{c.what.source, c.what.series}];
+        measured.push_back(c.what.measured_step.si());
+        predicted.push_back(c.forecast->step.p50.si());
     }
     double weighted = 0, cases = 0;
     for (const auto& [name, values] : series) {
@@ -75,6 +76,18 @@ bool inside_interval(const Comparison& c) {
     return c.forecast->step.p10 <= c.what.measured_step && c.what.measured_step <= c.forecast->step.p90;
 }
 
+std::optional<double> peak_error(const Comparison& c) {
+    if (!c.forecast || !c.what.measured_peak) return std::nullopt;
+    return c.forecast->memory.peak / *c.what.measured_peak - 1;
+}
+
+std::vector<Comparison> of_role(const std::vector<Comparison>& comparisons, bool held_out) {
+    std::vector<Comparison> chosen;
+    std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen),
+                 [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
+    return chosen;
+}
+
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {
     CompareSummary s;
     std::vector<double> errors, absolute;
@@ -94,12 +107,17 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
         s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
         errors.push_back(relative_error(c));
         absolute.push_back(std::abs(errors.back()));
+        if (const auto error = peak_error(c)) {
+            ++s.with_peak;
+            s.peak_mape += std::abs(*error);
+        }
         if (s.worst_case.empty() || absolute.back() > std::abs(s.worst_error)) {
             s.worst_error = errors.back();
             s.worst_case = c.what.case_id;
         }
     }
     if (s.predicted == 0) return s;
+    if (s.with_peak > 0) s.peak_mape /= s.with_peak;
     s.mape = mean(absolute);
     s.median_ape = median(absolute);
     s.p90_ape = quantile(absolute, 0.9);

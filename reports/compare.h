@@ -10,8 +10,9 @@
 namespace stepcast {
 
 // Errors are (predicted p50 - measured) / measured. bias is their signed mean; inside_interval the share of predicted
-// cases whose measurement lies in p10..p90; rank_correlation Spearman's, within each series of at least three cases,
-// weighted by cases; empty when no series has three.
+// cases whose measurement lies in p10..p90; rank_correlation Spearman's, within each model (series of a source) of at
+// least three cases, averaged with their cases as weights; empty when none has three. peak_mape is the mean error of the
+// predicted peak memory over the with_peak cases that state a measured one.
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
     double mape = 0, median_ape = 0, p90_ape = 0, bias = 0, inside_interval = 0;
@@ -20,16 +21,22 @@ struct CompareSummary {
     std::optional<double> rank_correlation;
     std::string worst_case;
     double worst_error = 0;
+    int with_peak = 0;
+    double peak_mape = 0;
     friend bool operator==(const CompareSummary&, const CompareSummary&) = default;
 };
 // Throws ConfigError naming the case when a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
 
+// The predicted ones that the cluster was fitted on, or that were held out of its fit.
+std::vector<Comparison> of_role(const std::vector<Comparison>& comparisons, bool held_out);
+
 // "measured inside p10..p90: 7 of 9 (2 more without an interval)".
 std::string inside_count_text(const CompareSummary& summary);
 
-double relative_error(const Comparison& comparison);  // signed; the comparison must have a forecast
-bool inside_interval(const Comparison& comparison);   // likewise
+double relative_error(const Comparison& comparison);             // signed; the comparison must have a forecast
+bool inside_interval(const Comparison& comparison);              // likewise
+std::optional<double> peak_error(const Comparison& comparison);  // signed; empty without forecast or measured peak
 
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);

@@ -99,9 +99,7 @@ std::string errors_text(const CompareSummary& s) {
 // Errors of the cases that a fit has seen are no evidence, so the two kinds are summed up apart.
 void add_roles(std::vector<std::string>& sentences, const Comparisons& comparisons) {
     for (const bool held_out : {false, true}) {
-        Comparisons chosen;
-        std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen),
-                     [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
+        const Comparisons chosen = of_role(comparisons, held_out);
         if (chosen.empty()) continue;
         const char* const meaning = held_out ? "held out (the cluster was fitted without them)"
                                              : "fitted on (errors of the fit, no evidence for other runs)";
@@ -110,13 +108,17 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
 }
 
 std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
+    if (comparisons.empty()) return {"no cases: the input has a header and no rows; nothing was compared"};
     const CompareSummary s = summarise(comparisons);
     std::string first = fmt::format("{} of {} cases predicted", s.predicted, s.cases);
     if (s.refused > 0) first += fmt::format(", {} refused", s.refused);
     if (s.predicted == 0) return {first};
     std::string second = inside_count_text(s);
-    if (s.rank_correlation) second += fmt::format("; rank correlation within series {:.3f}", *s.rank_correlation);
+    if (s.rank_correlation) second += fmt::format("; rank correlation within models {:.3f}", *s.rank_correlation);
     std::vector<std::string> sentences{first + ": " + errors_text(s), second};
+    if (s.with_peak > 0)
+        sentences.push_back(
+            fmt::format("peak memory of {} cases: mean error {}", s.with_peak, percent_text(s.peak_mape)));
     add_roles(sentences, comparisons);
     return sentences;
 }
@@ -150,7 +152,7 @@ std::string provenance_text(const Cluster& cluster) {
 }
 
 std::string comparison_table(const Comparisons& comparisons) {
-    std::string text = case_lines(comparisons);
+    std::string text = comparisons.empty() ? std::string() : case_lines(comparisons);
     for (const std::string& sentence : summary_sentences(comparisons)) text += wrapped(sentence);
     text += phase_lines(comparisons) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += wrapped(line);
@@ -161,8 +163,9 @@ std::string comparison_table(const Comparisons& comparisons) {
 std::string comparison_csv(const Comparisons& comparisons) {
     std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n";
     for (const Comparison& c : comparisons) {
-        text += fmt::format("{},{},{},{:.9g},", csv_field(c.what.source), csv_field(c.what.case_id),
-                            csv_field(c.what.series), c.what.measured_step.si());
+        const bool known = c.what.measured_step > Seconds(0);
+        text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
+                            csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
             text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
                                 c.forecast->step.p90.si(), relative_error(c));

@@ -47,6 +47,7 @@ Json memory(const MemoryUse& m) {
             {"optimizer", number(m.optimizer)},
             {"activations", number(m.activations)},
             {"buffers", number(m.buffers)},
+            {"overheads", number(m.overheads)},
             {"capacity", m.capacity > Bytes(0) ? number(m.capacity) : Json(nullptr)}};
 }
 
@@ -70,7 +71,7 @@ Json row(const Comparison& c) {
     return {{"case_id", c.what.case_id},
             {"source", c.what.source},
             {"series", c.what.series},
-            {"measured_s", number(c.what.measured_step)},
+            {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
             {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
             {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
             {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
@@ -82,6 +83,10 @@ Json row(const Comparison& c) {
             {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
             {"measured_backward_s", optional_number(c.what.measured_backward)},
             {"predicted_backward_s", of_forecast([](const Forecast& f) { return number(f.backward.p50); })},
+            {"measured_peak_bytes", optional_number(c.what.measured_peak)},
+            {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
+            {"peak_error", optional_number(peak_error(c))},
+            {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
             {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
             {"cluster",
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
@@ -89,6 +94,21 @@ Json row(const Comparison& c) {
             {"assumptions", c.what.assumptions},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
             {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
+}
+
+// Without predicted cases there are no errors: null.
+Json errors(const CompareSummary& s) {
+    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    return {{"mape", figure(s.mape)},
+            {"median_ape", figure(s.median_ape)},
+            {"p90_ape", figure(s.p90_ape)},
+            {"bias", figure(s.bias)},
+            {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
+            {"inside_interval", figure(s.inside_interval)},
+            {"with_interval", s.with_interval},
+            {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
+            {"with_peak", s.with_peak},
+            {"peak_mape", s.with_peak > 0 ? number(s.peak_mape) : Json(nullptr)}};
 }
 
 Json sampled(const std::vector<double>& values) {
@@ -141,21 +161,14 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
         if (!c.forecast)
             refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
     }
-    const bool any = s.predicted > 0;
-    const auto figure = [&](double value) { return any ? number(value) : Json(nullptr); };
-    const Json j{{"cases", s.cases},
-                 {"predicted", s.predicted},
-                 {"refused_count", s.refused},
-                 {"refused", refused},
-                 {"mape", figure(s.mape)},
-                 {"median_ape", figure(s.median_ape)},
-                 {"p90_ape", figure(s.p90_ape)},
-                 {"bias", figure(s.bias)},
-                 {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
-                 {"inside_interval", figure(s.inside_interval)},
-                 {"with_interval", s.with_interval},
-                 {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
-                 {"rows", rows}};
+    Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
+    j.update(errors(s));
+    for (const bool held_out : {false, true}) {
+        const CompareSummary role = summarise(of_role(comparisons, held_out));
+        Json& at = j[held_out ? "held_out" : "fitted"] = {{"predicted", role.predicted}};
+        at.update(errors(role));
+    }
+    j["rows"] = rows;
     return text_of(j);
 }
 

@@ -68,11 +68,16 @@ std::string error_text(const std::vector<Comparison>& comparisons) {
 
 using Series = std::map<std::string, std::vector<const Comparison*>>;
 
+// Cases of several sources go by source, those of one by series.
 Series series_of(const std::vector<Comparison>& comparisons, bool against_experts) {
+    std::set<std::string> sources;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) sources.insert(c.what.source);
     Series series;
     for (const Comparison& c : comparisons) {
         if (!c.forecast || (against_experts && !(c.what.x > 0))) continue;
-        std::string name = c.what.series.empty() ? "cases" : c.what.series;
+        std::string name = sources.size() > 1 && !against_experts ? c.what.source : c.what.series;
+        if (name.empty()) name = "cases";
         if (against_experts && c.what.experiment.routing.kind == RoutingSpec::Kind::file) name += ", recorded routing";
         series[name].push_back(&c);
     }

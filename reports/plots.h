@@ -13,7 +13,7 @@ namespace stepcast {
 // set out with, when that is more than the comparisons; a plot of fewer says "only N of M" in its title.
 
 // Predicted against measured step, log-log where the range asks: diagonal, 5 % and 10 % bands, p10..p90 bars, one
-// colour per series.
+// colour a source, or a series where all cases are of one source.
 void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                   std::size_t expected = 0);
 

@@ -35,15 +35,17 @@ std::string breakdown_lines(const Breakdown& b) {
 std::string memory_lines(const MemoryUse& m) {
     std::string verdict = m.fits ? "fits" : "DOES NOT FIT";
     if (m.capacity > Bytes(0)) {
-        const Bytes gap = m.fits ? m.capacity - m.peak : m.peak - m.capacity;
+        const Bytes needed = m.peak + m.overheads, gap = m.fits ? m.capacity - needed : needed - m.capacity;
         verdict =
             fmt::format("of {}: {}", bytes_text(m.capacity),
                         m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
     }
+    const std::string beside =
+        m.overheads > Bytes(0) ? fmt::format(", beside them {} of context and allocator", bytes_text(m.overheads)) : "";
     return fmt::format("memory of the fullest rank {} {}\n", bytes_text(m.peak), verdict) +
-           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
+           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}{}",
                                bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),
-                               bytes_text(m.activations), bytes_text(m.buffers)));
+                               bytes_text(m.activations), bytes_text(m.buffers), beside));
 }
 
 std::string phase_lines(const Forecast& f) {

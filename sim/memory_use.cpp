@@ -6,6 +6,7 @@
 
 #include "model/step.h"
 #include "sim/predict.h"
+#include "sim/transformer_memory.h"
 
 namespace stepcast {
 namespace {
@@ -36,7 +37,7 @@ Bytes optimizer_bytes(const Workload& w, double parameters) {
 
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
-    if (w.kind == Workload::Kind::transformer) return {};
+    if (w.kind == Workload::Kind::transformer) return transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn, tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
     const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));

@@ -45,11 +45,7 @@ Simulated simulate_draw(const Experiment& e, int draw) {
     Simulated s{build_step(e, routing_of(e, draw)), {}, {}};
     s.costs = price(s.graph, e.cluster);
     if (e.routing.draws > 1) add_jitter(s.costs, e, draw);
-    const Interference& cost = e.cluster.interference;
-    if (cost == Interference{})
-        run_in_order(s.graph, s.costs, s.timeline);
-    else
-        run_with_contention(s.graph, s.costs, {cost.compute_slowdown, cost.communication_slowdown}, s.timeline);
+    run(s.graph, s.costs, e.cluster.interference, s.timeline);
     return s;
 }
 

@@ -104,6 +104,13 @@ void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline
         run_without_hosts(graph, costs, timeline, free);
 }
 
+void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline) {
+    if (interference == Interference{})
+        run_in_order(graph, costs, timeline);
+    else
+        run_with_contention(graph, costs, {interference.compute_slowdown, interference.communication_slowdown}, timeline);
+}
+
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {
     Trace trace;
     trace.spans.reserve(graph.place_offset(static_cast<TaskId>(graph.size())));

@@ -37,6 +37,8 @@ Trace simulate(const TaskGraph& graph, const Costs& costs, const Contention& con
 // Costs that are not one a task throw std::logic_error.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline);
 void run_with_contention(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline);
+// The engine that the interference asks for: in order where tasks do not slow each other.
+void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline);
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank);
 

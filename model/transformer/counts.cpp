@@ -37,9 +37,8 @@ double block_parameters(const Workload& w, double inner) {
 
 // Operations of one token against `seq` keys: scores, then values weighted by them.
 double score_flops(const Workload& w) {
-    const double widths = w.attention == AttentionKind::mla
-                              ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim
-                              : 2.0 * head_dim(w);
+    const double widths =
+        w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
     return 2.0 * w.seq * w.heads * widths;
 }
 

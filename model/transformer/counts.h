@@ -21,7 +21,8 @@ struct LayerParameters {
 
 // Weights of the whole model. `logits` is 0 when they are tied to the embedding.
 struct ParameterCount {
-    double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0, norms = 0, logits = 0;
+    double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0, norms = 0,
+           logits = 0;
     double active_experts = 0;  // the part of `experts` that one token meets
     [[nodiscard]] double total() const {
         return embedding + positions + attention + feed_forward + experts + router + norms + logits;

@@ -46,7 +46,9 @@ TEST_CASE("a routing file of a row lies beside the cases file") {
     const auto c = only_case(folder.write("c.csv", "model,step_s,routing\nmoe_layer_mix_moe,0.02,r.csv\n"));
     CHECK(c.experiment.routing.file == folder.path() + "/r.csv");
     CHECK(c.experiment.workload.moe.experts == 8);
-    CHECK(c.assumptions.empty());
+    CHECK(c.assumptions == std::vector<std::string>{"gpu not stated: X100 of moe_layer_mix_moe",
+                                                    "gpus not stated: 4 of moe_layer_mix_moe",
+                                                    "precision not stated: fp16 of moe_layer_mix_moe"});
     CHECK(c.case_id == "line 2");
 }
 
@@ -59,12 +61,10 @@ TEST_CASE("a row that cannot be predicted says why") {
         return complaint([&] { only_case(path); }, folder.path());
     };
     CHECK(told("llama3-8b,32,,8,H100,2,2,,,bf16,,1,") == "c.csv:2: tp 2 x pp 1 x dp 2 x cp 1 = 4 ranks, but gpus is 8");
-    CHECK(told("llama3-8b,,,8,H100,2,4,,,bf16,,1,") ==
-          "c.csv:2: layers: missing, and model \"llama3-8b\" names no preset experiment");
-    CHECK(told("llama3-8b,32,,8,H100,2,4,,,bf16,,1,") ==
-          "c.csv:2: model: \"llama3-8b\" is not supported; expected a preset experiment: moe_layer_alltoall, "
-          "moe_layer_fast_moe, "
-          "moe_layer_mix_moe");
+    CHECK(told("llama3-8b,,,8,H100,2,4,,,bf16,,1,") == "c.csv:2: layers: missing; expected a count");
+    CHECK(told("moe_layer_naive,32,,8,H100,2,4,,,bf16,,1,") ==
+          "c.csv:2: model: \"moe_layer_naive\" is no preset experiment; expected one of moe_layer_alltoall, "
+          "moe_layer_fast_moe, moe_layer_mix_moe");
     CHECK(told("moe_layer_mix_moe,,,4,H900,1,4,,,,,1,") ==
           "c.csv:2: gpu: no cluster is known for \"H900\"; expected one of X100, or name one with --cluster");
     CHECK(told("moe_layer_mix_moe,,,8,,1,8,,,,,1,") ==

@@ -44,7 +44,8 @@ TEST_CASE("config files of model hubs give the published parameter counts") {
                       "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
                       "tie_word_embeddings": true})") == 494'032'768);
     CHECK(counted(R"({"model_type": "bert", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
-                      "num_attention_heads": 16, "vocab_size": 30522, "max_position_embeddings": 512})") == 334'090'240);
+                      "num_attention_heads": 16, "vocab_size": 30522, "max_position_embeddings": 512})") ==
+          334'090'240);
 }
 
 TEST_CASE("a config file sets the architecture and leaves the sequence to the experiment") {
@@ -76,20 +77,25 @@ TEST_CASE("a workload may start from a config file beside the experiment") {
     CHECK(e.workload.hidden == 4096);
     CHECK(e.workload.seq == 2048);
     CHECK(e.workload.dtype == Dtype::fp16);
-    CHECK(complaint([&] { read_experiment(folder.write("f.toml", "[workload]\npreset = \"no.json\"\n")); }, folder.path()) ==
-          "f.toml:2:10: workload.preset: no.json: no such file; expected a TOML file, a model's config.json or the name of "
+    CHECK(complaint([&] { read_experiment(folder.write("f.toml", "[workload]\npreset = \"no.json\"\n")); },
+                    folder.path()) ==
+          "f.toml:2:10: workload.preset: no.json: no such file; expected a TOML file, a model's config.json or the "
+          "name of "
           "a preset workload");
 }
 
 TEST_CASE("a config file that is none says what is wrong") {
-    CHECK(told("{") == "config.json: parse error at line 1, column 2: syntax error while parsing object key - unexpected end "
-                       "of input; expected string literal");
+    CHECK(told("{") ==
+          "config.json: parse error at line 1, column 2: syntax error while parsing object key - unexpected end "
+          "of input; expected string literal");
     CHECK(told("[]") == "config.json: found no JSON object; expected a model's config.json");
     CHECK(told("{}").starts_with("config.json: model_type: missing; expected one of gpt2, bert, "));
-    CHECK(told(R"({"model_type": "mamba"})").starts_with("config.json: model_type: \"mamba\" has no rule; expected one of"));
-    CHECK(told(R"({"model_type": "llama"})") == "config.json: num_hidden_layers: missing; expected a value for workload.layers");
+    CHECK(told(R"({"model_type": "mamba"})")
+              .starts_with("config.json: model_type: \"mamba\" has no rule; expected one of"));
+    CHECK(told(R"({"model_type": "llama"})") ==
+          "config.json: num_hidden_layers: missing; expected a value for workload.layers");
     CHECK(told(R"({"model_type": "llama", "num_hidden_layers": "two"})") ==
-          "config.json: num_hidden_layers: found \"two\"; expected an integer");
+          "config.json: num_hidden_layers: \"two\" is not an integer; expected an integer, for example 4");
     CHECK(told(R"({"model_type": "llama", "num_hidden_layers": 0})") ==
           "config.json: num_hidden_layers: 0 is out of range; expected 1 to 10000");
     CHECK(told(R"({"model_type": "llama", "num_hidden_layers": []})") ==

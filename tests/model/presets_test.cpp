@@ -19,9 +19,9 @@ TEST_CASE("a name with a slash or the ending .toml is a path") {
     const auto path = folder.write("mine.toml", "");
     CHECK(preset_path(PresetKind::workload, path) == path);
     CHECK(complaint([] { preset_path(PresetKind::workload, "four.toml"); }) ==
-          "four.toml: no such file; expected a TOML file or the name of a preset workload");
+          "four.toml: no such file; expected a TOML file, a model's config.json or the name of a preset workload");
     CHECK(complaint([] { preset_path(PresetKind::workload, "./none"); }) ==
-          "./none: no such file; expected a TOML file or the name of a preset workload");
+          "./none: no such file; expected a TOML file, a model's config.json or the name of a preset workload");
 }
 
 TEST_CASE("an unknown preset names the nearest, or all") {

@@ -34,7 +34,7 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     CHECK(keys_of(j["breakdown_s"]) ==
           Keys{"compute", "memory", "exposed_communication", "bubble", "imbalance", "host"});
     CHECK(keys_of(j["memory_bytes"]) ==
-          Keys{"peak", "weights", "gradients", "optimizer", "activations", "buffers", "capacity"});
+          Keys{"peak", "weights", "gradients", "optimizer", "activations", "buffers", "overheads", "capacity"});
     CHECK(j["memory_bytes"]["peak"] == 1.5 * 1073741824);
     CHECK(j["fits"] == true);
     CHECK(j["tasks"] == 1234);

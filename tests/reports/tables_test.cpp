@@ -100,7 +100,7 @@ TEST_CASE("Comma-separated values quote what needs it") {
     CHECK(text ==
           "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n"
           "measurements,a,s,0.1,0.11,0.095,0.12,0.1,\n"
-          "cases.csv,r,dense,0,,,,,\"model \"\"x\"\", unknown\"\n");
+          "cases.csv,r,dense,,,,,,\"model \"\"x\"\", unknown\"\n");
 }
 
 // Median of the accepted 10, 12, 11 ms.

@@ -121,8 +121,8 @@ TEST_CASE("grouped keys, gates, biases, norms and untied logits each change thei
 TEST_CASE("experts stand in every interval-th layer after the dense ones") {
     Workload w = tiny();
     w.layers = 4;
-    w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6, .dense_layers = 1, .interval = 2,
-             .router_bias = true};
+    w.moe = {
+        .experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6, .dense_layers = 1, .interval = 2, .router_bias = true};
     CHECK_FALSE(has_experts(w, 0));
     CHECK(has_experts(w, 1));
     CHECK_FALSE(has_experts(w, 2));

@@ -1,0 +1,36 @@
+// What one layer or end of a transformer holds on a rank: tensors that wait for the backward, and those that live only
+// while it runs. Tensor by tensor as frameworks keep them; computes no duration.
+#pragma once
+
+#include <vector>
+
+#include "model/transformer/layer.h"
+
+namespace stepcast {
+
+// For one micro-batch. kept: from the forward until the backward; work: beside it while the backward of the block runs.
+struct BlockMemory {
+    Bytes kept, work;
+    friend bool operator==(const BlockMemory&, const BlockMemory&) = default;
+};
+struct LayerMemory {
+    BlockMemory attention, feed_forward;
+    [[nodiscard]] Bytes kept() const { return attention.kept + feed_forward.kept; }
+    friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
+};
+
+// As it is without recompute of whole layers; selective recompute keeps no attention scores.
+LayerMemory layer_memory(const LayerContext& context, int layer);
+Bytes layer_input(const LayerContext& context);  // what a layer that is computed again keeps
+BlockMemory embedding_memory(const LayerContext& context);
+BlockMemory head_memory(const LayerContext& context);  // final norm, logits, loss
+
+// The weight matrices of a layer on a rank, one entry for all experts.
+struct Matrix {
+    long out = 0, in = 0;
+    [[nodiscard]] double elements() const { return static_cast<double>(out) * static_cast<double>(in); }
+    friend auto operator<=>(const Matrix&, const Matrix&) = default;
+};
+std::vector<Matrix> layer_matrices(const LayerContext& context, int layer);
+
+}  // namespace stepcast

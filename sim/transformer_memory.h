@@ -1,0 +1,16 @@
+// Memory of a transformer's rank: states under each ZeRO stage, activations as the pipeline schedule keeps them, buffers.
+#pragma once
+
+#include "model/experiment.h"
+#include "model/forecast.h"
+
+namespace stepcast {
+
+// Of a rank of this pipeline stage at its fullest moment. `peak` is what tensors take (what frameworks print as
+// allocated); `overheads` (cluster.overheads) come on top and count for `fits`. `routing`: of one expert-parallel group;
+// the fullest rank counts; empty = balanced.
+MemoryUse transformer_memory(const Experiment& experiment, int stage, const Routing& routing = {});
+// Of the fullest stage.
+MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
+
+}  // namespace stepcast
