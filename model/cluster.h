@@ -43,6 +43,7 @@ struct Network {
     bool rails = true;
     int nodes_per_leaf = 32;  // nodes that meet below the spine
     double oversubscription = 1;
+    double partial_ring = 1;  // share of its NICs' rate that a ring with some, not one or all ranks of a node reaches
     friend bool operator==(const Network&, const Network&) = default;
 };
 

@@ -47,6 +47,9 @@ const Key table[] = {
     {"cluster.network.oversubscription", field<&E::cluster, &C::network, &Network::oversubscription>,
      "how many times too few links go to the spine", 0.1, 1000},
 
+    {"cluster.network.partial_ring", field<&E::cluster, &C::network, &Network::partial_ring>,
+     "rings with some, not one or all, ranks of a node: share of their NICs' rate that they reach", 0.01, 1},
+
     {"cluster.link.intra.bandwidth", field<&E::cluster, &C::intra, &L::bandwidth>, "per rank and direction in a node",
      0, fastest},
     {"cluster.link.intra.ring_efficiency", field<&E::cluster, &C::intra, &L::ring_efficiency>,

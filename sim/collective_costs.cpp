@@ -180,7 +180,9 @@ Seconds collective_time(const Op& op, std::span<const Place> places, const Clust
 }
 
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster) {
-    return time_among(op, members_of(group), cluster);
+    if (group.size() <= 1) return Seconds(0);
+    const RingPath path = ring_path(group, cluster, std::holds_alternative<SendRecv>(op));
+    return std::visit(Pricer{cluster, path}, op);
 }
 
 }  // namespace stepcast

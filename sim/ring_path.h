@@ -19,9 +19,13 @@ struct RingPath {
 };
 
 // Groups of the same shape fill the cluster, so a group has the share of a node's NICs that its members there are of the
-// node's ranks; the node with fewest members limits it. Ignores leaf switches and oversubscription.
+// node's ranks; the node with fewest members limits it. A ring with some, not one or all, of a node's ranks reaches
+// `partial_ring` of that: the channels of concurrent communicators meet on the same NICs. Ignores leaf switches and
+// oversubscription.
 RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 
-std::vector<int> members_of(const Group& group);
+// The same of a group given as a rule, routed over the topology (group_path.h). `neighbours`: rates of messages from each
+// member to the next instead of rings.
+RingPath ring_path(const Group& group, const Cluster& cluster, bool neighbours = false);
 
 }  // namespace stepcast
