@@ -223,6 +223,10 @@ struct Cluster {
 };
 inline int rank_count(const Cluster& cluster) { return cluster.nodes * cluster.gpus_per_node; }
 
+// Rules between keys of a cluster: every rank reaches every other, pairs and leaves come out even. Throws ConfigError that
+// begins with the key to change.
+void check_cluster(const Cluster& cluster);
+
 // A cluster file as TOML text that read_cluster() reads back to an equal value. The [fitted] table states each
 // parameter with its prior, error and whether the data determined it.
 std::string write_cluster(const Cluster& cluster);

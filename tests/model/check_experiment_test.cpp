@@ -79,6 +79,12 @@ TEST_CASE("what nothing models yet is refused by its key") {
           "parallelism.sequence_parallel: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) ==
           "parallelism.recompute: full" + (kind + std::string("none")));
+    CHECK(told([](Experiment& e) { e.parallelism.stage_layers = {1}; }) ==
+          "parallelism.stage_layers: [1]" + (kind + std::string("[]")));
+    CHECK(told([](Experiment& e) { e.parallelism.schedule = Schedule::zb_v; }) ==
+          "parallelism.schedule: zb-v" + (kind + std::string("1f1b")));
+    CHECK(told([](Experiment& e) { e.workload.gated = true; }) ==
+          "workload.gated: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.workload.optimizer = Optimizer::adam; }) ==
           "workload.optimizer: adam" + (kind + std::string("none")));
 }
