@@ -1,34 +1,51 @@
 #include "sim/ring_path.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
-namespace stepcast {
+#include "sim/group_path.h"
 
-std::vector<int> members_of(const Group& group) {
-    std::vector<int> members;
-    for (int j = 0; j < group.outer_ranks; ++j)
-        for (int i = 0; i < group.ranks; ++i) members.push_back(i * group.stride + j * group.outer_stride);
-    return members;
+namespace stepcast {
+namespace {
+
+std::vector<int> nodes_of(std::span<const int> members, const Cluster& cluster) {
+    std::vector<int> nodes;
+    for (const int rank : members) nodes.push_back(rank / cluster.gpus_per_node);
+    return nodes;
 }
 
+}  // namespace
+
 RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
-    RingPath path;
-    path.ranks = static_cast<int>(members.size());
+    constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
+    RingPath path{static_cast<int>(members.size()), 1, {}, unlimited, {}, {}, {}, nodes_of(members, cluster)};
     std::map<int, int> members_on;
-    for (const int rank : members) {
-        path.node_of.push_back(rank / cluster.gpus_per_node);
-        ++members_on[path.node_of.back()];
-    }
+    for (const int node : path.node_of) ++members_on[node];
     path.nodes = static_cast<int>(members_on.size());
-    const bool pair = path.ranks == 2 && members[0] / 2 == members[1] / 2;
-    path.intra = cluster.fabric == Fabric::nvlink_pairs && pair ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
+    const bool joined = path.ranks == 2 && members[0] / 2 == members[1] / 2;
+    path.ring = cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
     const double nics = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
-    path.rank_inter = cluster.inter.bandwidth * (nics / cluster.gpus_per_node);
-    int fewest = path.ranks;
-    for (const auto& [node, count] : members_on) fewest = std::min(fewest, count);
-    path.inter = path.rank_inter * fewest;
+    path.between = cluster.inter.bandwidth * (nics / cluster.gpus_per_node);
+    if (path.nodes > 1) {
+        int fewest = path.ranks;
+        for (const auto& [node, count] : members_on) fewest = std::min(fewest, count);
+        path.inter = path.between * fewest;
+    }
+    if (path.nodes == path.ranks && path.nodes > 1) path.ring = unlimited;
+    path.inside = path.ring;
+    path.pair = path.nodes > 1 ? path.between : path.ring;
     return path;
+}
+
+RingPath ring_path(const Group& group, const Cluster& cluster) {
+    std::vector<int> members;
+    for (int j = 0; j < group.outer_ranks; ++j)
+        for (int i = 0; i < group.ranks; ++i)
+            members.push_back(group.first + i * group.stride + j * group.outer_stride);
+    const GroupPath path = path_of(group, cluster);
+    return {path.ranks, path.nodes, path.ring, path.inter, path.pair, path.node_all_to_all, path.all_to_all,
+            nodes_of(members, cluster)};
 }
 
 }  // namespace stepcast
