@@ -71,7 +71,8 @@ Forecast forecast() {
                 Bytes(64 * 1048576.0),
                 Bytes(0),
                 true,
-                Bytes(80 * 1073741824.0)};
+                Bytes(80 * 1073741824.0),
+                Bytes(512 * 1048576.0)};
     f.tokens_per_second = 1472719.1;
     f.model_flops_utilization = 0.119;
     f.tasks = 1234;

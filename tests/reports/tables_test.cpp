@@ -47,7 +47,7 @@ TEST_CASE("A forecast begins with the step and keeps its text") {
     CHECK(widest_line(text) <= table_width);
 }
 
-// 96 GiB into 80 GiB: 16 GiB too much.
+// 96 GiB and 0.5 GiB of context into 80 GiB: 16.5 GiB too much; without overheads 16.
 TEST_CASE("A forecast that does not fit says by how much, and an uncalibrated one says so") {
     Forecast f = samples::forecast();
     f.calibrated = false;
@@ -58,7 +58,10 @@ TEST_CASE("A forecast that does not fit says by how much, and an uncalibrated on
     const std::string text = forecast_table(f);
     CHECK(text.starts_with("step 20.00 ms\n"));
     CHECK(text.find("UNCALIBRATED") != std::string::npos);
-    CHECK(text.find("96.00 GiB of 80.00 GiB: DOES NOT FIT, 16.00 GiB too much") != std::string::npos);
+    CHECK(text.find("96.00 GiB, with context and allocator 96.50 GiB of 80.00 GiB: DOES NOT FIT, 16.50 GiB too much") !=
+          std::string::npos);
+    f.memory.overheads = Bytes(0);
+    CHECK(forecast_table(f).find("96.00 GiB of 80.00 GiB: DOES NOT FIT, 16.00 GiB too much") != std::string::npos);
     CHECK(text.find("draws") == std::string::npos);
 }
 
