@@ -51,6 +51,10 @@ Seconds moe_layer_time(const MoeLayerRow& row, const Cluster& cluster) {
            passes / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency);
 }
 
+bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
+    return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
+}
+
 struct Split {
     std::vector<FitCase> fitted, held_out;
 };
@@ -125,10 +129,11 @@ FitCase gemm_case(const GemmRow& row) {
     return {name, "gemm", one_group, row.time, [g](const Cluster& c) { return gemm_law_time(g, c); }};
 }
 
-FitCase collective_case(const CollectiveRow& row) {
-    const Group group{row.ranks, 1, 1, 0};
+// The path is the datasheet's, which no fit moves: found once.
+FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
+    const RingPath path = ring_path(Group{row.ranks}, cluster);
     return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op,
-            one_group, row.time, [op = op_of(row), group](const Cluster& c) { return collective_time(op, group, c); }};
+            one_group, row.time, [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); }};
 }
 
 FitCase moe_layer_case(const MoeLayerRow& row) {
@@ -165,7 +170,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     std::vector<FitCase> gemms, collectives, layers;
     for (const GemmRow& row : blocks.gemms) gemms.push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
-        if (row.nodes == 1) collectives.push_back(collective_case(row));
+        if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
     if (gemms.empty() && collectives.empty() && layers.empty())
         throw ConfigError(fmt::format("no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",

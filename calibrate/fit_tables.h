@@ -20,7 +20,7 @@ std::vector<FitParameter> moe_layer_parameters();
 
 // A row as a case: kinds "gemm", "moe_layer" and the collectives' names. `name` holds the shape.
 FitCase gemm_case(const GemmRow& row);
-FitCase collective_case(const CollectiveRow& row);
+FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // one that has the ranks
 FitCase moe_layer_case(const MoeLayerRow& row);
 
 // Every tenth shape, chosen by a hash of the case's name: rows of one shape stay together, and the choice does not

@@ -139,6 +139,7 @@ struct HostCosts {
     Seconds framework = Seconds(50e-6);        // HostWork::Kind::framework: one framework operation
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
+    Seconds layer = Seconds(0.3e-3);           // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass

@@ -240,6 +240,8 @@ const Key table[] = {
      longest},
     {"cluster.host.module_backward", field<&E::cluster, &C::host, &H::module_backward>, "one module call in backward",
      0, longest},
+    {"cluster.host.layer", field<&E::cluster, &C::host, &H::layer>,
+     "one pass of a transformer layer, beside its calls", 0, longest},
     {"cluster.host.exchange_setup", field<&E::cluster, &C::host, &H::exchange_setup>, "one group of sends and receives",
      0, longest},
     {"cluster.host.schedule", field<&E::cluster, &C::host, &H::schedule>,

@@ -33,16 +33,19 @@ struct Pricer {
     }
 
     [[nodiscard]] BytesPerSecond slowest(double inside, double between) const {
-        if (nodes == 1) return path.intra * inside;
-        if (n == nodes) return path.inter * between;
-        return std::min(path.intra * inside, path.inter * between);
+        return std::min(path.ring * inside, path.inter * between);
+    }
+
+    // Moving a piece beside the link goes at the rate of the node's own links.
+    [[nodiscard]] Seconds copied(double copy, Bytes piece) const {
+        return copy == 0 ? Seconds(0) : copy * piece / intra.bandwidth;
     }
 
     [[nodiscard]] Seconds simple(const Walk& walk) const {
         const Seconds start = (nodes > 1 ? std::max(intra.launch, inter.launch) : intra.launch) +
                               walk.rounds_inside * intra.latency + walk.rounds_between * inter.latency;
         const Seconds transfer = walk.traffic / slowest(intra.ring_efficiency, inter.ring_efficiency);
-        return pipelined(start, transfer) + walk.copy * walk.piece / path.intra;
+        return pipelined(start, transfer) + copied(walk.copy, walk.piece);
     }
 
     [[nodiscard]] Seconds pipelined(Seconds start, Seconds transfer) const {
@@ -78,7 +81,7 @@ struct Pricer {
             const Walk tree{2 * (n / nodes - 1), 2 * depth, 2 * op.bytes, op.bytes / n, intra.reduce_copy};
             best = std::min(best, fastest_protocol(tree));
         } else if (n > 2 && intra.nvls_efficiency > 0) {
-            best = std::min(best, pipelined(intra.nvls_launch, op.bytes / (path.intra * intra.nvls_efficiency)));
+            best = std::min(best, pipelined(intra.nvls_launch, op.bytes / (path.ring * intra.nvls_efficiency)));
         }
         return best;
     }
@@ -99,49 +102,55 @@ struct Pricer {
         return fastest_protocol(ring(op.bytes, 1, 1, 0));
     }
 
-    // Messages to peers inside and outside the node; `own` stays on the rank.
-    [[nodiscard]] Seconds exchange(Bytes inside, Bytes between, Bytes own, double peers_inside, double peers_between) const {
-        const auto moved = [&](double in_share, double out_share) {
-            const Seconds in = inside == Bytes(0) ? Seconds(0) : inside / (path.intra * in_share);
-            const Seconds out = between == Bytes(0) ? Seconds(0) : between / (path.rank_inter * out_share);
+    // What one rank exchanges: bytes and peers inside and outside its node; `own` stays with it.
+    struct Exchange {
+        Bytes inside, between, own;
+        double peers_inside = 0, peers_between = 0;
+    };
+
+    [[nodiscard]] Seconds exchange(const Exchange& e, BytesPerSecond inside, BytesPerSecond between) const {
+        const Link& slower = nodes > 1 ? inter : intra;
+        const auto transfer = [&](double inside_share, double between_share) {
+            const Seconds in = e.inside == Bytes(0) ? Seconds(0) : e.inside / (inside * inside_share);
+            const Seconds out = e.between == Bytes(0) ? Seconds(0) : e.between / (between * between_share);
             return std::max(in, out);
         };
-        const bool crosses = nodes > 1;
-        const Seconds peers = peers_inside * intra.exchange.latency + peers_between * inter.exchange.latency;
-        const Seconds copy = own == Bytes(0) ? Seconds(0) : intra.exchange_copy * own / path.intra;
-        const Seconds large = (crosses ? inter : intra).latency + (crosses ? inter : intra).exchange_launch + peers +
-                              moved(intra.all_to_all_efficiency, inter.all_to_all_efficiency) + copy;
-        const Protocol& small = (crosses ? inter : intra).exchange;
-        if (small.efficiency == 0 || (inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
-        return std::min(large, small.launch + peers + moved(intra.exchange.efficiency, inter.exchange.efficiency));
+        const Seconds peers = e.peers_inside * intra.exchange.latency + e.peers_between * inter.exchange.latency;
+        const Seconds large = pipelined(slower.latency + slower.exchange_launch + peers,
+                                        transfer(intra.all_to_all_efficiency, inter.all_to_all_efficiency)) +
+                              copied(intra.exchange_copy, e.own);
+        if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
+        return std::min(large, slower.exchange.launch + peers +
+                                   transfer(intra.exchange.efficiency, inter.exchange.efficiency));
     }
 
     Seconds operator()(const AllToAll& op) const {
         if (!link.all_to_all.empty()) return interpolate(link.all_to_all, busiest_bytes(op));
         Seconds worst(0);
-        const std::size_t ranks = path.node_of.size();
-        for (std::size_t r = 0; r < ranks; ++r) {
-            Bytes in[2], out[2];  // [between nodes]
-            double peers[2] = {0, 0};
-            for (std::size_t other = 0; other < ranks; ++other) {
-                if (other == r) continue;
-                const int between = path.node_of[other] != path.node_of[r];
-                in[between] += op.bytes[other * ranks + r];
-                out[between] += op.bytes[r * ranks + other];
-                ++peers[between];
-            }
-            worst = std::max(worst, exchange(std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[r * ranks + r],
-                                             peers[0], peers[1]));
-        }
+        for (std::size_t r = 0; r < path.node_of.size(); ++r)
+            worst = std::max(worst, exchange(exchange_of(op, r), path.inside, path.between));
         return worst;
+    }
+
+    [[nodiscard]] Exchange exchange_of(const AllToAll& op, std::size_t rank) const {
+        const std::size_t ranks = path.node_of.size();
+        Bytes in[2], out[2];  // [on other nodes]
+        double peers[2] = {0, 0};
+        for (std::size_t other = 0; other < ranks; ++other) {
+            if (other == rank) continue;
+            const std::size_t away = path.node_of[other] != path.node_of[rank];
+            in[away] += op.bytes[other * ranks + rank];
+            out[away] += op.bytes[rank * ranks + other];
+            ++peers[away];
+        }
+        return {std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[rank * ranks + rank], peers[0], peers[1]};
     }
 
     Seconds operator()(const SendRecv& op) const {
         const Bytes message = op.bytes / op.messages;
         if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, message);
-        const bool crosses = nodes > 1;
-        return static_cast<double>(op.messages) *
-               exchange(crosses ? Bytes(0) : message, crosses ? message : Bytes(0), Bytes(0), crosses ? 0 : 1, crosses ? 1 : 0);
+        const Exchange e = nodes > 1 ? Exchange{Bytes(0), message, Bytes(0), 0, 1} : Exchange{message, {}, {}, 1, 0};
+        return static_cast<double>(op.messages) * exchange(e, path.pair, path.pair);
     }
     Seconds operator()(const Barrier&) const { return link.latency; }
     template <typename Other>
@@ -149,12 +158,6 @@ struct Pricer {
         throw std::logic_error("collective_time: not a collective");
     }
 };
-
-Seconds time_among(const Op& op, std::span<const int> members, const Cluster& cluster) {
-    if (members.size() <= 1) return Seconds(0);
-    const RingPath path = ring_path(members, cluster);
-    return std::visit(Pricer{cluster, path}, op);
-}
 
 }  // namespace
 
@@ -173,16 +176,21 @@ Bytes busiest_bytes(const AllToAll& op) {
     return busiest;
 }
 
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {
+    if (path.ranks <= 1) return Seconds(0);
+    return std::visit(Pricer{cluster, path}, op);
+}
+
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {
+    if (places.size() <= 1) return Seconds(0);
     std::vector<int> members;
     for (const Place& place : places) members.push_back(place.rank());
-    return time_among(op, members, cluster);
+    return collective_time(op, ring_path(members, cluster), cluster);
 }
 
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster) {
     if (group.size() <= 1) return Seconds(0);
-    const RingPath path = ring_path(group, cluster, std::holds_alternative<SendRecv>(op));
-    return std::visit(Pricer{cluster, path}, op);
+    return collective_time(op, ring_path(group, cluster), cluster);
 }
 
 }  // namespace stepcast

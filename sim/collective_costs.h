@@ -7,20 +7,21 @@
 #include "model/cluster.h"
 #include "model/op.h"
 #include "model/task_graph.h"
+#include "sim/ring_path.h"
 
 namespace stepcast {
 
 // n participants on N nodes. Rounds R: all-reduce 2 (n-1), of them 2 (N-1) between nodes; others (n-1) and (N-1). Bytes
 // through each rank's link T: all-reduce 2 (n-1)/n S, all-gather and reduce-scatter (n-1)/n S, broadcast and reduce S.
-// B = bandwidth of the ring inside a node, or the group's share of the NICs, whichever is less (sim/ring_path.h).
+// B = what the group's rings reach inside a node or between nodes, whichever is less (sim/ring_path.h).
 //   ring, large messages   launch + R latency + T / (B ring_efficiency) + copy (S/n) / B + pipelining sqrt(start transfer)
 //   ring, LL and LL128     launch + R latency + T / (B efficiency), with the protocol's three; LL: slot_latency more a
 //                          round once S/n exceeds a slot; LL128 with more than two ranks
 //   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S
 //   NVLS (N = 1, n > 2)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
 //   all-to-all-v           small: launch + peers latency + bytes / (B efficiency) of `exchange`; large: exchange_launch +
-//                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + exchange_copy own / B;
-//                          bytes of the busiest rank, those between nodes over its share of the NICs
+//                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above
+//                          + exchange_copy own / B; of the busiest rank, bytes inside and between nodes side by side
 //   send/recv              as an all-to-all-v of two, for each message
 //   barrier                latency
 // One participant needs no communication: 0. Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
@@ -28,6 +29,9 @@ Seconds collective_time(const Op& op, std::span<const Place> places, const Clust
 
 // The same for a group given as a rule (model/group.h).
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
+
+// The same where the path is known already.
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster);
 
 // The largest off-diagonal inbound or outbound sum of one participant: what an all-to-all's curve goes by.
 Bytes busiest_bytes(const AllToAll& op);
