@@ -184,11 +184,11 @@ std::string fitted_text(const Fitted& fitted) {
             "\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
             quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
     for (const auto& e : fitted.errors)
-        text +=
-            fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\n{}mape = {}\nbias = {}\nworst = {}\n",
-                        quoted_toml(e.kind), quoted_toml(e.method), e.samples,
-                        e.median > 0 ? "median = " + value_text(e.median) + "\n" : "", value_text(e.mape),
-                        value_text(e.bias), value_text(e.worst));
+        text += fmt::format(
+            "\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\n{}mape = {}\nbias = {}\nworst = {}\n",
+            quoted_toml(e.kind), quoted_toml(e.method), e.samples,
+            e.median > 0 ? "median = " + value_text(e.median) + "\n" : "", value_text(e.mape), value_text(e.bias),
+            value_text(e.worst));
     for (const auto& r : fitted.ranges)
         text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
                             value_text(r.least), value_text(r.most));
