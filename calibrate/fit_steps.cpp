@@ -16,7 +16,8 @@ namespace {
 
 // What the cases exercise, hence what they can tell.
 struct Uses {
-    bool fp8 = false, flash = false, overlap = false, exchange = false, inside = false, between = false;
+    bool fp8 = false, flash = false, overlap = false, exchange = false, inside = false, between = false,
+         partial = false;
 };
 
 Uses uses_of(const std::vector<Case>& cases) {
@@ -26,7 +27,9 @@ Uses uses_of(const std::vector<Case>& cases) {
         const Parallelism& p = c.experiment.parallelism;
         uses.fp8 = uses.fp8 || w.dtype == Dtype::fp8;
         uses.flash = uses.flash || w.attention != AttentionKind::plain;
-        uses.overlap = uses.overlap || p.zero == 3 || (p.overlap && p.dp > 1) || (p.overlap_tp && p.tp > 1);
+        uses.overlap = uses.overlap || (p.overlap_tp && p.tp > 1);
+        const int inner = c.experiment.cluster.gpus_per_node / std::max(1, p.tp);  // members of a gradient ring on a node
+        uses.partial = uses.partial || (p.tp > 1 && inner > 1 && p.dp > inner && p.zero < 3);
         uses.exchange = uses.exchange || (w.moe.experts > 0 && p.ep > 1);
         uses.inside = uses.inside || p.tp > 1 || p.ep > 1;
         uses.between = uses.between || c.experiment.cluster.nodes > 1;
@@ -81,13 +84,14 @@ std::vector<FitParameter> step_parameters(const Cluster& start, const std::vecto
     };
     add(true, "kernel.training_gemm", 0.1, "0.4", "1.2");
     add(uses.fp8, "kernel.training_fp8", 0.15, "0.3", "1.5");
-    add(uses.overlap, "interference.compute_slowdown", 0.5, "0.01", "1");
     add(uses.exchange, "host.exchange_setup", 0.7, "10 us", "10 ms");
-    add(uses.inside, "link.intra.training", 0.2, "0.2", "1.5");
+    add(uses.partial, "network.partial_ring", 0.4, "0.1", "1");
+    add(uses.overlap, "interference.compute_slowdown", 0.5, "0.01", "1");
     add(true, "kernel.memory_efficiency", 0.15, "0.2", "1");
     add(uses.flash, "kernel.attention_efficiency", 0.2, "0.1", "0.9");
-    add(uses.between, "link.inter.training", 0.2, "0.2", "1.5");
-    add(true, "host.module_forward", 0.5, "1 us", "20 ms");
+    add(uses.between, "link.inter.training", 0.15, "0.2", "1.5");
+    add(uses.inside, "link.intra.training", 0.15, "0.2", "1.5");
+    add(true, "host.layer", 0.5, "1 us", "20 ms");
     return all;
 }
 

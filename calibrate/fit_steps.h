@@ -12,9 +12,9 @@
 
 namespace stepcast {
 
-// At most six, in this order, of those that the cases exercise: GEMM rate in a step, the same of fp8, slow-down of
-// kernels beside communication, set-up of an expert exchange, rate of exchanges inside a node, memory passes, attention,
-// rate of exchanges between nodes, the host's part of a layer. Priors: the start cluster's values.
+// At most six, in this order, of those that the cases exercise: GEMM rate in a step, the same of fp8, set-up of an
+// expert exchange, partial rings, slow-down of kernels beside communication, memory passes, attention, rate of exchanges
+// between nodes and inside one, the host's part of a layer. Priors: the start cluster's values.
 std::vector<FitParameter> step_parameters(const Cluster& start, const std::vector<Case>& cases);
 
 // One case as measured step against simulated one. Cases of one model and layout share a fold of five.

@@ -67,7 +67,7 @@ void check_ranges(const CaseRow& row) {
     Experiment scratch;
     for (const auto& column : columns) {
         const auto& text = row.cell(column.name);
-        if (text.empty()) continue;
+        if (!states(row, column.name)) continue;
         try {
             assign_text(*find_key(column.key), scratch, text);
         } catch (const ConfigError& e) {
@@ -85,9 +85,14 @@ std::string first_word(const std::string& text) { return text.substr(0, text.fin
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+bool states(const CaseRow& row, const std::string& column) {
+    const auto& text = row.cell(column);
+    return !text.empty() && text != "n/a" && !text.starts_with("not stated");
+}
+
 std::optional<int> count_in(const CaseRow& row, const std::string& column) {
     const auto& text = row.cell(column);
-    if (text.empty()) return std::nullopt;
+    if (!states(row, column)) return std::nullopt;
     try {
         return csv_int(text, 1);
     } catch (const ConfigError& e) {

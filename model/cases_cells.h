@@ -22,7 +22,8 @@ std::string lower_case(std::string text);
 std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
 bool contains(std::string_view text, std::string_view part);
 
-std::optional<int> count_in(const CaseRow& row, const std::string& column);  // at least 1; empty cell: nothing
+bool states(const CaseRow& row, const std::string& column);                  // not empty, "n/a" or "not stated .."
+std::optional<int> count_in(const CaseRow& row, const std::string& column);  // at least 1; not stated: nothing
 int count_in(const CaseRow& row, const std::string& column, int otherwise);
 Seconds seconds_in(const CaseRow& row, const std::string& column);  // above 0
 

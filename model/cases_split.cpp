@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "model/cases_cells.h"
 #include "model/cases_unstated.h"
@@ -18,7 +17,7 @@ using Assumptions = std::vector<std::string>;
 bool stated_on(const CaseRow& row) {
     const auto& text = row.cell("sp");
     const auto word = first_word(text);
-    if (word == "on" || word == "off" || text.empty()) return word == "on";
+    if (word == "on" || word == "off" || !states(row, "sp")) return word == "on";
     throw ConfigError("sp: \"" + text + "\" is neither on nor off");
 }
 
@@ -31,12 +30,13 @@ void set_degrees(const CaseRow& row, int ranks, Parallelism& p, Assumptions& ass
     p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
     if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
     p.vp = count_in(row, "vp", 1);
-    if (row.cell("vp").empty() && p.pp > 1) assumptions.push_back("vp not stated: 1");
+    if (!states(row, "vp") && p.pp > 1) assumptions.push_back("vp not stated: 1");
     if (p.pp == 1 && p.vp > 1) {
         assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
         p.vp = 1;
     }
     p.sequence_parallel = stated_on(row) && p.tp > 1;
+    if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
 }
 
 // "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)",
@@ -49,7 +49,7 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     };
     const bool digit =
         !text.empty() && text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
-    if (text.empty()) {
+    if (!states(row, "zero")) {
         assumptions.push_back("zero not stated: 0");
     } else if (digit) {
         p.zero = text.front() - '0';
@@ -97,10 +97,16 @@ void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumpti
         fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
 }
 
-void set_recompute(const CaseRow& row, const Experiment& e, Parallelism& p, Assumptions& assumptions) {
+void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
+                   Assumptions& assumptions) {
     const auto text = lower_case(row.cell("recompute"));
     const auto word = first_word(text);
-    if (text.empty() || text.starts_with("not stated")) return choose_recompute(e, p, assumptions);
+    if (!states(row, "recompute")) {
+        if (!f.recompute) return choose_recompute(e, p, assumptions);
+        p.recompute = *f.recompute;
+        assumptions.push_back(fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
+        return;
+    }
     if (word == "none") {
         p.recompute = Recompute::none;
     } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
@@ -158,6 +164,21 @@ void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
     p.bucket = (f.bucket_weights > 0 ? f.bucket_weights : everything) * size_of(p.gradient_dtype);
 }
 
+// Larger micro-batches make larger kernels, but fewer of them fill a pipeline worse.
+void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
+    if (const auto stated = count_in(row, "mbs")) {
+        p.micro_batch = *stated;
+    } else if (p.pp > 1) {
+        p.micro_batch = 1;
+        assumptions.push_back("mbs not stated: 1, with pipeline stages");
+    } else {
+        Experiment e = experiment;
+        e.parallelism = p;
+        p.micro_batch = fitting_micro_batch(e);
+        assumptions.push_back(fmt::format("mbs not stated: {}, the largest that fits", p.micro_batch));
+    }
+}
+
 }  // namespace
 
 Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, const Experiment& experiment,
@@ -169,18 +190,12 @@ Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, 
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
-    if (const auto micro_batch = count_in(row, "mbs")) {
-        p.micro_batch = *micro_batch;
-    } else {
-        Experiment e = experiment;
-        e.parallelism = p;
-        p.micro_batch = fitting_micro_batch(e);
-        assumptions.push_back(
-            fmt::format("mbs not stated: {}, the largest that fits without recompute", p.micro_batch));
-    }
+    const bool recompute_stated = states(row, "recompute");
+    if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     set_expert_split(experiment.workload, p, assumptions);
+    set_micro_batch(row, experiment, p, assumptions);
     set_stage_layers(experiment.workload, p, assumptions);
-    set_recompute(row, experiment, p, assumptions);
+    if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     return p;
 }
 

@@ -17,13 +17,14 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-// Other work than training all weights on full sequences.
-void refuse_fine_tuning(const CaseRow& row) {
+// Other work than training all weights of a transformer on full sequences.
+void refuse_other_work(const CaseRow& row) {
     const auto text = lower_case(row.cell("case_id") + " " + row.cell("model") + " " + row.cell("notes"));
     for (const char* word : {"lora", "peft", "finetun", "fine-tun", "_sft", "sft "})
         if (contains(text, word))
             throw ConfigError(
                 fmt::format("notes: fine-tuning (\"{}\") is other work than the pretraining that is modelled", word));
+    if (contains(text, "mamba")) throw ConfigError("notes: Mamba layers are not modelled");
 }
 
 // The size in the column, else the one of the workload preset of the model's name.
@@ -42,9 +43,15 @@ int size_of(const CaseRow& row, const std::string& column, int Workload::*member
     throw ConfigError(column + ": missing; expected a count");
 }
 
+// Of one expert where there are dense layers of another width beside them; then no preset can stand in.
+int ffn_of(const CaseRow& row, const Workload& family, Assumptions& assumptions) {
+    if (family.ffn > 0 && row.cell("ffn").empty()) throw ConfigError("ffn: missing; expected the width of one expert");
+    return size_of(row, "ffn", &Workload::ffn, assumptions);
+}
+
 Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
     const auto text = lower_case(row.cell("precision"));
-    if (text.empty()) {
+    if (!states(row, "precision")) {
         assumptions.push_back("precision not stated: bf16");
         return Dtype::bf16;
     }
@@ -128,7 +135,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     w.kv_heads = count_in(row, "kv_heads", 0);
     w.vocab = size_of(row, "vocab", &Workload::vocab, assumptions);
     w.seq = size_of(row, "seq", &Workload::seq, assumptions);
-    set_experts(row, size_of(row, "ffn", &Workload::ffn, assumptions), w);
+    set_experts(row, ffn_of(row, w, assumptions), w);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
@@ -162,7 +169,7 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 }  // namespace
 
 Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf& shelf) {
-    refuse_fine_tuning(row);
+    refuse_other_work(row);
     Case result;
     result.source = row.cell("source");
     result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");

@@ -82,7 +82,6 @@ Bytes estimated_memory(const Experiment& e) {
 int fitting_micro_batch(const Experiment& experiment) {
     Experiment e = experiment;
     const int sequences = e.parallelism.global_batch / e.parallelism.dp;
-    e.parallelism.recompute = Recompute::none;
     for (int size = sequences; size > 1; --size) {
         if (sequences % size != 0) continue;
         e.parallelism.micro_batch = size;
@@ -94,10 +93,11 @@ int fitting_micro_batch(const Experiment& experiment) {
 ChosenRecompute fitting_recompute(const Experiment& experiment) {
     Experiment e = experiment;
     auto& p = e.parallelism;
+    constexpr double doubt = 1.15;  // of the estimate: what comes so near was made to fit by other means
     const auto fits = [&](Recompute kind, int layers) {
         p.recompute = kind;
         p.recompute_layers = layers;
-        return estimated_memory(e) <= e.cluster.gpu.memory;
+        return estimated_memory(e) <= doubt * e.cluster.gpu.memory;
     };
     if (fits(Recompute::none, 0)) return {};
     if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0)) return {Recompute::selective, 0};

@@ -10,7 +10,7 @@ namespace stepcast {
 // after arXiv 2205.05198, section 4, of the layers that are not recomputed.
 Bytes estimated_memory(const Experiment& experiment);
 
-// The largest divisor of the sequences of a replica that fits without recompute; 1 when none does.
+// The largest divisor of the sequences of a replica that fits with the experiment's recompute; 1 when none does.
 int fitting_micro_batch(const Experiment& experiment);
 
 struct ChosenRecompute {

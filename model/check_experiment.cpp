@@ -1,10 +1,11 @@
 // Cross rules between keys, one function each. A complaint begins with the key that it is about.
 #include <fmt/format.h>
 
+#include "model/check_transformer.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/key_values.h"
 #include "model/keys.h"
+#include "model/rank_groups.h"
 
 namespace stepcast {
 namespace {
@@ -26,13 +27,6 @@ void check_rank_count(const Experiment& e) {
     if (asked != there)
         refuse("parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster has {}", p.pp, p.dp,
                p.tp, p.cp, asked, there);
-}
-
-void check_expert_group(const Experiment& e) {
-    const auto& p = e.parallelism;
-    const auto group = static_cast<long>(p.dp) * p.cp * (p.expert_tensor_parallel ? 1 : p.tp);
-    if (group % p.ep != 0)
-        refuse("parallelism.ep: {} does not divide dp x cp{} = {}", p.ep, p.expert_tensor_parallel ? "" : " x tp", group);
 }
 
 void check_experts(const Experiment& e) {
@@ -72,26 +66,38 @@ void check_tokens(const Experiment& e) {
                e.parallelism.micro_batch, e.workload.seq, e.workload.moe.top_k);
 }
 
+// Keys that only a transformer's step knows, and those of the optimizer, which a single MoE layer has not.
+constexpr std::string_view transformer_keys[] = {"parallelism.tp",
+                                                 "parallelism.pp",
+                                                 "parallelism.vp",
+                                                 "parallelism.cp",
+                                                 "parallelism.sequence_parallel",
+                                                 "parallelism.zero",
+                                                 "parallelism.shard",
+                                                 "parallelism.schedule",
+                                                 "parallelism.stage_layers",
+                                                 "parallelism.recompute",
+                                                 "parallelism.recompute_layers",
+                                                 "parallelism.overlap_tp",
+                                                 "parallelism.messages_per_tensor",
+                                                 "workload.moe.capacity_factor",
+                                                 "workload.moe.shared_experts",
+                                                 "workload.moe.dense_layers",
+                                                 "workload.moe.interval",
+                                                 "workload.gated"};
+
 void check_modelled(const Experiment& e) {
-    if (e.workload.kind == Workload::Kind::transformer) return;
-    const auto kind = to_string(e.workload.kind);
-    const auto& p = e.parallelism;
-    const auto only = [&](std::string_view key, auto found, auto expected) {
-        if (found != expected)
-            refuse("{}: {}, but workload.kind {} does not model it; expected {}", key, value_text(found), kind,
-                   value_text(expected));
+    const auto kind = e.workload.kind;
+    if (kind == Workload::Kind::transformer) return;
+    const Experiment defaults;
+    const auto check = [&](std::string_view path) {
+        const auto& key = *find_key(path);
+        if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
+            refuse("{}: {}, but workload.kind {} does not model it; expected {}", path, found, to_string(kind),
+                   expected);
     };
-    only("parallelism.tp", p.tp, 1);
-    only("parallelism.pp", p.pp, 1);
-    only("parallelism.vp", p.vp, 1);
-    only("parallelism.cp", p.cp, 1);
-    only("parallelism.sequence_parallel", p.sequence_parallel, false);
-    only("parallelism.zero", p.zero, 0);
-    only("parallelism.recompute", p.recompute, Recompute::none);
-    only("workload.moe.capacity_factor", e.workload.moe.capacity_factor, 0.0);
-    only("workload.moe.shared_experts", e.workload.moe.shared_experts, 0);
-    only("parallelism.messages_per_tensor", p.messages_per_tensor, 1);
-    if (e.workload.kind == Workload::Kind::moe_layer) only("workload.optimizer", e.workload.optimizer, Optimizer::none);
+    for (const auto path : transformer_keys) check(path);
+    if (kind == Workload::Kind::moe_layer) check("workload.optimizer");
 }
 
 void check_moe_system(const Experiment& e) {
@@ -103,14 +109,6 @@ void check_moe_system(const Experiment& e) {
     if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but {} has no overlapping pieces; expected 1", p.overlap_chunks,
                to_string(p.moe_system));
-}
-
-void check_links(const Experiment& e) {
-    const auto& c = e.cluster;
-    if (c.gpus_per_node > 1 && !(c.intra.bandwidth > BytesPerSecond(0)))
-        refuse("cluster.link.intra.bandwidth: missing; a node has {} ranks", c.gpus_per_node);
-    if (c.nodes > 1 && !(c.inter.bandwidth > BytesPerSecond(0)))
-        refuse("cluster.link.inter.bandwidth: missing; there are {} nodes", c.nodes);
 }
 
 void check_peak(const Experiment& e) { (void)peak(e.cluster.gpu, e.workload.dtype); }
@@ -134,12 +132,13 @@ void check_experiment(const Experiment& experiment) {
     check_modelled(experiment);
     check_rank_count(experiment);
     check_routing_file(experiment);
-    check_expert_group(experiment);
+    (void)rank_groups(experiment.parallelism);
     check_experts(experiment);
     check_batch(experiment);
     check_tokens(experiment);
     check_moe_system(experiment);
-    check_links(experiment);
+    if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
+    check_cluster(experiment.cluster);
     check_peak(experiment);
 }
 

@@ -43,6 +43,7 @@ struct Network {
     bool rails = true;
     int nodes_per_leaf = 32;  // nodes that meet below the spine
     double oversubscription = 1;
+    double partial_ring = 1;  // share of its NICs' rate that a ring with some, not one or all ranks of a node reaches
     friend bool operator==(const Network&, const Network&) = default;
 };
 
@@ -148,6 +149,7 @@ struct HostCosts {
     Seconds framework = Seconds(50e-6);        // HostWork::Kind::framework: one framework operation
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
+    Seconds layer = Seconds(0.3e-3);           // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
@@ -230,6 +232,10 @@ struct Cluster {
     friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 inline int rank_count(const Cluster& cluster) { return cluster.nodes * cluster.gpus_per_node; }
+
+// Rules between keys of a cluster: every rank reaches every other, pairs and leaves come out even. Throws ConfigError that
+// begins with the key to change.
+void check_cluster(const Cluster& cluster);
 
 // A cluster file as TOML text that read_cluster() reads back to an equal value. The [fitted] table states each
 // parameter with its prior, error and whether the data determined it.

@@ -180,6 +180,14 @@ Framework fsdp(std::optional<Dtype> gradients, std::string words) {
 Framework fsdp_fp32() { return fsdp(Dtype::fp32, "flash attention, gradients reduced in fp32"); }
 Framework fsdp_16bit() { return fsdp(std::nullopt, "flash attention, gradients reduced in 16 bit"); }
 
+// Its minimal policies keep the results of matrix products, on the host where they do not fit (MaxText, base.yml:
+// remat_policy).
+Framework maxtext() {
+    Framework f = fsdp_16bit();
+    f.recompute = Recompute::none;
+    return f;
+}
+
 Framework small_ddp() {
     return {.gradients = Dtype::fp32,
             .fused_accumulation = false,
@@ -201,8 +209,8 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 24> frameworks{{
-    {"dgxc", "maxtext", "MaxText", fsdp_16bit},
+constexpr std::array<FrameworkRule, 25> frameworks{{
+    {"dgxc", "maxtext", "MaxText", maxtext},
     {"dgxc", "paxml", "Paxml", fsdp_16bit},
     {"dgxc", "", "NeMo", nemo},
     {"mlperf", "", "NeMo", nemo},
@@ -221,6 +229,7 @@ constexpr std::array<FrameworkRule, 24> frameworks{{
     {"mosaic", "", "PyTorch FSDP", fsdp_fp32},
     {"torchtitan", "", "PyTorch FSDP2", fsdp_fp32},
     {"fms_fsdp", "", "PyTorch FSDP", fsdp_16bit},
+    {"jax_toolbox_maxtext", "", "MaxText", maxtext},
     {"jax", "", "JAX", fsdp_16bit},
     {"flash_attention", "", "PyTorch DDP", small_ddp},
     {"nanogpt", "", "PyTorch DDP", small_ddp},

@@ -28,8 +28,9 @@ struct Framework {
     double dropout = 0;
     bool tied_gpt = true;  // GPT models share embedding and logits
     Optimizer optimizer = Optimizer::adam;
-    std::optional<Dtype> gradients = std::nullopt;  // empty: the 16-bit type of training
-    bool overlap = true;                            // gradient exchange beside backward
+    std::optional<Recompute> recompute = std::nullopt;  // where it is not stated; empty: the least that fits
+    std::optional<Dtype> gradients = std::nullopt;      // empty: the 16-bit type of training
+    bool overlap = true;                                // gradient exchange beside backward
     bool overlap_params = true;
     bool overlap_tp = false;
     bool overlap_p2p = true;

@@ -78,6 +78,15 @@ std::string located(const Layers& layers, const std::string& complaint) {
     return at + ": " + complaint;
 }
 
+// The same in a cluster file, which leaves out "cluster."; a missing link at the key that asks for it.
+std::string located_in_cluster(const Layers& layers, const std::string& path, const std::string& complaint) {
+    const auto key = complaint.substr(0, complaint.find(": "));
+    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : "cluster.gpus_per_node";
+    auto found = layers.set_at.find(key);
+    if (found == layers.set_at.end()) found = layers.set_at.find(asks);
+    return (found == layers.set_at.end() ? path : found->second) + ": " + complaint.substr(8);
+}
+
 // A routing file brings its number of experts, unless the command line insists on one.
 void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
     auto& e = layers.experiment;
@@ -136,6 +145,11 @@ Cluster read_cluster(const std::string& path_or_preset) {
         if (is_missing(key, layers.experiment))
             throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " +
                               std::string(key.meaning));
+    try {
+        check_cluster(cluster);
+    } catch (const ConfigError& e) {
+        throw ConfigError(located_in_cluster(layers, path, e.what()));
+    }
     return cluster;
 }
 

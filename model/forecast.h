@@ -21,12 +21,12 @@ struct Breakdown {
 };
 Seconds total(const Breakdown& breakdown);
 
-// `peak` is the sum of the five that follow. What the device must have besides: `overheads`.
+// `peak` is the sum of the five that follow.
 struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
-    Bytes overheads;  // context of the device, what the allocator loses
     bool fits = true;
-    Bytes capacity;  // of one rank's device; 0 = not known
+    Bytes capacity;   // of one rank's device; 0 = not known
+    Bytes overheads;  // what the device must have beside the peak: its context, what the allocator loses
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 

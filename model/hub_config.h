@@ -7,7 +7,7 @@
 
 namespace stepcast {
 
-// Shapes and architecture of the file; its sequence is left to the experiment where positions are not learned, since the
+// Shapes and architecture of the file. Its sequence is left to the experiment where positions are not learned, since the
 // file states the longest context only. What it does not say: flash attention, the optimizer is adam. Throws ConfigError
 // with the file and key: unreadable, no JSON, a model type without a rule, a missing or misplaced value.
 Workload read_hub_config(const std::string& path);

@@ -47,6 +47,9 @@ const Key table[] = {
     {"cluster.network.oversubscription", field<&E::cluster, &C::network, &Network::oversubscription>,
      "how many times too few links go to the spine", 0.1, 1000},
 
+    {"cluster.network.partial_ring", field<&E::cluster, &C::network, &Network::partial_ring>,
+     "rings with some, not one or all, ranks of a node: share of their NICs' rate that they reach", 0.01, 1},
+
     {"cluster.link.intra.bandwidth", field<&E::cluster, &C::intra, &L::bandwidth>, "per rank and direction in a node",
      0, fastest},
     {"cluster.link.intra.ring_efficiency", field<&E::cluster, &C::intra, &L::ring_efficiency>,
@@ -239,6 +242,8 @@ const Key table[] = {
      longest},
     {"cluster.host.module_backward", field<&E::cluster, &C::host, &H::module_backward>, "one module call in backward",
      0, longest},
+    {"cluster.host.layer", field<&E::cluster, &C::host, &H::layer>,
+     "one pass of a transformer layer, beside its calls", 0, longest},
     {"cluster.host.exchange_setup", field<&E::cluster, &C::host, &H::exchange_setup>, "one group of sends and receives",
      0, longest},
     {"cluster.host.schedule", field<&E::cluster, &C::host, &H::schedule>,

@@ -86,6 +86,8 @@ const Key table[] = {
      "full recompute ends with the last tensor that the backward needs"},
     {"parallelism.stage_layers", field<&E::parallelism, &P::stage_layers>,
      "layers of each stage piece, first to last; empty = even"},
+    {"parallelism.scatter_p2p", field<&E::parallelism, &P::scatter_p2p>,
+     "each tensor-parallel rank sends its part to the next stage, then they gather"},
     {"parallelism.overlap_p2p", field<&E::parallelism, &P::overlap_p2p>, "sends between stages beside other tasks"},
     {"parallelism.overlap_tp", field<&E::parallelism, &P::overlap_tp>, "tensor-parallel exchanges beside GEMMs"},
     {"parallelism.overlap_weight_gradient", field<&E::parallelism, &P::overlap_weight_gradient>,

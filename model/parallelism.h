@@ -45,6 +45,7 @@ struct Parallelism {
     int recompute_layers = 0;       // full: layers of each stage that are computed again; 0 = all
     bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
     std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
+    bool scatter_p2p = true;        // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
     bool overlap_p2p = true;        // sends between stages run beside the next task
     bool overlap_tp = false;        // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
     bool overlap_weight_gradient = true;  // in backward they run beside the weight gradient

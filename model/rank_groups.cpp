@@ -110,7 +110,7 @@ RankGroups rank_groups(const Parallelism& p) {
     const Pool data_context = joined({axes.dp, axes.cp});
     const auto experts = p.expert_tensor_parallel
                              ? split(data_context, p.ep, "ep", "dp x cp")
-                             : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "tp x dp x cp");
+                             : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
     const auto shards = split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
     RankGroups groups{.tensor = group_of(axes.tp, {}),
                       .context = group_of(axes.cp, {}),

@@ -50,6 +50,7 @@ const char* kind_text(HostWork::Kind kind) {
     switch (kind) {
         case HostWork::Kind::framework: return "framework";
         case HostWork::Kind::module: return "module";
+        case HostWork::Kind::layer: return "layer";
         case HostWork::Kind::exchange_setup: return "exchange_setup";
         case HostWork::Kind::schedule: return "schedule";
         case HostWork::Kind::assignment: return "assignment";

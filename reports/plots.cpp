@@ -229,23 +229,37 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
                        size);
 }
 
+// More bars than this have no readable names.
+std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& comparisons) {
+    constexpr std::size_t most = 48;
+    std::vector<const Comparison*> cases;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) cases.push_back(&c);
+    if (cases.size() <= most) return cases;
+    std::stable_sort(cases.begin(), cases.end(), [](const Comparison* a, const Comparison* b) {
+        return std::abs(relative_error(*a)) > std::abs(relative_error(*b));
+    });
+    cases.resize(most);
+    std::sort(cases.begin(), cases.end());
+    return cases;
+}
+
 }  // namespace
 
 void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                     std::size_t expected) {
+    const std::vector<const Comparison*> shown = worst_cases(comparisons);
     std::vector<std::string> names;
-    for (const Comparison& c : comparisons)
-        if (c.forecast) names.push_back(c.what.case_id);
+    for (const Comparison* c : shown) names.push_back(c->what.case_id);
     need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
     std::string data = "$bars << EOD\n";
     double highest = 0;
-    for (const Comparison& c : comparisons) {
-        if (!c.forecast) continue;
-        data += gnuplot_text(c.what.case_id.substr(beginning.size()));
-        for (const BreakdownPart& part : parts_of(c.forecast->breakdown)) data += fmt::format(" {}", in_ms(part.time));
-        data += fmt::format(" {}\n", in_ms(c.what.measured_step));
-        highest = std::max({highest, in_ms(total(c.forecast->breakdown)), in_ms(c.what.measured_step)});
+    for (const Comparison* c : shown) {
+        data += gnuplot_text(c->what.case_id.substr(beginning.size()));
+        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format(" {}", in_ms(part.time));
+        data += fmt::format(" {}\n", in_ms(c->what.measured_step));
+        highest = std::max({highest, in_ms(total(c->forecast->breakdown)), in_ms(c->what.measured_step)});
     }
     std::vector<std::string> parts, labels;
     for (const BreakdownPart& part : parts_of(Breakdown{})) {

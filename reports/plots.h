@@ -22,7 +22,8 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
 void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                           std::size_t expected = 0);
 
-// One stacked bar a case, the six parts of the breakdown, with the measured step as a marker.
+// One stacked bar a case, the six parts of the breakdown, with the measured step as a marker; of more than 48 cases those
+// with the largest errors, in their order.
 void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                     std::size_t expected = 0);
 

@@ -41,11 +41,11 @@ std::string memory_lines(const MemoryUse& m) {
                         m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
     }
     const std::string beside =
-        m.overheads > Bytes(0) ? fmt::format(", beside them {} of context and allocator", bytes_text(m.overheads)) : "";
-    return fmt::format("memory of the fullest rank {} {}\n", bytes_text(m.peak), verdict) +
-           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}{}",
+        m.overheads > Bytes(0) ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads)) : "";
+    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), beside, verdict) +
+           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
                                bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),
-                               bytes_text(m.activations), bytes_text(m.buffers), beside));
+                               bytes_text(m.activations), bytes_text(m.buffers)));
 }
 
 std::string phase_lines(const Forecast& f) {

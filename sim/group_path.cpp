@@ -202,12 +202,9 @@ void fill_all_to_all(GroupPath& path, LinkLoads loads, const Tiling& tiling, con
     if (between == 0) path.all_to_all = rate(0);
 }
 
-}  // namespace
-
-GroupPath path_of(const Group& group, const Topology& topology) {
+GroupPath path_over(const Group& group, const Topology& topology, Routes& routes) {
     const Tiling tiling(group, topology);
     const Runs runs = tiling.runs_of(group.first);
-    Routes routes(topology);
     const LinkLoads idle(topology, routes, runs.front().node);
     GroupPath path;
     path.ranks = group.size();
@@ -219,7 +216,19 @@ GroupPath path_of(const Group& group, const Topology& topology) {
     return path;
 }
 
-GroupPath path_of(const Group& group, const Cluster& cluster) { return path_of(group, topology_of(cluster)); }
+}  // namespace
+
+GroupPath path_of(const Group& group, const Cluster& cluster) {
+    const Topology topology = topology_of(cluster);
+    Routes routes(topology);
+    return path_over(group, topology, routes);
+}
+
+const GroupPath& GroupPaths::of(const Group& group) {
+    const auto found = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == group; });
+    if (found != known_.end()) return found->second;
+    return known_.emplace_back(group, path_over(group, topology_, routes_)).second;
+}
 
 double share(const Topology& topology, const Group& a, const Group& b) {
     const Tiling tiling(a, topology);

@@ -2,6 +2,9 @@
 // shape at once, and what two kinds of groups leave of each other's links.
 #pragma once
 
+#include <deque>
+#include <utility>
+
 #include "model/cluster.h"
 #include "model/group.h"
 #include "sim/topology.h"
@@ -34,7 +37,20 @@ struct GroupPath {
 // lies beyond is taken to be loaded like it. Throws ConfigError when the cluster is disconnected, std::logic_error when
 // the group does not fit into the cluster or its strides are not nested.
 GroupPath path_of(const Group& group, const Cluster& cluster);
-GroupPath path_of(const Group& group, const Topology& topology);  // representative or whole
+
+// The same for many groups of one cluster, each found when first asked for.
+class GroupPaths {
+public:
+    explicit GroupPaths(const Cluster& cluster) : topology_(topology_of(cluster)), routes_(topology_) {}
+    GroupPaths(const GroupPaths&) = delete;
+    GroupPaths& operator=(const GroupPaths&) = delete;
+    [[nodiscard]] const GroupPath& of(const Group& group);
+
+private:
+    Topology topology_;
+    Routes routes_;
+    std::deque<std::pair<Group, GroupPath>> known_;  // references stay good
+};
 
 // How many times longer a's ring traffic (neighbour traffic of a group with `block`) takes while b's runs: 1 on
 // disjoint links, 2 over one bottleneck that both fill. On each link a gets half or what b leaves, whichever is more.

@@ -8,8 +8,17 @@ LinkLoads::LinkLoads(const Topology& topology, Routes& routes, int node)
     : topology_(topology),
       routes_(routes),
       begin_(node / topology.nodes_per_leaf * topology.nodes_per_leaf),
-      end_(std::min(topology.nodes, begin_ + topology.nodes_per_leaf)),
-      loads_(static_cast<std::size_t>((end_ - begin_) * topology.links_per_node + topology.links_per_leaf_group)) {}
+      end_(std::min(topology.nodes, begin_ + topology.nodes_per_leaf)) {
+    const auto take = [&](int first_link, int count) {
+        for (int link = first_link; link < first_link + count; ++link) {
+            const double bandwidth = topology.links[static_cast<std::size_t>(link)].bandwidth.si();
+            per_byte_.push_back(bandwidth > 0 ? 1 / bandwidth : 0);  // without bandwidth no route takes it
+        }
+    };
+    for (int n = begin_; n < end_; ++n) take(0, topology.links_per_node);
+    take(topology.shown_nodes * topology.links_per_node, topology.links_per_leaf_group);
+    loads_.resize(per_byte_.size());
+}
 
 const std::vector<int>& LinkLoads::route(const Flow& flow) {
     const bool one_leaf = flow.node / topology_.nodes_per_leaf == flow.to_node / topology_.nodes_per_leaf;
@@ -42,15 +51,6 @@ void LinkLoads::add_leaving(const Flow& flow, double weight) {
 }
 void LinkLoads::add_arriving(const Flow& flow, double weight) {
     visit(flow, false, [&](std::size_t position) { loads_[position] += weight; });
-}
-
-double LinkLoads::occupation_of(std::size_t position) const {
-    const auto links_of_nodes = static_cast<std::size_t>((end_ - begin_) * topology_.links_per_node);
-    const auto per_node = static_cast<std::size_t>(topology_.links_per_node);
-    const auto link = position < links_of_nodes
-                          ? position % per_node
-                          : static_cast<std::size_t>(topology_.shown_nodes) * per_node + position - links_of_nodes;
-    return loads_[position] == 0 ? 0 : loads_[position] / topology_.links[link].bandwidth.si();
 }
 
 double LinkLoads::occupation(const Flow& flow) {

@@ -42,12 +42,13 @@ private:
     const std::vector<int>& route(const Flow& flow);
     template <class Call>
     void visit(const Flow& flow, bool leaving, const Call& call);
-    [[nodiscard]] double occupation_of(std::size_t position) const;
+    [[nodiscard]] double occupation_of(std::size_t position) const { return loads_[position] * per_byte_[position]; }
 
     const Topology& topology_;
     Routes& routes_;
     int begin_, end_;
-    std::vector<double> loads_;  // links of the nodes of the focus, then of its leaves
+    // Of the links of the nodes of the focus, then of its leaves.
+    std::vector<double> loads_, per_byte_;
 };
 
 }  // namespace stepcast

@@ -111,6 +111,7 @@ struct Pricer {
             case HostWork::Kind::framework: return op.calls * host.framework;
             case HostWork::Kind::module:
                 return op.calls * (phase == Phase::forward ? host.module_forward : host.module_backward);
+            case HostWork::Kind::layer: return op.calls * host.layer;
             case HostWork::Kind::exchange_setup: return op.calls * host.exchange_setup;
             case HostWork::Kind::schedule: return op.calls * host.schedule;
             case HostWork::Kind::assignment: return op.calls * host.assignment;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "model/rank_groups.h"
 #include "sim/group_path.h"
 
 namespace stepcast {
@@ -13,6 +14,10 @@ std::vector<int> nodes_of(std::span<const int> members, const Cluster& cluster) 
     std::vector<int> nodes;
     for (const int rank : members) nodes.push_back(rank / cluster.gpus_per_node);
     return nodes;
+}
+
+double ring_share(int per_node, const Cluster& cluster) {
+    return per_node > 1 && per_node < cluster.gpus_per_node ? cluster.network.partial_ring : 1;
 }
 
 }  // namespace
@@ -30,7 +35,7 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
     if (path.nodes > 1) {
         int fewest = path.ranks;
         for (const auto& [node, count] : members_on) fewest = std::min(fewest, count);
-        path.inter = path.between * fewest;
+        path.inter = path.between * fewest * ring_share(fewest, cluster);
     }
     if (path.nodes == path.ranks && path.nodes > 1) path.ring = unlimited;
     path.inside = path.ring;
@@ -39,12 +44,9 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
 }
 
 RingPath ring_path(const Group& group, const Cluster& cluster) {
-    std::vector<int> members;
-    for (int j = 0; j < group.outer_ranks; ++j)
-        for (int i = 0; i < group.ranks; ++i)
-            members.push_back(group.first + i * group.stride + j * group.outer_stride);
+    const std::vector<int> members = stepcast::members(group, group.first);
     const GroupPath path = path_of(group, cluster);
-    return {path.ranks, path.nodes, path.ring, path.inter, path.pair, path.node_all_to_all, path.all_to_all,
+    return {path.ranks, path.nodes, path.ring, path.inter * ring_share(path.per_node, cluster), path.pair, path.node_all_to_all, path.all_to_all,
             nodes_of(members, cluster)};
 }
 

@@ -24,6 +24,8 @@ struct RingPath {
 
 // Any ranks: groups of the same shape fill the cluster, so a group has the share of a node's NICs that its members there
 // are of the node's ranks; the node with fewest members limits it. Ignores leaf switches and oversubscription.
+// Both: a ring with some, not one or all, of a node's ranks reaches cluster.network.partial_ring of its NICs' rate, because
+// the channels of concurrent communicators meet on the same NICs.
 RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 
 // A rule, beside all groups of its shape: sim/group_path.h.

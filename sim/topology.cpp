@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 #include <stdexcept>
-#include <tuple>
+#include <unordered_map>
 
 #include <fmt/format.h>
 #include <boost/graph/adjacency_list.hpp>
@@ -179,8 +179,8 @@ struct Routes::Search {
 
     const Topology& topology;
     Graph graph;
-    std::map<int, std::vector<int>> arrivals;  // from -> the last link of the route to each vertex
-    std::map<std::tuple<int, int, int, int>, std::vector<int>> found;
+    std::map<int, std::vector<int>> arrivals;                   // from -> the last link of the route to each vertex
+    std::unordered_map<std::uint64_t, std::vector<int>> found;  // by the two ranks
 
     explicit Search(const Topology& t) : topology(t), graph(t.vertices.size()) {
         for (std::size_t l = 0; l < t.links.size(); ++l) {
@@ -223,10 +223,12 @@ Routes::Routes(const Topology& topology) : search_(std::make_unique<Search>(topo
 Routes::~Routes() = default;
 
 const std::vector<int>& Routes::between(int node, int local, int to_node, int to_local) {
-    const auto [at, fresh] = search_->found.try_emplace({node, local, to_node, to_local});
-    if (!fresh) return at->second;
     const Topology& t = search_->topology;
     const auto rank = [&](int n, int l) { return n * t.vertices_per_node + l; };
+    const auto key =
+        static_cast<std::uint64_t>(rank(node, local)) << 32U | static_cast<std::uint32_t>(rank(to_node, to_local));
+    const auto [at, fresh] = search_->found.try_emplace(key);
+    if (!fresh) return at->second;
     const auto nic_of = [&](int n, int l) { return rank(n, t.ranks_per_node + l * t.nics / t.ranks_per_node); };
     if (node == to_node) {
         search_->append(at->second, rank(node, local), rank(to_node, to_local));

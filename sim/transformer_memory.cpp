@@ -170,14 +170,14 @@ Bytes pipeline_buffers(const LayerContext& c) {
     return c.experiment.parallelism.pp > 1 ? 2.0 * c.shape.outer() : Bytes(0);
 }
 
-}  // namespace
+std::vector<Order> orders_of(const Parallelism& p) {
+    return schedule_orders(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
+}
 
-MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& routing) {
-    const Parallelism& p = e.parallelism;
-    const LayerContext c{e, rank_shape(e), rank_groups(p), routing};
+MemoryUse memory_of(const LayerContext& c, int stage, const Order& order) {
+    const Experiment& e = c.experiment;
     const StageMemory memory = stage_memory(c, stage);
-    const auto orders = schedule_orders(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
-    const Moment moment = fullest_moment(orders[static_cast<std::size_t>(stage)], memory.pieces);
+    const Moment moment = fullest_moment(order, memory.pieces);
     MemoryUse use;
     add_states(use, c, memory);
     use.activations = moment.activations;
@@ -190,10 +190,19 @@ MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& rout
     return use;
 }
 
+}  // namespace
+
+MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& routing) {
+    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    return memory_of(context, stage, orders_of(e.parallelism)[static_cast<std::size_t>(stage)]);
+}
+
 MemoryUse transformer_memory(const Experiment& e, const Routing& routing) {
+    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    const std::vector<Order> orders = orders_of(e.parallelism);
     MemoryUse fullest;
     for (int stage = 0; stage < e.parallelism.pp; ++stage) {
-        const MemoryUse use = transformer_memory(e, stage, routing);
+        const MemoryUse use = memory_of(context, stage, orders[static_cast<std::size_t>(stage)]);
         if (stage == 0 || use.peak > fullest.peak) fullest = use;
     }
     return fullest;

@@ -57,51 +57,27 @@ std::vector<Order> schedule_orders(Schedule schedule, int stages, int pieces, in
     throw std::logic_error("schedule_orders: no such schedule");
 }
 
-namespace {
-
-// The second piece of a stage lies on the way back from the last rank to the first.
-bool turns_back(Schedule schedule, int piece) {
-    return piece == 1 && (schedule == Schedule::zb_v || schedule == Schedule::dualpipe);
-}
-
-}  // namespace
-
 int piece_of(Schedule, int stages, int global_piece) { return global_piece / stages; }
 
+// Except when interleaved, the second piece of a stage lies on the way back from the last rank to the first.
 int stage_of(Schedule schedule, int stages, int global_piece) {
     const int along = global_piece % stages;
-    return turns_back(schedule, global_piece / stages) ? stages - 1 - along : along;
-}
-
-int global_piece_of(Schedule schedule, int stages, int stage, int piece) {
-    return piece * stages + (turns_back(schedule, piece) ? stages - 1 - stage : stage);
+    const bool back =
+        piece_of(schedule, stages, global_piece) == 1 && (schedule == Schedule::zb_v || schedule == Schedule::dualpipe);
+    return back ? stages - 1 - along : along;
 }
 
 int model_pieces(Schedule schedule, int stages, int pieces) {
     return schedule == Schedule::dualpipe ? stages : stages * pieces;
 }
 
-Path path_of(Schedule schedule, int stages, int pieces, int micro_batches, int micro_batch) {
-    if (schedule != Schedule::dualpipe) return {0, stages * pieces - 1};
-    const int first = micro_batch < (micro_batches + 1) / 2 ? 0 : stages;
-    return {first, first + stages - 1};
-}
-
-Bytes peak_activations(const Order& order, std::span<const Bytes> piece_bytes) {
-    Bytes now, peak;
+int in_flight(const Order& order) {
+    int now = 0, peak = 0;
     for (const Slot& slot : order) {
-        const Bytes bytes = piece_bytes[static_cast<std::size_t>(slot.piece)];
-        if (slot.pass == Pass::forward) peak = std::max(peak, now += bytes);
-        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= bytes;
+        if (slot.pass == Pass::forward) peak = std::max(peak, ++now);
+        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) --now;
     }
     return peak;
-}
-
-int in_flight(const Order& order) {
-    int pieces = 1;
-    for (const Slot& slot : order) pieces = std::max(pieces, slot.piece + 1);
-    const std::vector<Bytes> one(static_cast<std::size_t>(pieces), Bytes(1));
-    return static_cast<int>(peak_activations(order, one).si());
 }
 
 }  // namespace stepcast

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "model/parallelism.h"
-#include "model/units.h"
 
 namespace stepcast {
 
@@ -38,26 +36,16 @@ std::vector<Order> schedule_orders(Schedule schedule, int stages, int pieces, in
 
 // The stages * pieces pieces in numbers that rise along the way of a micro-batch. Interleaved: piece g is on stage
 // g % stages. zb-v: down the stages, then up again. dualpipe: 0 .. stages - 1 is one copy of the model from the first
-// rank to the last, stages .. 2 * stages - 1 the other copy from the last rank to the first.
+// rank to the last, stages .. 2 * stages - 1 the other copy from the last rank to the first; the first half of the
+// micro-batches (with the odd one) goes through the first copy, the others through the second.
 int stage_of(Schedule schedule, int stages, int global_piece);
 int piece_of(Schedule schedule, int stages, int global_piece);
-int global_piece_of(Schedule schedule, int stages, int stage, int piece);
 
 // Pieces of one copy of the model, hence the pieces into which its layers are divided: dualpipe has two copies.
 int model_pieces(Schedule schedule, int stages, int pieces);
 
-// The global pieces first .. last that a micro-batch goes through. All of them, except under dualpipe: the first half of
-// the micro-batches (with the odd one) takes the first copy, the others the second.
-struct Path {
-    int first = 0, last = 0;
-    friend bool operator==(const Path&, const Path&) = default;
-};
-Path path_of(Schedule schedule, int stages, int pieces, int micro_batches, int micro_batch);
-
 // Peak number of (micro-batch, piece) pairs whose activations a stage keeps: from the forward until the backward, or
 // until weight_backward where it is split (the part that input_backward could free is not counted as free).
 int in_flight(const Order& order);
-// The same in bytes, given what one micro-batch keeps in each piece of the stage.
-Bytes peak_activations(const Order& order, std::span<const Bytes> piece_bytes);
 
 }  // namespace stepcast

@@ -9,7 +9,7 @@ namespace stepcast {
 
 // Counts are doubles because they are multiplied into bytes; every one here is an integer below 2^53, so exact.
 
-// Weights of one layer. `experts` are the routed experts alone: they are data-parallel over another group than the rest.
+// Weights of one layer. `experts` are the routed experts alone: they are data-parallel over another group.
 struct LayerParameters {
     double attention = 0, norms = 0;
     double feed_forward = 0;  // the dense block, or the shared experts of a layer with experts

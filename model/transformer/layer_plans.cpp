@@ -22,7 +22,7 @@ PassPlans passes(TaskGraph& graph, bool split, Forward forward, Backward backwar
 }
 
 // What a layer costs the host beside its launches: the modules' own code.
-void plan_module(Planner& planner) { planner.host("layer", HostWork{HostWork::Kind::module, 1}, false); }
+void plan_module(Planner& planner) { planner.host("layer", HostWork{HostWork::Kind::layer, 1}, false); }
 
 }  // namespace
 

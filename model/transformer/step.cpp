@@ -249,16 +249,26 @@ private:
         arrived_[arrival] = std::move(sent);
     }
 
+    // Tensor-parallel ranks hold the same activations: each sends its part, the receivers gather (arXiv 2104.04473, 4.1).
+    [[nodiscard]] bool scatters() const { return p_.scatter_p2p && !p_.sequence_parallel && p_.tp > 1; }
+
+    TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
+        if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
+        return state.stage.exchange(graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
+                                    gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
+    }
+
     OpId send_op(int step) {
         auto& known = step > 0 ? send_forward_op_ : send_backward_op_;
-        if (known == 0) known = graph_.add_op(SendRecv{context_.shape.outer(), p_.messages_per_tensor});
+        const Bytes bytes = context_.shape.outer() / (scatters() ? static_cast<double>(p_.tp) : 1.0);
+        if (known == 0) known = graph_.add_op(SendRecv{bytes, p_.messages_per_tensor});
         return known;
     }
 
     bool take_arrived(StageState& state, const At& at) {
         const auto found = arrived_.find(at);
         if (found == arrived_.end()) return false;
-        if (!found->second.empty()) state.stage.follow(found->second);
+        if (!found->second.empty()) state.stage.follow(scatters() ? gathered(state, at, found->second) : found->second);
         arrived_.erase(found);
         return true;
     }
@@ -330,7 +340,7 @@ private:
     std::map<const Unit*, TasksByRank> fetched_;
     std::map<At, TasksByRank> arrived_;
     NameId send_forward_ = graph_.name_id("send_activations"), send_backward_ = graph_.name_id("send_gradients");
-    OpId send_forward_op_ = 0, send_backward_op_ = 0;
+    OpId send_forward_op_ = 0, send_backward_op_ = 0, gather_op_ = 0;
 };
 
 bool lies_evenly(int extent, int ranks_per_node) {

@@ -19,7 +19,7 @@ benchmarks: benchmarks tests model sim
 headers='
 toml++/:            model/toml_reader.cpp
 boost/:             model/graph_view.cpp sim/topology.cpp tests/*
-nlohmann/:          reports/*.cpp tests/* at most 2
+nlohmann/:          reports/*.cpp model/hub_config.cpp tests/* at most 3
 gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               main.cpp
 ceres/:             calibrate/*.cpp at most 1

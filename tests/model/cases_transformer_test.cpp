@@ -131,6 +131,12 @@ TEST_CASE("what a row does not state is listed with what was taken instead") {
     CHECK(assumes(c, "vp not stated: 1"));
     CHECK(assumes(c, "zero not stated: 0"));
     CHECK(assumes(c, "precision: fp16 (assumed)"));
+    CHECK(assumes(case_with({{"vp", "n/a"}}), "vp not stated: 1"));
+    CHECK(assumes(case_with({{"sp", ""}}), "sp not stated: off"));
+    CHECK(assumes(case_with({{"mbs", ""}}), "mbs not stated: 1, with pipeline stages"));
+    CHECK(assumes(case_with({{"mbs", ""}, {"pp", "1"}, {"dp", "32"}}), "mbs not stated: 16, the largest that fits"));
+    CHECK(assumes(case_with({{"recompute", "not stated (recipe)"}, {"mbs", "1"}}),
+                  "recompute not stated: none, the least that fits"));
     CHECK(assumes(case_with({{"precision", ""}}), "precision not stated: bf16"));
     CHECK(assumes(case_with({{"dp", ""}}), "dp not stated: 16 = gpus / (tp x pp x cp)"));
     CHECK(case_with({{"dp", ""}}).experiment.parallelism.dp == 16);

@@ -79,6 +79,12 @@ TEST_CASE("what nothing models yet is refused by its key") {
           "parallelism.sequence_parallel: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) ==
           "parallelism.recompute: full" + (kind + std::string("none")));
+    CHECK(told([](Experiment& e) { e.parallelism.stage_layers = {1}; }) ==
+          "parallelism.stage_layers: [1]" + (kind + std::string("[]")));
+    CHECK(told([](Experiment& e) { e.parallelism.schedule = Schedule::zb_v; }) ==
+          "parallelism.schedule: zb-v" + (kind + std::string("1f1b")));
+    CHECK(told([](Experiment& e) { e.workload.gated = true; }) ==
+          "workload.gated: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.workload.optimizer = Optimizer::adam; }) ==
           "workload.optimizer: adam" + (kind + std::string("none")));
 }
@@ -125,4 +131,48 @@ TEST_CASE("the device has a rate for the dtype") {
 TEST_CASE("a routing file is named when it is asked for") {
     CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) ==
           "routing.file: missing; routing.kind is file");
+}
+
+// Six layers over four stages; four micro-batches.
+TEST_CASE("the layers of a pipeline are divided over its pieces without remainder") {
+    const auto piped = [](const std::function<void(Experiment&)>& change) {
+        return told([&](Experiment& e) {
+            e.workload.kind = Workload::Kind::transformer;
+            e.workload.moe = {};
+            e.workload.layers = 6;
+            e.workload.heads = 8;
+            e.workload.vocab = 1000;
+            e.parallelism.ep = e.parallelism.dp = 1;
+            e.parallelism.pp = 4;
+            e.parallelism.global_batch = 4;
+            change(e);
+        });
+    };
+    CHECK(piped([](Experiment&) {}).empty());
+    CHECK(piped([](Experiment& e) { e.workload.layers = 3; }) ==
+          "parallelism.pp: makes 4 pieces of 3 layers; expected at least a layer in each");
+    CHECK(piped([](Experiment& e) { e.parallelism.stage_layers = {1, 2, 2, 1}; }).empty());
+    CHECK(piped([](Experiment& e) {
+              e.parallelism.stage_layers = {3, 3};
+          }) == "parallelism.stage_layers: 2 entries, but 4 stages make 4 pieces of the model; expected one for each");
+    CHECK(piped([](Experiment& e) {
+              e.parallelism.stage_layers = {2, 2, 2, 2};
+          }) == "parallelism.stage_layers: 8 layers in all, but workload.layers is 6");
+    CHECK(piped([](Experiment& e) {
+              e.parallelism.stage_layers = {4, 4, -1, -1};
+          }) == "parallelism.stage_layers: [4, 4, -1, -1]; expected no negative entry");
+    CHECK(piped([](Experiment& e) { e.parallelism.vp = 2; }) ==
+          "parallelism.pp: makes 8 pieces of 6 layers; expected at least a layer in each");
+    CHECK(piped([](Experiment& e) {
+              e.parallelism.schedule = Schedule::zb_h1;
+              e.parallelism.vp = 2;
+          }) ==
+          "parallelism.schedule: zb-h1 has one piece a stage, but parallelism.vp is 2; expected 1f1b or "
+          "parallelism.vp = 1");
+    CHECK(piped([](Experiment& e) {
+              e.parallelism.vp = 2;
+              e.parallelism.global_batch = 6;
+          }) ==
+          "parallelism.global_batch: makes 6 micro-batches, but interleaved 1f1b (parallelism.vp = 2) runs them "
+          "in rounds of parallelism.pp = 4; expected a multiple");
 }

@@ -26,7 +26,7 @@ const std::string llama3_8b = R"({"model_type": "llama", "architectures": ["x"],
 
 }  // namespace
 
-// The counts of tests/model/transformer/counts_test.cpp; Qwen2-0.5B: 494,032,768 (tied, biases of queries, keys, values).
+// The counts of counts_test.cpp; Qwen2-0.5B: 494,032,768 (tied, biases of queries, keys, values).
 TEST_CASE("config files of model hubs give the published parameter counts") {
     CHECK(counted(llama3_8b) == 8'030'261'248);
     CHECK(counted(R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024,

@@ -83,6 +83,49 @@ TEST_CASE("Ranks are correlated within each series of three or more") {
     CHECK_FALSE(summarise({compared("8", "z", 1, 9, 9, 9), compared("9", "z", 2, 8, 8, 8)}).rank_correlation);
 }
 
+// Two series of one name from two sources, each in order, but not when mixed: (1, 5), (2, 6), (3, 7) and (1.5, 1), (2.5, 2),
+// (3.5, 3).
+TEST_CASE("Models of one name from two sources are ranked apart") {
+    std::vector<Comparison> cases;
+    for (int i = 0; i < 3; ++i) {
+        cases.push_back(compared("a", "s", 1 + i, 5 + i, 5 + i, 5 + i));
+        cases.push_back(compared("b", "s", 1.5 + i, 1 + i, 1 + i, 1 + i));
+        cases.back().what.source = "other";
+    }
+    CHECK(summarise(cases).rank_correlation.value() == Approx(1));
+}
+
+// Fitted on: a (+10 %). Held out: b (-5 %). Unknown: c. A refused case has no role.
+TEST_CASE("Cases are chosen by whether the cluster's fit has seen them") {
+    std::vector<Comparison> cases{compared("a", "s", 100, 110, 110, 110), compared("b", "s", 100, 95, 95, 95),
+                                  compared("c", "s", 100, 100, 100, 100), samples::refused("r", "why")};
+    cases[0].what.held_out = false;
+    cases[1].what.held_out = true;
+    cases[2].what.held_out.reset();
+    cases[3].what.held_out = true;
+    CHECK(of_role(cases, false).size() == 1);
+    CHECK(summarise(of_role(cases, false)).bias == Approx(0.10));
+    CHECK(of_role(cases, true).size() == 1);
+    CHECK(summarise(of_role(cases, true)).bias == Approx(-0.05));
+}
+
+// 11 GB predicted of 10 measured is +10 %, 9 of 12 is -25 %: mean 17.5 %. A case without a measured peak has no error.
+TEST_CASE("Peak memory is compared where it was measured") {
+    std::vector<Comparison> cases{compared("a", "s", 1, 1, 1, 1), compared("b", "s", 1, 1, 1, 1),
+                                  compared("c", "s", 1, 1, 1, 1), samples::refused("r", "why")};
+    cases[0].forecast->memory.peak = Bytes(11e9);
+    cases[0].what.measured_peak = Bytes(10e9);
+    cases[1].forecast->memory.peak = Bytes(9e9);
+    cases[1].what.measured_peak = Bytes(12e9);
+    cases[3].what.measured_peak = Bytes(12e9);
+    CHECK(peak_error(cases[0]).value() == Approx(0.1));
+    CHECK_FALSE(peak_error(cases[2]));
+    CHECK_FALSE(peak_error(cases[3]));
+    const CompareSummary s = summarise(cases);
+    CHECK(s.with_peak == 2);
+    CHECK(s.peak_mape == Approx(0.175));
+}
+
 TEST_CASE("A file is held out when the cluster was not fitted from it") {
     const Cluster fitted = samples::fitted_cluster();
     CHECK(is_held_out(fitted, "out/other.csv") == true);

@@ -81,6 +81,26 @@ TEST_CASE("A comparison as JSON has summary, refusals with reasons and one row a
     CHECK(other["refused_because"] == "no preset");
     CHECK(other["predicted_s"].is_null());
     CHECK(other["inside"].is_null());
+    CHECK(other["measured_s"].is_null());
+    CHECK(j["held_out"]["predicted"] == 1);
+    CHECK(j["held_out"]["mape"].get<double>() == Approx(0.1));
+    CHECK(j["fitted"]["predicted"] == 0);
+    CHECK(j["fitted"]["mape"].is_null());
+}
+
+// 11 GB of 10 measured.
+TEST_CASE("A row as JSON has measured and predicted peak memory, null where it is not known") {
+    std::vector<Comparison> all{compared("a", "s", 100, 110, 95, 120), compared("b", "s", 100, 110, 95, 120)};
+    all[0].what.measured_peak = Bytes(10e9);
+    all[0].forecast->memory.peak = Bytes(11e9);
+    const Json j = Json::parse(to_json(summarise(all), all));
+    CHECK(j["peak_mape"].get<double>() == Approx(0.1));
+    CHECK(j["with_peak"] == 1);
+    CHECK(j["rows"][0]["measured_peak_bytes"] == 10e9);
+    CHECK(j["rows"][0]["predicted_peak_bytes"] == 11e9);
+    CHECK(j["rows"][0]["peak_error"].get<double>() == Approx(0.1));
+    CHECK(j["rows"][1]["measured_peak_bytes"].is_null());
+    CHECK(j["rows"][1]["peak_error"].is_null());
 }
 
 TEST_CASE("A comparison that predicted nothing has null errors, not zeros") {

@@ -143,6 +143,33 @@ TEST_CASE("Every plot says how many of how many cases it shows and keeps names a
     CHECK(samples::file_text(folder + "/breakdown.svg").find("exposed communication") != std::string::npos);
 }
 
+// Three of each system from one source; then three of another source.
+TEST_CASE("Cases of several sources have a colour a source") {
+    const std::string folder = samples::temporary_folder("sources");
+    std::vector<Comparison> cases = nine_cases();
+    for (std::size_t i = 0; i < 3; ++i) cases[i].what.source = "tables";
+    plot_scatter(cases, "Recorded", folder + "/scatter");
+    const std::string svg = samples::file_text(folder + "/scatter.svg");
+    CHECK(svg.find("measurements: 6 cases") != std::string::npos);
+    CHECK(svg.find("tables: 3 cases") != std::string::npos);
+    CHECK(svg.find("mix_moe: ") == std::string::npos);
+}
+
+// 60 cases with errors of 1 to 60 %: the first 12 are left out.
+TEST_CASE("Bars of many cases are those with the largest errors") {
+    const std::string folder = samples::temporary_folder("many");
+    std::vector<Comparison> cases;
+    for (int i = 1; i <= 60; ++i) {
+        const double p50 = 100.0 + i;
+        cases.push_back(compared("case" + std::to_string(i), "s", 100, p50, p50, p50));
+    }
+    plot_breakdown(cases, "Many", folder + "/breakdown");
+    const std::string svg = samples::file_text(folder + "/breakdown.svg");
+    CHECK(svg.find("Many: only 48 of 60 cases (12 not shown)") != std::string::npos);
+    CHECK(svg.find("case13<") != std::string::npos);
+    CHECK(svg.find("case12<") == std::string::npos);
+}
+
 // Nine of which one is refused and one has no position; the caller set out with ten.
 TEST_CASE("A plot of fewer cases than stated says so") {
     const std::string folder = samples::temporary_folder("fewer");

@@ -69,8 +69,10 @@ Forecast forecast() {
                 Bytes(0),
                 Bytes(448 * 1048576.0),
                 Bytes(64 * 1048576.0),
+                Bytes(0),
                 true,
-                Bytes(80 * 1073741824.0)};
+                Bytes(80 * 1073741824.0),
+                Bytes(512 * 1048576.0)};
     f.tokens_per_second = 1472719.1;
     f.model_flops_utilization = 0.119;
     f.tasks = 1234;
@@ -111,7 +113,8 @@ Cluster fitted_cluster() {
                11,
                42,
                {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
-               {{"step", "leave-one-out", 9, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0.04, 0.01, 0.1}}};
+               {{"step", "leave-one-out", 9, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0.04, 0.01, 0.1}},
+               {}};
     return c;
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("A forecast begins with the step and keeps its text") {
     CHECK(widest_line(text) <= table_width);
 }
 
-// 96 GiB into 80 GiB: 16 GiB too much.
+// 96 GiB and 0.5 GiB of context into 80 GiB: 16.5 GiB too much; without overheads 16.
 TEST_CASE("A forecast that does not fit says by how much, and an uncalibrated one says so") {
     Forecast f = samples::forecast();
     f.calibrated = false;
@@ -58,7 +58,10 @@ TEST_CASE("A forecast that does not fit says by how much, and an uncalibrated on
     const std::string text = forecast_table(f);
     CHECK(text.starts_with("step 20.00 ms\n"));
     CHECK(text.find("UNCALIBRATED") != std::string::npos);
-    CHECK(text.find("96.00 GiB of 80.00 GiB: DOES NOT FIT, 16.00 GiB too much") != std::string::npos);
+    CHECK(text.find("96.00 GiB, with context and allocator 96.50 GiB of 80.00 GiB: DOES NOT FIT, 16.50 GiB too much") !=
+          std::string::npos);
+    f.memory.overheads = Bytes(0);
+    CHECK(forecast_table(f).find("96.00 GiB of 80.00 GiB: DOES NOT FIT, 16.00 GiB too much") != std::string::npos);
     CHECK(text.find("draws") == std::string::npos);
 }
 
@@ -91,6 +94,19 @@ TEST_CASE("A comparison with very long names stays within its width") {
 TEST_CASE("A comparison of which everything was refused says so") {
     CHECK(comparison_table({samples::refused("r", "no preset")}).find("0 of 1 cases predicted, 1 refused\n") !=
           std::string::npos);
+}
+
+TEST_CASE("A comparison of no case at all says so") {
+    CHECK(comparison_table({}).starts_with("no cases: the input has a header and no rows; nothing was compared\n"));
+    CHECK(comparison_markdown({}).find("no cases: ") != std::string::npos);
+}
+
+// 11 of 10 GB: 10 %.
+TEST_CASE("A comparison with measured peaks sums up their errors") {
+    Comparison c = compared("a", "s", 100, 110, 95, 120);
+    c.what.measured_peak = Bytes(10e9);
+    c.forecast->memory.peak = Bytes(11e9);
+    CHECK(comparison_table({c}).find("peak memory of 1 cases: mean error 10.0 %\n") != std::string::npos);
 }
 
 // A reason with a comma and quotes is one field.

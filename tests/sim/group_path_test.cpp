@@ -147,6 +147,15 @@ TEST_CASE("a group of 2048 nodes gets what one of four does") {
     CHECK(gb(path_of({16384, 1}, switched_nodes(2048)).inter) == Approx(200));
 }
 
+TEST_CASE("paths of one cluster asked for together are those asked for alone") {
+    const auto cluster = switched_nodes(4);
+    GroupPaths paths(cluster);
+    const auto& first = paths.of({8, 1});
+    for (const auto& group : {Group{4, 8}, Group{32, 1}, Group{8, 1}, Group{.ranks = 2, .stride = 4, .first = 4}})
+        CHECK(paths.of(group) == path_of(group, cluster));
+    CHECK(first == path_of({8, 1}, cluster));
+}
+
 TEST_CASE("a rank alone has no traffic") {
     const auto path = path_of(Group{}, switched_nodes(2));
     CHECK(path.ranks == 1);

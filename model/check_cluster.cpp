@@ -1,0 +1,56 @@
+// Rules between keys of a cluster, one function each. A complaint begins with the key that it is about.
+#include <fmt/format.h>
+
+#include "model/cluster.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
+}
+
+bool there(BytesPerSecond bandwidth) { return bandwidth > BytesPerSecond(0); }
+
+void check_pairs(const Cluster& c) {
+    if (c.fabric != Fabric::nvlink_pairs || c.gpus_per_node == 1) return;
+    if (c.gpus_per_node % 2 != 0)
+        refuse(
+            "cluster.gpus_per_node: {} ranks cannot be paired, but cluster.fabric is nvlink-pairs; expected an even "
+            "number",
+            c.gpus_per_node);
+    if (!there(c.intra.pair_bandwidth))
+        refuse("cluster.link.intra.pair_bandwidth: missing; cluster.fabric is nvlink-pairs");
+    const auto* need = c.gpus_per_node > 2 ? "joins the pairs" : c.nodes > 1 ? "leads to the NICs" : nullptr;
+    if (need && !there(c.intra.bandwidth))
+        refuse("cluster.link.intra.bandwidth: missing; expected the bandwidth of the host bridge, which {}", need);
+}
+
+void check_links(const Cluster& c) {
+    if (c.fabric != Fabric::nvlink_pairs && c.gpus_per_node > 1 && !there(c.intra.bandwidth))
+        refuse("cluster.link.intra.bandwidth: missing; a node has {} ranks", c.gpus_per_node);
+    if (c.nodes > 1 && !there(c.inter.bandwidth))
+        refuse("cluster.link.inter.bandwidth: missing; there are {} nodes", c.nodes);
+}
+
+// A leaf that is not full has more of the spine for each of its nodes: no node stands for all then.
+void check_leaves(const Cluster& c) {
+    const auto& n = c.network;
+    if (n.oversubscription > 1 && c.nodes > n.nodes_per_leaf && c.nodes % n.nodes_per_leaf != 0)
+        refuse(
+            "cluster.nodes: {} nodes do not divide over leaves of cluster.network.nodes_per_leaf = {} below a spine "
+            "oversubscribed {} times; expected a multiple, or no more than {}",
+            c.nodes, n.nodes_per_leaf, n.oversubscription, n.nodes_per_leaf);
+}
+
+}  // namespace
+
+void check_cluster(const Cluster& cluster) {
+    check_pairs(cluster);
+    check_links(cluster);
+    check_leaves(cluster);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,123 @@
+// One function a rule. A complaint begins with the key that it is about.
+#include "model/check_transformer.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/pipeline/schedule.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
+}
+
+void check_heads(const Workload& w) {
+    if (w.heads < 1) refuse("workload.heads: missing; expected attention heads");
+    if (w.attention == AttentionKind::mla) {
+        if (w.mla.kv_rank < 1) refuse("workload.mla.kv_rank: missing; workload.attention is mla");
+        if (w.mla.nope_dim + w.mla.rope_dim < 1) refuse("workload.mla.nope_dim: missing; workload.attention is mla");
+        if (w.mla.value_dim < 1) refuse("workload.mla.value_dim: missing; workload.attention is mla");
+        return;
+    }
+    if (w.head_dim == 0 && w.hidden % w.heads != 0)
+        refuse("workload.heads: {} does not divide workload.hidden = {}; expected a divisor, or workload.head_dim",
+               w.heads, w.hidden);
+    if (w.heads % kv_heads(w) != 0)
+        refuse("workload.kv_heads: {} does not divide workload.heads = {}", kv_heads(w), w.heads);
+}
+
+void check_experts(const Workload& w) {
+    if (w.moe.experts == 0) return;
+    for (int layer = 0; layer < w.layers; ++layer)
+        if (has_experts(w, layer)) return;
+    refuse(
+        "workload.moe.experts: {}, but no layer has any with workload.moe.dense_layers = {} and interval = {} of {} "
+        "layers",
+        w.moe.experts, w.moe.dense_layers, w.moe.interval, w.layers);
+}
+
+// With fewer key and value heads than ranks each is kept by several of them.
+void check_tensor_split(const Workload& w, const Parallelism& p) {
+    const auto divides = [&](std::string_view what, int whole) {
+        if (whole % p.tp != 0) refuse("parallelism.tp: {} does not divide {} = {}", p.tp, what, whole);
+    };
+    divides("workload.heads", w.heads);
+    if (const int kv = kv_heads(w); w.attention != AttentionKind::mla && kv % p.tp != 0 && p.tp % kv != 0)
+        refuse("parallelism.tp: {} neither divides workload.kv_heads = {} nor is a multiple", p.tp, kv);
+    const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
+    if (!all_experts) divides("workload.ffn", w.ffn);
+    if (w.moe.experts == 0) return;
+    if (p.expert_tensor_parallel) divides(w.moe.ffn > 0 ? "workload.moe.ffn" : "workload.ffn", expert_ffn(w));
+    if (w.moe.shared_experts > 0) divides("the shared experts' width", shared_ffn(w));
+}
+
+void check_sequence_split(const Workload& w, const Parallelism& p) {
+    if (w.seq % p.cp != 0) refuse("parallelism.cp: {} does not divide workload.seq = {}", p.cp, w.seq);
+    if (p.sequence_parallel && w.seq / p.cp % p.tp != 0)
+        refuse("parallelism.sequence_parallel: tp = {} does not divide the {} tokens of a sequence on a rank", p.tp,
+               w.seq / p.cp);
+}
+
+void check_pieces(const Workload& w, const Parallelism& p) {
+    const int pieces = model_pieces(p.schedule, p.pp, pieces_per_stage(p));
+    const auto& stated = p.stage_layers;
+    if (stated.empty()) {
+        if (pieces > w.layers)
+            refuse(
+                "parallelism.{}: {} stage pieces are more than workload.layers = {}; expected fewer, or "
+                "parallelism.stage_layers",
+                p.vp > 1 ? "vp" : "pp", pieces, w.layers);
+        return;
+    }
+    if (static_cast<int>(stated.size()) != pieces)
+        refuse("parallelism.stage_layers: {} entries, but there are {} stage pieces", stated.size(), pieces);
+    if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
+        refuse("parallelism.stage_layers: {} is no number of layers", least);
+    if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
+        refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
+}
+
+void check_recompute(const Workload& w, const Parallelism& p) {
+    if (p.recompute_layers == 0) return;
+    if (p.recompute != Recompute::full)
+        refuse("parallelism.recompute_layers: {}, but parallelism.recompute is {}; expected 0, or recompute = full",
+               p.recompute_layers, to_string(p.recompute));
+    if (p.recompute_layers > w.layers)
+        refuse("parallelism.recompute_layers: {} is above workload.layers = {}", p.recompute_layers, w.layers);
+}
+
+void check_shard(const Parallelism& p) {
+    if (p.shard != 0 && p.zero != 3)
+        refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3", p.shard, p.zero);
+}
+
+}  // namespace
+
+void check_transformer(const Experiment& e) {
+    const auto& w = e.workload;
+    const auto& p = e.parallelism;
+    check_heads(w);
+    if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
+    check_experts(w);
+    check_tensor_split(w, p);
+    check_sequence_split(w, p);
+    check_pieces(w, p);
+    check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
+    check_recompute(w, p);
+    check_shard(p);
+    if (p.moe_system != MoeSystem::alltoall)
+        refuse("parallelism.moe_system: {}, but workload.kind transformer does not model it; expected alltoall",
+               to_string(p.moe_system));
+    if (p.overlap_chunks != 1)
+        refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",
+               p.overlap_chunks);
+}
+
+}  // namespace stepcast

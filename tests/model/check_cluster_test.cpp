@@ -1,0 +1,83 @@
+#include <catch2/catch.hpp>
+
+#include <functional>
+
+#include "model/experiment.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+std::string told(const std::function<void(Cluster&)>& change) {
+    Cluster c;
+    c.nodes = 4;
+    c.gpus_per_node = 8;
+    c.intra.bandwidth = BytesPerSecond(300e9);
+    c.inter.bandwidth = BytesPerSecond(25e9);
+    change(c);
+    return complaint([&] { check_cluster(c); });
+}
+
+const std::string device =
+    "[gpu]\nname = \"X100\"\nmemory = \"80 GiB\"\nmemory_bandwidth = \"2 TB/s\"\n[gpu.peak]\nfp16 = \"300 TFLOP/s\"\n";
+
+std::string told_of_file(const std::string& text) {
+    const TestFolder folder;
+    return complaint([&] { read_cluster(folder.write("c.toml", text + device)); }, folder.path());
+}
+
+}  // namespace
+
+TEST_CASE("ranks and nodes without a link between them are refused") {
+    CHECK(told([](Cluster&) {}).empty());
+    CHECK(told([](Cluster& c) { c.inter.bandwidth = {}; }) ==
+          "cluster.link.inter.bandwidth: missing; there are 4 nodes");
+    CHECK(told([](Cluster& c) { c.inter.bandwidth = {}, c.nodes = 1; }).empty());
+    CHECK(told([](Cluster& c) { c.intra.bandwidth = {}; }) ==
+          "cluster.link.intra.bandwidth: missing; a node has 8 ranks");
+    CHECK(told([](Cluster& c) { c.intra.bandwidth = {}, c.gpus_per_node = 1; }).empty());
+}
+
+TEST_CASE("pairs come out even, have a link and a host bridge beyond it") {
+    const auto pairs = [](Cluster& c) {
+        c.fabric = Fabric::nvlink_pairs;
+        c.intra.pair_bandwidth = BytesPerSecond(200e9);
+    };
+    CHECK(told(pairs).empty());
+    CHECK(
+        told([&](Cluster& c) { pairs(c), c.gpus_per_node = 5; }) ==
+        "cluster.gpus_per_node: 5 ranks cannot be paired, but cluster.fabric is nvlink-pairs; expected an even number");
+    CHECK(told([&](Cluster& c) { pairs(c), c.intra.pair_bandwidth = {}; }) ==
+          "cluster.link.intra.pair_bandwidth: missing; cluster.fabric is nvlink-pairs");
+    CHECK(told([&](Cluster& c) { pairs(c), c.intra.bandwidth = {}; }) ==
+          "cluster.link.intra.bandwidth: missing; expected the bandwidth of the host bridge, which joins the pairs");
+    CHECK(told([&](Cluster& c) { pairs(c), c.intra.bandwidth = {}, c.gpus_per_node = 2; }) ==
+          "cluster.link.intra.bandwidth: missing; expected the bandwidth of the host bridge, which leads to the NICs");
+    CHECK(told([&](Cluster& c) { pairs(c), c.intra.bandwidth = {}, c.gpus_per_node = 2, c.nodes = 1; }).empty());
+}
+
+// 4 nodes below leaves of 3: the second leaf has one node.
+TEST_CASE("leaves below an oversubscribed spine are full") {
+    CHECK(told([](Cluster& c) { c.network.nodes_per_leaf = 3; }).empty());
+    CHECK(told([](Cluster& c) { c.network.nodes_per_leaf = 3, c.network.oversubscription = 2; }) ==
+          "cluster.nodes: 4 nodes do not divide over leaves of cluster.network.nodes_per_leaf = 3 below a spine "
+          "oversubscribed 2 times; expected a multiple, or no more than 3");
+    CHECK(told([](Cluster& c) { c.network.nodes_per_leaf = 2, c.network.oversubscription = 2; }).empty());
+}
+
+TEST_CASE("a cluster file is refused at the key that is wrong or that asks for more") {
+    CHECK(told_of_file("nodes = 2\ngpus_per_node = 1\n") ==
+          "c.toml:1:9: link.inter.bandwidth: missing; there are 2 nodes");
+    CHECK(told_of_file("nodes = 2\ngpus_per_node = 1\nlink.inter.bandwidth = \"0 GB/s\"\n") ==
+          "c.toml:3:24: link.inter.bandwidth: missing; there are 2 nodes");
+    CHECK(told_of_file("nodes = 1\ngpus_per_node = 8\n") ==
+          "c.toml:2:17: link.intra.bandwidth: missing; a node has 8 ranks");
+    CHECK(told_of_file("gpus_per_node = 5\nfabric = \"nvlink-pairs\"\n") ==
+          "c.toml:1:17: gpus_per_node: 5 ranks cannot be paired, but cluster.fabric is nvlink-pairs; expected an even "
+          "number");
+    CHECK(told_of_file("nodes = 40\nlink.inter.bandwidth = \"25 GB/s\"\nnetwork.oversubscription = 2\n") ==
+          "c.toml:1:9: nodes: 40 nodes do not divide over leaves of cluster.network.nodes_per_leaf = 32 below a spine "
+          "oversubscribed 2 times; expected a multiple, or no more than 32");
+    CHECK(told_of_file("nodes = 40\nlink.inter.bandwidth = \"25 GB/s\"\n").empty());
+}

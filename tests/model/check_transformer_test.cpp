@@ -1,0 +1,166 @@
+#include <catch2/catch.hpp>
+
+#include <functional>
+
+#include "model/experiment.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+// 16 layers of width 1024 over 2 nodes of 8 ranks: tp 2, cp 2, pp 2, dp 2; 8 sequences a step in 4 micro-batches.
+Experiment valid() {
+    Experiment e;
+    e.workload.kind = Workload::Kind::transformer;
+    e.workload.layers = 16;
+    e.workload.hidden = 1024;
+    e.workload.heads = 16;
+    e.workload.kv_heads = 4;
+    e.workload.ffn = 4096;
+    e.workload.vocab = 32000;
+    e.workload.seq = 2048;
+    auto& p = e.parallelism;
+    p.tp = p.cp = p.pp = p.dp = 2;
+    p.global_batch = 8;
+    auto& c = e.cluster;
+    c.nodes = 2;
+    c.gpus_per_node = 8;
+    c.gpu.name = "X100";
+    c.gpu.memory = Bytes(80e9);
+    c.gpu.memory_bandwidth = BytesPerSecond(2e12);
+    c.gpu.fp16 = FlopsPerSecond(3e14);
+    c.intra.bandwidth = BytesPerSecond(300e9);
+    c.inter.bandwidth = BytesPerSecond(25e9);
+    return e;
+}
+using Change = std::function<void(Workload&, Parallelism&)>;
+std::string told(const Change& change) {
+    auto e = valid();
+    change(e.workload, e.parallelism);
+    return complaint([&] { check_experiment(e); });
+}
+// tp takes the ranks of cp and dp as well.
+void widen(Parallelism& p, int tp) {
+    p.tp = tp;
+    p.cp = 1;
+    p.dp = 8 / tp;
+}
+
+}  // namespace
+
+TEST_CASE("a transformer over all four kinds of groups is accepted, in any rank order") {
+    CHECK(told([](auto&, auto&) {}).empty());
+    CHECK(told([](auto&, auto& p) { p.rank_order = "pp-dp-cp-tp"; }).empty());
+    CHECK(told([](auto&, auto& p) { p.rank_order = "tp-dp"; }) ==
+          "parallelism.rank_order: found \"tp-dp\"; expected tp, cp, dp and pp once each, innermost first, for example "
+          "\"tp-cp-dp-pp\"");
+}
+
+TEST_CASE("a transformer states its heads and its vocabulary") {
+    CHECK(told([](auto& w, auto&) { w.heads = 0; }) == "workload.heads: missing; expected attention heads");
+    CHECK(told([](auto& w, auto&) { w.vocab = 0; }) == "workload.vocab: missing; expected vocabulary");
+    CHECK(told([](auto& w, auto&) { w.hidden = 1020; }) ==
+          "workload.heads: 16 does not divide workload.hidden = 1020; expected a divisor, or workload.head_dim");
+    CHECK(told([](auto& w, auto&) { w.hidden = 1020, w.head_dim = 64; }).empty());
+    CHECK(told([](auto& w, auto&) { w.kv_heads = 6; }) == "workload.kv_heads: 6 does not divide workload.heads = 16");
+    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla; }) ==
+          "workload.mla.kv_rank: missing; workload.attention is mla");
+    CHECK(told([](auto& w, auto&) {
+              w.attention = AttentionKind::mla, w.mla = {0, 512, 0, 0, 128};
+          }) == "workload.mla.nope_dim: missing; workload.attention is mla");
+    CHECK(told([](auto& w, auto&) {
+              w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 0};
+          }) == "workload.mla.value_dim: missing; workload.attention is mla");
+    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128}; }).empty());
+}
+
+// 4 key and value heads: 8 ranks keep each twice, 8 of 6 do not come out even.
+TEST_CASE("tensor-parallel ranks divide heads and inner widths") {
+    CHECK(told([](auto&, auto& p) { widen(p, 8); }).empty());
+    CHECK(told([](auto& w, auto& p) { widen(p, 8), w.heads = 12, w.head_dim = 64; }) ==
+          "parallelism.tp: 8 does not divide workload.heads = 12");
+    CHECK(told([](auto& w, auto& p) { widen(p, 8), w.heads = 24, w.kv_heads = 6, w.head_dim = 64; }) ==
+          "parallelism.tp: 8 neither divides workload.kv_heads = 6 nor is a multiple");
+    CHECK(told([](auto& w, auto& p) { widen(p, 8), w.ffn = 4100; }) ==
+          "parallelism.tp: 8 does not divide workload.ffn = 4100");
+}
+
+TEST_CASE("experts are divided by the ranks that split them") {
+    const auto mixture = [](auto& w) { w.moe.experts = 8, w.moe.ffn = 1366; };
+    CHECK(told([&](auto& w, auto&) { mixture(w); }).empty());
+    CHECK(told([&](auto& w, auto& p) { mixture(w), widen(p, 4); }) ==
+          "parallelism.tp: 4 does not divide workload.moe.ffn = 1366");
+    CHECK(told([&](auto& w, auto& p) { mixture(w), widen(p, 4), p.expert_tensor_parallel = false; }).empty());
+    CHECK(told([&](auto& w, auto& p) { mixture(w), p.ep = 8; }) == "parallelism.ep: 8 does not divide dp x cp = 4");
+    CHECK(told([&](auto& w, auto& p) { mixture(w), p.ep = 8, p.expert_tensor_parallel = false; }).empty());
+    CHECK(told([&](auto& w, auto&) { mixture(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 1001; }) ==
+          "parallelism.tp: 2 does not divide the shared experts' width = 1001");
+    CHECK(told([&](auto& w, auto&) { mixture(w), w.moe.dense_layers = 16; }) ==
+          "workload.moe.experts: 8, but no layer has any with workload.moe.dense_layers = 16 and interval = 1 of 16 "
+          "layers");
+    CHECK(told([](auto&, auto& p) { p.ep = 2; }) == "parallelism.ep: 2, but workload.moe.experts is 0; expected 1");
+}
+
+TEST_CASE("context and sequence parallelism divide the sequence") {
+    CHECK(told([](auto& w, auto&) { w.seq = 2047; }) == "parallelism.cp: 2 does not divide workload.seq = 2047");
+    CHECK(told([](auto& w, auto&) { w.seq = 2046; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.seq = 2046, p.sequence_parallel = true; }) ==
+          "parallelism.sequence_parallel: tp = 2 does not divide the 1023 tokens of a sequence on a rank");
+    CHECK(told([](auto&, auto& p) { widen(p, 1), p.sequence_parallel = true; }).empty());
+}
+
+TEST_CASE("every stage piece has layers, or says how many") {
+    CHECK(told([](auto& w, auto&) { w.layers = 3; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.layers = 3, p.vp = 2; }) ==
+          "parallelism.vp: 4 stage pieces are more than workload.layers = 3; expected fewer, or "
+          "parallelism.stage_layers");
+    CHECK(told([](auto& w, auto&) { w.layers = 1; }) ==
+          "parallelism.pp: 2 stage pieces are more than workload.layers = 1; expected fewer, or "
+          "parallelism.stage_layers");
+    CHECK(told([](auto& w, auto& p) { w.layers = 1, p.stage_layers = {0, 1}; }).empty());
+    CHECK(told([](auto&, auto& p) { p.stage_layers = {9, 7}; }).empty());
+    CHECK(told([](auto&, auto& p) {
+              p.stage_layers = {9, 6};
+          }) == "parallelism.stage_layers: 15 layers in all, but workload.layers is 16");
+    CHECK(told([](auto&, auto& p) {
+              p.stage_layers = {17, -1};
+          }) == "parallelism.stage_layers: -1 is no number of layers");
+    CHECK(told([](auto&, auto& p) {
+              p.stage_layers = {8, 8}, p.vp = 2;
+          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage pieces");
+}
+
+// zb-v and dualpipe hold two pieces a stage whatever vp says; dualpipe's are two copies of one model.
+TEST_CASE("the schedule runs the stages, pieces and micro-batches that it is given") {
+    CHECK(told([](auto&, auto& p) { p.vp = 2; }).empty());
+    CHECK(told([](auto&, auto& p) { p.vp = 2, p.global_batch = 6; }) ==
+          "parallelism.global_batch: makes 3 micro-batches, but interleaved 1f1b (parallelism.vp = 2) runs them in "
+          "rounds of parallelism.pp = 2; expected a multiple");
+    CHECK(told([](auto&, auto& p) { p.schedule = Schedule::zb_v, p.vp = 3; }).substr(0, 21) == "parallelism.schedule:");
+    CHECK(told([](auto&, auto& p) { p.schedule = Schedule::gpipe, p.vp = 2; }).substr(0, 21) ==
+          "parallelism.schedule:");
+    CHECK(told([](auto&, auto& p) {
+              p.schedule = Schedule::zb_v, p.stage_layers = {8, 8};
+          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage pieces");
+    CHECK(told([](auto&, auto& p) { p.schedule = Schedule::dualpipe, p.stage_layers = {8, 8}; }).empty());
+}
+
+TEST_CASE("recompute by layers and shards of zero 3 are refused where they mean nothing") {
+    CHECK(told([](auto&, auto& p) { p.recompute = Recompute::full, p.recompute_layers = 16; }).empty());
+    CHECK(told([](auto&, auto& p) { p.recompute = Recompute::full, p.recompute_layers = 17; }) ==
+          "parallelism.recompute_layers: 17 is above workload.layers = 16");
+    CHECK(told([](auto&, auto& p) { p.recompute_layers = 2; }) ==
+          "parallelism.recompute_layers: 2, but parallelism.recompute is none; expected 0, or recompute = full");
+    CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 2; }).empty());
+    CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 3; }) == "parallelism.shard: 3 does not divide dp x cp = 4");
+    CHECK(told([](auto&, auto& p) { p.zero = 1, p.shard = 2; }) ==
+          "parallelism.shard: 2, but parallelism.zero is 1; expected 0, or zero = 3");
+}
+
+TEST_CASE("keys of the MoE layer systems mean nothing to a transformer") {
+    CHECK(told([](auto&, auto& p) { p.moe_system = MoeSystem::fast_moe; }) ==
+          "parallelism.moe_system: fast_moe, but workload.kind transformer does not model it; expected alltoall");
+    CHECK(told([](auto&, auto& p) { p.overlap_chunks = 2; }) ==
+          "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; expected 1");
+}
