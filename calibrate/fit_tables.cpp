@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "calibrate/fit_corrections.h"
 #include "model/errors.h"
 #include "sim/collective_costs.h"
 #include "sim/gemm_law.h"
@@ -71,16 +72,27 @@ std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Clu
     return errors_by_kind(cases, log_errors, method);
 }
 
-FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
+FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const Split& split,
                    const std::function<void(std::string_view)>& progress) {
-    const Split split = split_of(cases);
-    if (progress) progress(fmt::format("fit {} of {} {} cases", split.fitted.size(), cases.size(), cases.front().kind));
-    FitResult result = fit(start, parameters, split.fitted, progress);
+    if (progress) progress(fmt::format("fit {} {} cases", split.fitted.size(), split.fitted.front().kind));
+    return fit(start, parameters, split.fitted, progress);
+}
+
+// Errors of the final cluster on both parts.
+void judge(FitResult& result, const Split& split) {
+    result.fitted_errors = errors_on(split.fitted, result.cluster, "fitted");
     result.held_out_errors = errors_on(split.held_out, result.cluster, "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
+    fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
     fitted.errors = result.held_out_errors;
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
-    return result;
+}
+
+std::vector<CollectiveRow> fitted_rows(const BuildingBlocks& blocks, const Cluster& cluster) {
+    std::vector<CollectiveRow> rows;
+    for (const CollectiveRow& row : blocks.collectives)
+        if (inside_one_node(row, cluster) && !is_held_out(collective_case(row, cluster))) rows.push_back(row);
+    return rows;
 }
 
 // Adds `value` to the range `what`.
@@ -178,15 +190,24 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                                       blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
     TablesFit all{start, {}};
     Fitted fitted = start.fitted.value_or(Fitted{});
-    const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases) {
-        if (cases.empty()) return;
-        all.results.push_back(fit_part(all.cluster, parameters, cases, progress));
-        all.cluster = all.results.back().cluster;
-        fitted = merged(fitted, *all.cluster.fitted);
+    const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
+                         const auto& refine) {
+        const Split split = split_of(cases);
+        if (split.fitted.empty()) return;
+        FitResult result = fit_part(all.cluster, parameters, split, progress);
+        refine(result.cluster);
+        judge(result, split);
+        fitted = merged(fitted, *result.cluster.fitted);
+        all.cluster = result.cluster;
+        all.results.push_back(std::move(result));
     };
-    add(gemm_parameters(blocks), gemms);
-    add(collective_parameters(start), collectives);
-    add(moe_layer_parameters(), layers);
+    const auto as_fitted = [](Cluster&) {};
+    add(gemm_parameters(blocks), gemms, as_fitted);
+    if (!collectives.empty()) all.cluster.intra.corrections.clear();
+    add(collective_parameters(start), collectives, [&](Cluster& cluster) {
+        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster), cluster);
+    });
+    add(moe_layer_parameters(), layers, as_fitted);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);
     ranges.date = fitted.date;

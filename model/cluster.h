@@ -105,6 +105,15 @@ struct Protocol {
     friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
+// What was measured over what the law says, for one collective: ranks and payload where the factor holds.
+struct Correction {
+    std::string op;  // kind_name()
+    int ranks = 0;
+    Bytes bytes;
+    double factor = 1;
+    friend bool operator==(const Correction&, const Correction&) = default;
+};
+
 // Links of one level. Collectives (sim/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
 // kernels that read a peer's memory reach; ring collectives reach the share `ring_efficiency` of it with large messages
 // and use the protocols for small ones.
@@ -129,6 +138,7 @@ struct Link {
     Protocol exchange;        // all-to-all and sends of small messages; its latency is per peer
     Seconds exchange_launch;  // of large messages, beside `latency`
     double exchange_copy = 0;
+    std::vector<Correction> corrections;  // a coarse grid, inside one node: sim/corrections.h
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;
 };

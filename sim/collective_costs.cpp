@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "sim/corrections.h"
 #include "sim/curve.h"
 #include "sim/ring_path.h"
 
@@ -159,6 +160,15 @@ struct Pricer {
     }
 };
 
+// Of an all-to-all what one rank holds, its own part included.
+Bytes payload(const Op& op) {
+    if (const auto* exchange = std::get_if<AllToAll>(&op)) {
+        const auto n = std::sqrt(static_cast<double>(exchange->bytes.size()));
+        return n / (n - 1) * busiest_bytes(*exchange);
+    }
+    return bytes_moved(op);
+}
+
 }  // namespace
 
 Bytes busiest_bytes(const AllToAll& op) {
@@ -178,7 +188,9 @@ Bytes busiest_bytes(const AllToAll& op) {
 
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {
     if (path.ranks <= 1) return Seconds(0);
-    return std::visit(Pricer{cluster, path}, op);
+    const Seconds law = std::visit(Pricer{cluster, path}, op);
+    if (path.nodes > 1 || cluster.intra.corrections.empty()) return law;
+    return correction(cluster.intra.corrections, kind_name(op), path.ranks, payload(op)) * law;
 }
 
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {

@@ -24,7 +24,8 @@ namespace stepcast {
 //                          + exchange_copy own / B; of the busiest rank, bytes inside and between nodes side by side
 //   send/recv              as an all-to-all-v of two, for each message
 //   barrier                latency
-// One participant needs no communication: 0. Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
+// Inside a node the fitted corrections (sim/corrections.h) multiply the result. One participant needs no communication: 0.
+// Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);
 
 // The same for a group given as a rule (model/group.h).
