@@ -54,6 +54,7 @@ Cluster machine_of(const Cluster& row, const Cluster& candidate) {
     machine.gpus_per_node = row.gpus_per_node;
     machine.gpu = row.gpu;
     machine.network = row.network;
+    machine.network.partial_ring = candidate.network.partial_ring;
     machine.inter.bandwidth = row.inter.bandwidth;
     return machine;
 }

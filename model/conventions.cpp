@@ -171,6 +171,7 @@ Framework simumax() {
             .overlap = false,
             .overlap_params = false,
             .overlap_p2p = false,
+            .overlap_weight_gradient = false,
             .words = "flash attention, fp32 gradients, nothing overlaps"};
 }
 
@@ -178,6 +179,12 @@ Framework fsdp(std::optional<Dtype> gradients, std::string words) {
     return {.gradients = gradients, .fused_accumulation = false, .words = std::move(words)};
 }
 Framework fsdp_fp32() { return fsdp(Dtype::fp32, "flash attention, gradients reduced in fp32"); }
+// Under autocast its checkpoints are not reentrant: they stop with the last tensor that the backward needs.
+Framework fsdp_autocast() {
+    Framework f = fsdp(Dtype::fp32, "flash attention, gradients reduced in fp32, recompute stops early");
+    f.recompute_stops_early = true;
+    return f;
+}
 Framework fsdp_16bit() { return fsdp(std::nullopt, "flash attention, gradients reduced in 16 bit"); }
 
 // Its minimal policies keep the results of matrix products, on the host where they do not fit (MaxText, base.yml:
@@ -226,7 +233,7 @@ constexpr std::array<FrameworkRule, 25> frameworks{{
     {"vtrain", "", "Megatron-DeepSpeed", megatron_before_2022},
     {"simumax", "", "Megatron-Core without overlap", simumax},
     {"mosaic", "mode pure", "PyTorch FSDP", fsdp_16bit},
-    {"mosaic", "", "PyTorch FSDP", fsdp_fp32},
+    {"mosaic", "", "PyTorch FSDP", fsdp_autocast},
     {"torchtitan", "", "PyTorch FSDP2", fsdp_fp32},
     {"fms_fsdp", "", "PyTorch FSDP", fsdp_16bit},
     {"jax_toolbox_maxtext", "", "MaxText", maxtext},

@@ -50,7 +50,8 @@ struct Linear {
 };
 void plan_linear(Planner& planner, const Linear& linear);
 void plan_input_gradient(Planner& planner, const Linear& linear);
-// The GEMM, and without fused accumulation the pass that adds its result into the accumulated gradients.
+// The GEMM, and without fused accumulation the pass that adds its result to those of the micro-batches before (zero 3
+// accumulates shards, which is little).
 void plan_weight_gradient(Planner& planner, const Linear& linear, const Parallelism& parallelism);
 
 }  // namespace stepcast

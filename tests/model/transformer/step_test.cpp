@@ -1,0 +1,127 @@
+#include "model/transformer/step.h"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "model/transformer/counts.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+std::map<std::string, int> names_of(const TaskGraph& graph, Phase phase) {
+    std::map<std::string, int> counts;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.phase(t) == phase) ++counts[std::string(graph.name(t))];
+    return counts;
+}
+
+double flops_in(const TaskGraph& graph) {
+    double sum = 0;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        sum += flops_of(graph.op(t)).si() * graph.multiplicity()[static_cast<std::size_t>(graph.places(t).front().rank())];
+    return sum;
+}
+
+double bytes_of(const TaskGraph& graph, std::string_view name) {
+    double sum = 0;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.name(t) == name) sum += bytes_moved(graph.op(t)).si();
+    return sum;
+}
+
+}  // namespace
+
+// Plain attention computes all scores, as the model's count does; the forward's products three times over.
+TEST_CASE("the matrix products of a step are the model's operations, however it is split") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = 2;
+    e.parallelism.global_batch = 8;
+    const double whole = model_flops(e.workload, 8).si();
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    e.parallelism.tp = 2;
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    e.parallelism.pp = 2;
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    e.parallelism.vp = 2;
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    for (const Schedule schedule : {Schedule::zb_v, Schedule::dualpipe}) {
+        e.parallelism.schedule = schedule;
+        CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    }
+}
+
+// Four layers, one micro-batch: full recompute runs each layer's forward once more: a third of the layers' 3 F.
+TEST_CASE("full recompute adds the forward of the layers, selective the scores") {
+    Experiment e = small_gpt();
+    const double none = flops_in(build_transformer_step(e, {}));
+    const double layers = 4 * layer_forward_flops(e.workload, 0).si() * e.workload.seq;
+    e.parallelism.recompute = Recompute::full;
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + layers));
+    e.parallelism.recompute_layers = 1;
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + layers / 4));
+    e.parallelism.recompute_layers = 0;
+    e.parallelism.recompute = Recompute::selective;
+    // Two products of 2 s^2 h operations a layer.
+    const double scores = 4 * 4.0 * e.workload.seq * e.workload.seq * e.workload.hidden;
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + scores));
+}
+
+// arXiv 1909.08053: two all-reduces a layer forward and two backward, two more with full recompute; the embedding one.
+// arXiv 2205.05198: with sequence parallelism two all-gathers and two reduce-scatters instead; the backward gathers
+// twice more, for the weight gradients.
+TEST_CASE("tensor parallelism exchanges as often as its papers say") {
+    Experiment e = small_gpt();
+    e.parallelism.tp = 2;
+    auto forward = names_of(build_transformer_step(e, {}), Phase::forward);
+    auto backward = names_of(build_transformer_step(e, {}), Phase::backward);
+    CHECK(forward["tp_all_reduce"] == 4 * 2 + 1);
+    CHECK(backward["tp_all_reduce"] == 4 * 2 + 1);  // and one of the logits' input
+    e.parallelism.recompute = Recompute::full;
+    CHECK(names_of(build_transformer_step(e, {}), Phase::backward)["tp_all_reduce"] == 4 * 4 + 1);
+    e.parallelism.recompute = Recompute::none;
+    e.parallelism.sequence_parallel = true;
+    forward = names_of(build_transformer_step(e, {}), Phase::forward);
+    backward = names_of(build_transformer_step(e, {}), Phase::backward);
+    CHECK(forward["tp_all_gather"] == 4 * 2 + 1);
+    CHECK(forward["tp_reduce_scatter"] == 4 * 2 + 1);
+    CHECK(backward["tp_all_gather"] == 4 * 4 + 1 + 1);
+    CHECK(backward["tp_reduce_scatter"] == 4 * 2 + 1);
+}
+
+// Gradients of all weights in fp32, four bytes each; zero 1 scatters them and gathers 2-byte parameters; zero 3 gathers
+// before forward and backward of each of two micro-batches and scatters after each backward.
+TEST_CASE("the data-parallel exchange carries every weight") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = 2;
+    const double weights = count_parameters(e.workload).total();
+    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_all_reduce") == Approx(4 * weights));
+    e.parallelism.zero = 1;
+    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter") == Approx(4 * weights));
+    CHECK(bytes_of(build_transformer_step(e, {}), "gather_parameters") == Approx(2 * weights));
+    e.parallelism.zero = 3;
+    e.parallelism.global_batch = 4;
+    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter") == Approx(2 * 4 * weights));
+    CHECK(bytes_of(build_transformer_step(e, {}), "gather_parameters") == Approx(2 * 2 * 2 * weights));
+}
+
+// Buckets of the four layers, the embedding and the head, each larger than a bucket: six exchanges; one without a limit.
+TEST_CASE("buckets close in the order of the backward") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = 2;
+    e.parallelism.bucket = Bytes(1);
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 6);
+    e.parallelism.bucket = Bytes(1e15);
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 1);
+}
+
+// Every token goes to two of four experts; two ranks hold two each: half of a rank's slots leave it, there and back,
+// forward and backward. A slot is 64 elements of 2 bytes; 128 tokens x 2 slots on each rank.
+TEST_CASE("balanced experts exchange half of the slots of two ranks, four times") {
+    const TaskGraph graph = build_transformer_step(small_moe(), {});
+    CHECK(names_of(graph, Phase::forward)["ep_all_to_all"] == 2 * 4);
+    const double slots = 128 * 2, leaving = slots / 2 * 64 * 2;
+    CHECK(bytes_of(graph, "ep_all_to_all") == Approx(4 * 4 * 2 * leaving));
+}

@@ -1,0 +1,144 @@
+#include <catch2/catch.hpp>
+
+#include "model/rank_groups.h"
+#include "model/step.h"
+#include "model/transformer/step.h"
+#include "sim/simulate.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+StepTimes times_of(const Experiment& e, const Routing& routing, Folding folding, int& ranks) {
+    const TaskGraph graph = build_transformer_step(e, routing, folding);
+    ranks = graph.rank_count();
+    Timeline timeline;
+    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
+    return step_times(graph, timeline, reporting_rank(graph));
+}
+
+// The nodes of four ranks that the split needs.
+Experiment sized(Experiment e) {
+    const Parallelism& p = e.parallelism;
+    const int ranks = p.dp * p.tp * p.pp * p.cp;
+    e.cluster.gpus_per_node = std::min(4, ranks);
+    e.cluster.nodes = std::max(1, ranks / 4);
+    return e;
+}
+
+void check_folds(const Experiment& experiment) {
+    const Experiment e = sized(experiment);
+    int folded_ranks = 0, all_ranks = 0;
+    const StepTimes folded = times_of(e, {}, Folding::automatic, folded_ranks);
+    const StepTimes whole = times_of(e, {}, Folding::never, all_ranks);
+    CHECK(folded_ranks == e.parallelism.pp);
+    CHECK(all_ranks == rank_count(e.cluster));
+    CHECK(folded.step.si() == Approx(whole.step.si()).epsilon(1e-12));
+    CHECK(folded.forward.si() == Approx(whole.forward.si()).epsilon(1e-12));
+    CHECK(folded.backward.si() == Approx(whole.backward.si()).epsilon(1e-12));
+    CHECK(folded.step > Seconds(0));
+}
+
+}  // namespace
+
+TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = 8;
+    e.parallelism.global_batch = 16;
+    e.parallelism.bucket = Bytes(1e5);
+    for (const int zero : {0, 1, 2, 3})
+        for (const bool overlap : {true, false}) {
+            e.parallelism.zero = zero;
+            e.parallelism.overlap = e.parallelism.overlap_params = overlap;
+            check_folds(e);
+        }
+    e.parallelism.zero = 3;
+    e.parallelism.shard = 4;
+    check_folds(e);
+}
+
+TEST_CASE("folded equals unfolded under tensor, sequence and context parallelism") {
+    Experiment e = small_gpt();
+    e.parallelism.tp = 4;
+    e.parallelism.dp = 2;
+    for (const bool sequence : {false, true})
+        for (const bool overlap : {false, true}) {
+            e.parallelism.sequence_parallel = sequence;
+            e.parallelism.overlap_tp = e.parallelism.overlap_weight_gradient = overlap;
+            check_folds(e);
+        }
+    e.parallelism.cp = 2;
+    e.workload.attention = AttentionKind::flash;
+    for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_gather}) {
+        e.parallelism.context_exchange = exchange;
+        check_folds(e);
+    }
+}
+
+TEST_CASE("folded equals unfolded under every pipeline schedule, within and across nodes") {
+    Experiment e = small_gpt();
+    e.workload.layers = 8;
+    e.parallelism.pp = 4;
+    e.parallelism.global_batch = 8;
+    for (const int dp : {1, 2, 4})
+        for (const Schedule schedule :
+             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe}) {
+            e.parallelism.dp = dp;
+            e.parallelism.global_batch = 8 * dp;
+            e.parallelism.schedule = schedule;
+            check_folds(e);
+        }
+    e.parallelism.schedule = Schedule::one_f_one_b;
+    e.parallelism.vp = 2;
+    check_folds(e);
+    e.parallelism.vp = 1;
+    e.parallelism.tp = 2;  // sends are scattered and gathered again
+    check_folds(e);
+    e.parallelism.recompute = Recompute::full;
+    e.parallelism.stage_layers = {1, 3, 3, 1};
+    check_folds(e);
+}
+
+TEST_CASE("folded equals unfolded under expert parallelism") {
+    Experiment e = small_moe();
+    e.parallelism.dp = 8;
+    for (const int ep : {1, 2, 4}) {
+        e.parallelism.ep = ep;
+        check_folds(e);
+    }
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    for (const bool split : {true, false}) {
+        e.parallelism.expert_tensor_parallel = split;
+        check_folds(e);
+    }
+}
+
+// All slots go to the two experts of the second rank, which computes twice as much as with balanced routing.
+TEST_CASE("skewed routing is simulated rank by rank and costs more than balanced") {
+    Experiment e = sized(small_moe());
+    e.cluster.host.layer = e.cluster.host.call = Seconds(0);  // else the host sets the pace
+    const Routing skewed{2, 4, {0, 0, 128, 128, 0, 0, 128, 128}, {}};
+    CHECK_FALSE(can_fold(e, skewed));
+    int ranks = 0;
+    const Seconds uneven = times_of(e, skewed, Folding::automatic, ranks).step;
+    CHECK(ranks == 2);
+    CHECK(uneven > times_of(e, {}, Folding::automatic, ranks).step);
+    CHECK(ranks == 1);
+}
+
+// Three tensor-parallel ranks on nodes of four: some groups straddle nodes, others do not.
+TEST_CASE("a split that lies unevenly on the nodes is not folded") {
+    Experiment e = small_gpt();
+    e.workload.heads = 6;
+    e.workload.hidden = 96;
+    e.workload.ffn = 384;
+    e.parallelism.tp = 3;
+    e.parallelism.dp = 4;
+    e = sized(e);
+    CHECK_FALSE(can_fold(e, {}));
+    int ranks = 0;
+    times_of(e, {}, Folding::automatic, ranks);
+    CHECK(ranks == 12);
+}
