@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/collective_costs.h"
+#include "sim/fitted_ranges.h"
 
 namespace stepcast {
 
@@ -115,6 +116,7 @@ struct RangeCheck {
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     std::set<std::string> found;
     for (const Op& op : graph.ops()) std::visit(RangeCheck{cluster, found}, op);
+    for (const std::string& note : outside_fitted_ranges(graph.ops(), cluster)) found.insert(note);
     return {found.begin(), found.end()};
 }
 
