@@ -100,13 +100,16 @@ TEST_CASE("MoE layer rows are read with the skew of their distribution") {
 
 TEST_CASE("bad tables are refused with their line") {
     const Table unknown("a,b\n1,2\n");
-    CHECK_THROWS_WITH(kind_of_table(unknown.path()), Contains(".csv:1: found header \"a,..\" of 2 columns; expected GEMMs"));
+    CHECK_THROWS_WITH(kind_of_table(unknown.path()),
+                      Contains(".csv:1: found header \"a,..\" of 2 columns; expected GEMMs"));
     CHECK_THROWS_WITH(Table("m,n,k,dtype,time_us\n1,1,1,bf16,0\n").read(),
                       Contains(".csv:2: time_us: \"0\" is not above 0"));
     CHECK_THROWS_WITH(Table("m,n,k,dtype,time_us\n1,1,1,bf16,2\n1,x,1,bf16,2\n").read(), Contains(".csv:3: n: "));
     CHECK_THROWS_WITH(Table("m,n,k,dtype,time_us\n1,1,1,half,2\n").read(), Contains(".csv:2: dtype: "));
-    CHECK_THROWS_WITH(Table("m,n,k,dtype,value,unit\n1,1,1,bf16,2,GB/s\n").read(), Contains(".csv:2: unit: found \"GB/s\""));
+    CHECK_THROWS_WITH(Table("m,n,k,dtype,value,unit\n1,1,1,bf16,2,GB/s\n").read(),
+                      Contains(".csv:2: unit: found \"GB/s\""));
     CHECK_THROWS_WITH(Table("op,ranks,nodes,bytes,time_us\nall_reduce,1,1,512,2\n").read(),
                       Contains(".csv:2: ranks: 1 ranks on 1 nodes"));
-    CHECK_THROWS_WITH(Table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512\n").read(), Contains(".csv:2: found 4 fields"));
+    CHECK_THROWS_WITH(Table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512\n").read(),
+                      Contains(".csv:2: found 4 fields"));
 }

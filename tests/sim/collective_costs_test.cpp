@@ -22,7 +22,9 @@ Cluster plain() {
     return c;
 }
 
-double microseconds(const Op& op, const Group& group, const Cluster& c) { return collective_time(op, group, c).si() * 1e6; }
+double microseconds(const Op& op, const Group& group, const Cluster& c) {
+    return collective_time(op, group, c).si() * 1e6;
+}
 
 }  // namespace
 
@@ -95,8 +97,10 @@ TEST_CASE("twice the bandwidth never slows a collective, more bytes never speed 
 
 // log2 of bytes from 10 to 12: half-way at 2 kB, sqrt(1 x 1.21) = 1.1; ranks 4 half-way between 2 and 8.
 TEST_CASE("corrections are interpolated in the logarithms and held at the edges") {
-    const std::vector<Correction> grid{{"all_reduce", 2, Bytes(1024), 1.0}, {"all_reduce", 2, Bytes(4096), 1.21},
-                                       {"all_reduce", 8, Bytes(1024), 4.0}, {"all_reduce", 8, Bytes(4096), 4.84}};
+    const std::vector<Correction> grid{{"all_reduce", 2, Bytes(1024), 1.0},
+                                       {"all_reduce", 2, Bytes(4096), 1.21},
+                                       {"all_reduce", 8, Bytes(1024), 4.0},
+                                       {"all_reduce", 8, Bytes(4096), 4.84}};
     CHECK(correction(grid, "all_reduce", 2, Bytes(2048)) == Approx(1.1));
     CHECK(correction(grid, "all_reduce", 2, Bytes(1)) == Approx(1.0));
     CHECK(correction(grid, "all_reduce", 2, Bytes(1e9)) == Approx(1.21));
