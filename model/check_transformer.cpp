@@ -108,8 +108,8 @@ void check_transformer(const Experiment& e) {
     check_experts(w);
     check_tensor_split(w, p);
     check_sequence_split(w, p);
-    check_pieces(w, p);
     check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
+    check_pieces(w, p);
     check_recompute(w, p);
     check_shard(p);
     if (p.moe_system != MoeSystem::alltoall)

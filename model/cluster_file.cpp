@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "model/cluster.h"
@@ -142,19 +144,22 @@ void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
     layers.experiment.cluster.fitted = std::move(fitted);
 }
 
-// `table` changes are announced as [table] headers; keys of the top level come first in the key table.
+// Keys of the top level first, then each table once, in the order of the key table.
 std::string nameplate(const Cluster& cluster) {
     Experiment holder;
     holder.cluster = cluster;
-    std::string text, table;
+    std::vector<std::pair<std::string, std::string>> tables{{"", ""}};  // name, lines
     for (const auto& key : cluster_keys()) {
         if (std::holds_alternative<PresetField>(key.field) || is_unset(key, holder)) continue;
         const auto path = std::string(key.path.substr(prefix.size()));
         const auto dot = path.find_last_of('.');
         const auto own = dot == std::string::npos ? "" : path.substr(0, dot);
-        if (own != table) text += "\n[" + (table = own) + "]\n";
-        text += path.substr(dot == std::string::npos ? 0 : dot + 1) + " = " + toml_text_of(key, holder) + "\n";
+        auto table = std::find_if(tables.begin(), tables.end(), [&](const auto& t) { return t.first == own; });
+        if (table == tables.end()) table = tables.insert(table, {own, "\n[" + own + "]\n"});
+        table->second += path.substr(dot == std::string::npos ? 0 : dot + 1) + " = " + toml_text_of(key, holder) + "\n";
     }
+    std::string text;
+    for (const auto& [name, lines] : tables) text += lines;
     return text;
 }
 
@@ -179,11 +184,11 @@ std::string fitted_text(const Fitted& fitted) {
             "\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
             quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
     for (const auto& e : fitted.errors)
-        text +=
-            fmt::format("\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\n{}mape = {}\nbias = {}\nworst = {}\n",
-                        quoted_toml(e.kind), quoted_toml(e.method), e.samples,
-                        e.median > 0 ? "median = " + value_text(e.median) + "\n" : "", value_text(e.mape),
-                        value_text(e.bias), value_text(e.worst));
+        text += fmt::format(
+            "\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\n{}mape = {}\nbias = {}\nworst = {}\n",
+            quoted_toml(e.kind), quoted_toml(e.method), e.samples,
+            e.median > 0 ? "median = " + value_text(e.median) + "\n" : "", value_text(e.mape), value_text(e.bias),
+            value_text(e.worst));
     for (const auto& r : fitted.ranges)
         text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
                             value_text(r.least), value_text(r.most));

@@ -143,4 +143,13 @@ std::vector<int> members(const Group& group, int first) {
     return ranks;
 }
 
+// Steps that divide a node or are whole nodes meet the same places of every node that they reach.
+bool lies_alike(const Group& group, int ranks_per_node) {
+    const auto even = [&](int step) { return step % ranks_per_node == 0 || ranks_per_node % step == 0; };
+    const auto walks_evenly = [&](int ranks, int stride) {
+        return ranks == 1 || (even(stride) && (group.block > 0 || even(ranks * stride)));
+    };
+    return walks_evenly(group.ranks, group.stride) && walks_evenly(group.outer_ranks, group.outer_stride);
+}
+
 }  // namespace stepcast

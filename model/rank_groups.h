@@ -32,4 +32,8 @@ int rank_of(const Parallelism& parallelism, int tp, int cp, int dp, int pp);
 // The ranks of the group of this shape that begins at `first`, in the group's order.
 std::vector<int> members(const Group& group, int first);
 
+// Whether all groups of this shape lie alike on nodes of so many ranks: the same numbers of members on the same places.
+// Of a group with `block` (pairs of stages) the ranks of one stage are meant.
+bool lies_alike(const Group& group, int ranks_per_node);
+
 }  // namespace stepcast

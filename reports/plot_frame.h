@@ -7,9 +7,9 @@
 
 namespace stepcast {
 
-// Okabe and Ito's palette: told apart with any colour vision.
-inline constexpr std::array<const char*, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                    "#E69F00", "#56B4E9", "#555555"};
+// Okabe and Ito's palette, told apart with any colour vision; beyond seven, colours of Paul Tol's muted one.
+inline constexpr std::array<const char*, 12> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
+                                                     "#555555", "#332288", "#882255", "#999933", "#44AA99", "#DDCC77"};
 inline constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
 inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }

@@ -221,6 +221,13 @@ private:
         if (last) state.data.flush();
     }
 
+    // A rank and the one with its other coordinates on another stage, wherever the rank order puts stages.
+    [[nodiscard]] Group between(int a, int b) const {
+        return {.ranks = 2,
+                .stride = std::abs(b - a) * context_.groups.pipeline_neighbour.stride,
+                .first = rank_of(p_, 0, 0, 0, std::min(a, b))};
+    }
+
     // The activations (or their gradients) go to the next piece of the path, forward (+1) or back.
     void send(StageState& state, const At& at, int step) {
         const auto& path = paths_[static_cast<std::size_t>(at.direction)];
@@ -233,9 +240,7 @@ private:
         }
         const bool up = (step > 0) == (at.direction == 0);
         const Lane out = up ? Lane::send_up : Lane::send_down, in = up ? Lane::receive_up : Lane::receive_down;
-        Group pair{2, std::abs(to.stage - from.stage) * ranks_of_stage(p_)};
-        pair.first = std::min(from.stage, to.stage) * ranks_of_stage(p_);
-        const GroupId group = graph_.add_group(pair);
+        const GroupId group = graph_.add_group(between(from.stage, to.stage));
         const OpId op = send_op(step);
         StageState& target = *stages_[static_cast<std::size_t>(to.stage)];
         TasksByRank sent;
@@ -278,10 +283,8 @@ private:
         for (int s = 0; directions(p_) == 2 && s < p_.pp / 2; ++s) {
             const int mirror = p_.pp - 1 - s;
             const RankWeights& weights = stages_[static_cast<std::size_t>(s)]->data.total();
-            Group pair{2, (mirror - s) * ranks_of_stage(p_)};
-            pair.first = s * ranks_of_stage(p_);
             across({static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
-                   (weights.dense + weights.experts) * size_of(p_.gradient_dtype), pair, Phase::gradient_sync);
+                   (weights.dense + weights.experts) * size_of(p_.gradient_dtype), between(s, mirror), Phase::gradient_sync);
         }
     }
 
@@ -343,18 +346,15 @@ private:
     OpId send_forward_op_ = 0, send_backward_op_ = 0, gather_op_ = 0;
 };
 
-bool lies_evenly(int extent, int ranks_per_node) {
-    return extent <= 1 || extent % ranks_per_node == 0 || ranks_per_node % extent == 0;
-}
-
 }  // namespace
 
 bool can_fold(const Experiment& e, const Routing& routing) {
     if (!routing.counts.empty()) return false;
-    const Parallelism& p = e.parallelism;
-    const int node = e.cluster.gpus_per_node;
-    return lies_evenly(p.tp, node) && lies_evenly(p.tp * p.cp, node) && lies_evenly(p.tp * p.ep, node) &&
-           lies_evenly(ranks_of_stage(p), node);
+    const RankGroups g = rank_groups(e.parallelism);
+    return std::ranges::all_of(
+        std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert, g.expert_data, g.shard,
+                                     g.shard_replicas, g.pipeline_neighbour},
+        [&](const Group& group) { return lies_alike(group, e.cluster.gpus_per_node); });
 }
 
 TaskGraph build_transformer_step(const Experiment& e, const Routing& routing, Folding folding) {

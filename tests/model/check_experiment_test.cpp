@@ -150,19 +150,21 @@ TEST_CASE("the layers of a pipeline are divided over its pieces without remainde
     };
     CHECK(piped([](Experiment&) {}).empty());
     CHECK(piped([](Experiment& e) { e.workload.layers = 3; }) ==
-          "parallelism.pp: makes 4 pieces of 3 layers; expected at least a layer in each");
+          "parallelism.pp: 4 stage pieces are more than workload.layers = 3; expected fewer, or "
+          "parallelism.stage_layers");
     CHECK(piped([](Experiment& e) { e.parallelism.stage_layers = {1, 2, 2, 1}; }).empty());
     CHECK(piped([](Experiment& e) {
               e.parallelism.stage_layers = {3, 3};
-          }) == "parallelism.stage_layers: 2 entries, but 4 stages make 4 pieces of the model; expected one for each");
+          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage pieces");
     CHECK(piped([](Experiment& e) {
               e.parallelism.stage_layers = {2, 2, 2, 2};
           }) == "parallelism.stage_layers: 8 layers in all, but workload.layers is 6");
     CHECK(piped([](Experiment& e) {
               e.parallelism.stage_layers = {4, 4, -1, -1};
-          }) == "parallelism.stage_layers: [4, 4, -1, -1]; expected no negative entry");
+          }) == "parallelism.stage_layers: -1 is no number of layers");
     CHECK(piped([](Experiment& e) { e.parallelism.vp = 2; }) ==
-          "parallelism.pp: makes 8 pieces of 6 layers; expected at least a layer in each");
+          "parallelism.vp: 8 stage pieces are more than workload.layers = 6; expected fewer, or "
+          "parallelism.stage_layers");
     CHECK(piped([](Experiment& e) {
               e.parallelism.schedule = Schedule::zb_h1;
               e.parallelism.vp = 2;

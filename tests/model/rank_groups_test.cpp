@@ -231,3 +231,35 @@ TEST_CASE("expert ranks that would straddle a gap of the order are refused with 
     p.ep = 1, p.shard = 4;
     CHECK(complaint([&] { rank_groups(p); }) == "parallelism.shard: 4 does not divide dp x cp = 6");
 }
+
+// The definition: count the members on each node and place of every group, from its first node on.
+TEST_CASE("groups that lie alike on every node are those whose members take the same places there") {
+    int alike = 0, different = 0;
+    for (const int node : {4, 6, 8})
+        for (int ranks = 1; ranks <= 12; ++ranks)
+            for (int stride = 1; stride <= 12; ++stride) {
+                const Group group{ranks, stride};
+                const int count = ranks * stride * node;  // a whole number of tiles and of nodes
+                std::set<std::vector<int>> patterns;      // members on each node, in order
+                for (const auto& at : tiled(group, count)) {
+                    std::map<int, int> on_node;
+                    for (const int rank : at) ++on_node[rank / node];
+                    std::vector<int> pattern;
+                    for (const auto& [n, members_there] : on_node) pattern.push_back(members_there);
+                    patterns.insert(pattern);
+                }
+                INFO(ranks << " ranks, " << stride << " apart, nodes of " << node);
+                if (lies_alike(group, node)) {
+                    CHECK(patterns.size() == 1);
+                    ++alike;
+                }
+                if (patterns.size() > 1) {
+                    CHECK_FALSE(lies_alike(group, node));
+                    ++different;
+                }
+            }
+    CHECK(alike > 50);
+    CHECK(different > 50);
+    CHECK(lies_alike({.ranks = 2, .stride = 4, .block = 12}, 8));  // three stages of four ranks
+    CHECK_FALSE(lies_alike({.ranks = 2, .stride = 6, .block = 18}, 8));
+}
