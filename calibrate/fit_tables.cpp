@@ -173,6 +173,7 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
     for (const HeldOutError& e : later.errors)
         replace_or_add(all.errors, e,
                        [](const auto& a, const auto& b) { return a.kind == b.kind && a.method == b.method; });
+    std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
     for (const FittedRange& r : later.ranges)
         replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
     return all;

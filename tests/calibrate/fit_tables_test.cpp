@@ -128,6 +128,8 @@ TEST_CASE("a later fit replaces what it determines anew and keeps the rest") {
     CHECK(all.condition == 7);
     CHECK(all.parameters == std::vector<FittedParameter>{{"x", "1", "2"}, {"y", "9", "2"}});
     CHECK(all.errors.size() == 2);
+    later.errors = {{"step", "held-out fifth", 4}};
+    CHECK(merged(earlier, later).errors.front().method == "held-out fifth");
     CHECK(all.ranges.size() == 1);
 }
 
