@@ -136,6 +136,10 @@ void add_collective(const Row& row, BuildingBlocks& blocks) {
         ++blocks.other_op_rows;
         return;
     }
+    if (row.text("bytes").empty() || (row.has("time_us") && row.text("time_us").empty())) {
+        ++blocks.unstated_rows;
+        return;
+    }
     CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));

@@ -71,10 +71,10 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     const TablesFit fit = fit_tables(start, blocks, progress);
     std::string text = fmt::format(
         "{} GEMMs, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
-        "{}, {} of operations without a law; start {}, written to {}\n",
+        "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
         blocks.gemms.size(), blocks.collectives.size(), blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
-        blocks.other_op_rows, start.name, written(fit.cluster, request));
+        blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, request));
     for (const FitResult& result : fit.results) text += describe(result);
     return text;
 }

@@ -77,14 +77,15 @@ TEST_CASE("a rate becomes a time, an fp32 result an accumulation, and other devi
     CHECK(blocks.other_op_rows == 2);
 }
 
-TEST_CASE("collective rows are read, operations without a law are counted") {
-    const Table table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512,21.5\nmoe_dispatch,8,1,,\n");
+TEST_CASE("collective rows are read, operations without a law and rows without size or time are counted") {
+    const Table table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512,21.5\nmoe_dispatch,8,1,,\nall_gather,8,1,,\n");
     const BuildingBlocks blocks = table.read();
     REQUIRE(blocks.collectives.size() == 1);
     CHECK(blocks.collectives[0] ==
           CollectiveRow{table.path() + ":2", "all_reduce", 8, 1, Bytes(512), blocks.collectives[0].time});
     CHECK(blocks.collectives[0].time.si() == Approx(21.5e-6));
     CHECK(blocks.other_op_rows == 1);
+    CHECK(blocks.unstated_rows == 1);
 }
 
 TEST_CASE("MoE layer rows are read with the skew of their distribution") {
