@@ -36,9 +36,10 @@ TableKind kind_of(const CsvReader& reader) {
     const bool timed = holds(header, {"time_us"}) || holds(header, {"value", "unit"});
     if (timed && holds(header, {"m", "n", "k"})) return TableKind::gemms;
     if (timed && holds(header, {"op", "ranks", "nodes", "bytes"})) return TableKind::collectives;
-    reader.fail("found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
-                " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
-                "layers (num_tokens,hidden,inter,topk,experts,..), cases (docs/formats.md) or imported measurements");
+    reader.fail(
+        "found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
+        " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
+        "layers (num_tokens,hidden,inter,topk,experts,..), cases (docs/formats.md) or imported measurements");
 }
 
 // One row under the names of the header.
@@ -118,8 +119,12 @@ void add_gemm(const Row& row, const Gpu& gpu, BuildingBlocks& blocks) {
     GemmRow found;
     found.where = row.where();
     const std::string dtype = row.text("dtype");
-    found.gemm = {row.integer("m"), row.integer("n"), row.integer("k"), 1,
-                  row.read("dtype", [&] { return operand_dtype(dtype); }), fp32_result(dtype)};
+    found.gemm = {row.integer("m"),
+                  row.integer("n"),
+                  row.integer("k"),
+                  1,
+                  row.read("dtype", [&] { return operand_dtype(dtype); }),
+                  fp32_result(dtype)};
     found.groups = row.integer("groups", 1);
     found.time = row.time(found.groups * flops_of(found.gemm));
     has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
@@ -129,6 +134,10 @@ void add_collective(const Row& row, BuildingBlocks& blocks) {
     constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
     if (std::find(known.begin(), known.end(), row.text("op")) == known.end()) {
         ++blocks.other_op_rows;
+        return;
+    }
+    if (row.text("bytes").empty() || (row.has("time_us") && row.text("time_us").empty())) {
+        ++blocks.unstated_rows;
         return;
     }
     CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};

@@ -130,9 +130,9 @@ void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
 
 FitCase gemm_case(const GemmRow& row) {
     const Gemm& g = row.gemm;
-    const std::string name = fmt::format("gemm {}x{}x{} {}{}{}", g.m, g.n, g.k, to_string(g.dtype),
-                                         g.accumulate ? " to fp32" : "",
-                                         row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
+    const std::string name =
+        fmt::format("gemm {}x{}x{} {}{}{}", g.m, g.n, g.k, to_string(g.dtype), g.accumulate ? " to fp32" : "",
+                    row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
         const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
         return {name, "grouped_gemm", one_group, row.time,
@@ -171,7 +171,9 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
     for (const FittedParameter& p : later.parameters)
         replace_or_add(all.parameters, p, [](const auto& a, const auto& b) { return a.key == b.key; });
     for (const HeldOutError& e : later.errors)
-        replace_or_add(all.errors, e, [](const auto& a, const auto& b) { return a.kind == b.kind && a.method == b.method; });
+        replace_or_add(all.errors, e,
+                       [](const auto& a, const auto& b) { return a.kind == b.kind && a.method == b.method; });
+    std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
     for (const FittedRange& r : later.ranges)
         replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
     return all;
@@ -185,9 +187,10 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
     if (gemms.empty() && collectives.empty() && layers.empty())
-        throw ConfigError(fmt::format("no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
-                                      start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
-                                      blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
+        throw ConfigError(fmt::format(
+            "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
+            start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
+            blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
     TablesFit all{start, {}};
     Fitted fitted = start.fitted.value_or(Fitted{});
     const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
@@ -204,9 +207,8 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     const auto as_fitted = [](Cluster&) {};
     add(gemm_parameters(blocks), gemms, as_fitted);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
-    add(collective_parameters(start), collectives, [&](Cluster& cluster) {
-        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster), cluster);
-    });
+    add(collective_parameters(start), collectives,
+        [&](Cluster& cluster) { cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster), cluster); });
     add(moe_layer_parameters(), layers, as_fitted);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);

@@ -69,12 +69,12 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     BuildingBlocks blocks;
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
-    std::string text = fmt::format("{} GEMMs, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
-                                   "{}, {} of operations without a law; start {}, written to {}\n",
-                                   blocks.gemms.size(), blocks.collectives.size(), blocks.moe_layers.size(),
-                                   start.gpu.name, blocks.other_device_rows,
-                                   blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
-                                   blocks.other_op_rows, start.name, written(fit.cluster, request));
+    std::string text = fmt::format(
+        "{} GEMMs, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
+        blocks.gemms.size(), blocks.collectives.size(), blocks.moe_layers.size(), start.gpu.name,
+        blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
+        blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, request));
     for (const FitResult& result : fit.results) text += describe(result);
     return text;
 }
@@ -83,10 +83,11 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
                       const std::function<void(std::string_view)>& progress) {
     const StepRows rows = read_step_rows(request.measurements, request.cluster);
     const StepsFit fit = fit_steps(start, rows.cases, progress);
-    std::string text = fmt::format("{} measured steps of {}; passed over: {} of other devices, {} that cannot be predicted; "
-                                   "start {}, written to {}\n",
-                                   rows.cases.size(), start.gpu.name, rows.other_devices, rows.refused, start.name,
-                                   written(fit.result.cluster, request));
+    std::string text = fmt::format(
+        "{} measured steps of {}; passed over: {} of other devices, {} that cannot be predicted; "
+        "start {}, written to {}\n",
+        rows.cases.size(), start.gpu.name, rows.other_devices, rows.refused, start.name,
+        written(fit.result.cluster, request));
     for (const std::string& name : fit.outliers) text += "set aside as an outlier, not fitted: " + name + "\n";
     return text + describe(fit.result);
 }

@@ -63,8 +63,6 @@ std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
     return parameters;
 }
 
-std::vector<FitParameter> moe_layer_parameters() {
-    return {{"kernel.grouped_gemm", "0.7", 0.7, "0.05", "1.2"}};
-}
+std::vector<FitParameter> moe_layer_parameters() { return {{"kernel.grouped_gemm", "0.7", 0.7, "0.05", "1.2"}}; }
 
 }  // namespace stepcast

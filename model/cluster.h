@@ -61,40 +61,40 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when th
 // Gemm: sim/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
 // A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
 struct KernelCosts {
-    Seconds launch = Seconds(2.4e-6);       // fixed device-side cost of a kernel
-    double gemm_efficiency = 0.92;          // of the datasheet peak, in a full wave of the best tile
-    double gemm_k0 = 149;                   // fill and drain of the k loop, in k elements
-    double gemm_tile_256 = 1.0;             // rate of a 256x128 tile relative to the best
-    double gemm_tile_128 = 0.91;            // 128x128
-    double gemm_tile_64 = 0.75;             // 128x64
-    double gemm_tile_32 = 0.30;             // 64x64
-    double gemm_tile_wide = 0;              // 256x256
-    double gemm_tile_192 = 0;               // 192x128
-    double gemm_tile_narrow = 0;            // 256x64
-    double gemm_wave_loss = 1;              // share of the last wave's idle SMs that is lost
-    double gemm_traffic_efficiency = 0.85;  // of the datasheet bandwidth, operands of a GEMM
-    double gemm_corner = 0;                 // 0: the longer of arithmetic and traffic; 1: their sum
-    Seconds gemm_split;                     // more for a GEMM split along k
-    double gemm_split_traffic = 0;          // times that each split's fp32 partial result crosses the memory
-    double gemm_boost = 0;                  // clock above the sustained one while a kernel is short ..
+    Seconds launch = Seconds(2.4e-6);         // fixed device-side cost of a kernel
+    double gemm_efficiency = 0.92;            // of the datasheet peak, in a full wave of the best tile
+    double gemm_k0 = 149;                     // fill and drain of the k loop, in k elements
+    double gemm_tile_256 = 1.0;               // rate of a 256x128 tile relative to the best
+    double gemm_tile_128 = 0.91;              // 128x128
+    double gemm_tile_64 = 0.75;               // 128x64
+    double gemm_tile_32 = 0.30;               // 64x64
+    double gemm_tile_wide = 0;                // 256x256
+    double gemm_tile_192 = 0;                 // 192x128
+    double gemm_tile_narrow = 0;              // 256x64
+    double gemm_wave_loss = 1;                // share of the last wave's idle SMs that is lost
+    double gemm_traffic_efficiency = 0.85;    // of the datasheet bandwidth, operands of a GEMM
+    double gemm_corner = 0;                   // 0: the longer of arithmetic and traffic; 1: their sum
+    Seconds gemm_split;                       // more for a GEMM split along k
+    double gemm_split_traffic = 0;            // times that each split's fp32 partial result crosses the memory
+    double gemm_boost = 0;                    // clock above the sustained one while a kernel is short ..
     Seconds gemm_boost_time = Seconds(2e-4);  // .. against this time
-    double gemm_accumulate = 1;             // rate when C is fp32 and added to
-    double grouped_gemm = 1;                // rate of one kernel over groups relative to one GEMM
-    double memory_efficiency = 0.85;        // achieved share of the datasheet bandwidth in memory passes
-    Seconds fused_ramp = Seconds(0.39e-3);  // fused expert kernel: start, before the first wave
-    double fused_efficiency = 0.52;         // of an SM's peak share while a wave runs
-    Seconds fused_tail = Seconds(1.01e-3);  // gather: compute left after the last remote row has arrived
-    double fused_scatter_exposed = 0.44;    // scatter: share of the remote writes that compute does not hide
-    double wgrad_efficiency = 0.26;         // of the datasheet peak, grouped weight gradients of block lists
-    double transpose_efficiency = 0.25;     // of the datasheet bandwidth, weight transposes
-    double training_gemm = 1;               // rate of a GEMM inside a step relative to the law (clocks, layouts)
-    double training_fp8 = 1;                // the same of an fp8 GEMM (scaling, transposes), on top of training_gemm
-    double attention_efficiency = 0.5;      // of the datasheet peak, flash attention forward over long sequences
-    double attention_backward = 0.75;       // rate of its backward relative to its forward
-    double attention_ramp = 600;            // tokens of a sequence at which it reaches half of that
-    double optimizer_efficiency = 0.8;  // of the datasheet bandwidth, optimizer passes
-    std::vector<GemmPoint> gemm_table;  // measured shapes, used before the law
-    Curve memory_curve;                 // measured memory passes (read + written bytes)
+    double gemm_accumulate = 1;               // rate when C is fp32 and added to
+    double grouped_gemm = 1;                  // rate of one kernel over groups relative to one GEMM
+    double memory_efficiency = 0.85;          // achieved share of the datasheet bandwidth in memory passes
+    Seconds fused_ramp = Seconds(0.39e-3);    // fused expert kernel: start, before the first wave
+    double fused_efficiency = 0.52;           // of an SM's peak share while a wave runs
+    Seconds fused_tail = Seconds(1.01e-3);    // gather: compute left after the last remote row has arrived
+    double fused_scatter_exposed = 0.44;      // scatter: share of the remote writes that compute does not hide
+    double wgrad_efficiency = 0.26;           // of the datasheet peak, grouped weight gradients of block lists
+    double transpose_efficiency = 0.25;       // of the datasheet bandwidth, weight transposes
+    double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
+    double training_fp8 = 1;                  // the same of an fp8 GEMM (scaling, transposes), on top of training_gemm
+    double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
+    double attention_backward = 0.75;         // rate of its backward relative to its forward
+    double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
+    double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
+    std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law
+    Curve memory_curve;                       // measured memory passes (read + written bytes)
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
 };
 
@@ -126,7 +126,7 @@ struct Link {
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
     double training = 1;               // rate of an exchange inside a transformer step relative to the law
     Seconds latency;
-    Seconds launch;  // fixed cost of a collective call, beside the message rounds
+    Seconds launch;            // fixed cost of a collective call, beside the message rounds
     Protocol low_latency;      // flags inside the data (NCCL's LL)
     Protocol low_latency_128;  // flags per 128 bytes (LL128); more than two ranks
     Seconds slot_latency;      // low_latency: more a round once a rank's piece exceeds ..
@@ -149,7 +149,7 @@ struct HostCosts {
     Seconds framework = Seconds(50e-6);        // HostWork::Kind::framework: one framework operation
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
-    Seconds layer = Seconds(0.3e-3);           // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
+    Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass

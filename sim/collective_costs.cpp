@@ -121,8 +121,8 @@ struct Pricer {
                                         transfer(intra.all_to_all_efficiency, inter.all_to_all_efficiency)) +
                               copied(intra.exchange_copy, e.own);
         if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
-        return std::min(large, slower.exchange.launch + peers +
-                                   transfer(intra.exchange.efficiency, inter.exchange.efficiency));
+        return std::min(
+            large, slower.exchange.launch + peers + transfer(intra.exchange.efficiency, inter.exchange.efficiency));
     }
 
     Seconds operator()(const AllToAll& op) const {

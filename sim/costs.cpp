@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/collective_costs.h"
+#include "sim/fitted_ranges.h"
 
 namespace stepcast {
 
@@ -24,7 +25,8 @@ public:
     Paths(const TaskGraph& graph, const Cluster& cluster) : graph_(graph), cluster_(cluster) {}
     const RingPath& of(GroupId id) {
         const auto at = known_.find(id);
-        return at != known_.end() ? at->second : known_.emplace(id, ring_path(graph_.group(id), cluster_)).first->second;
+        return at != known_.end() ? at->second
+                                  : known_.emplace(id, ring_path(graph_.group(id), cluster_)).first->second;
     }
 
 private:
@@ -50,7 +52,8 @@ Costs price(const TaskGraph& graph, const Cluster& cluster) {
         const auto places = graph.places(t);
         auto& [time, group] = known[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
         if (graph.group_id(t) != 0) {
-            if (!time || group != graph.group_id(t)) time = time_in_step(graph.op(t), paths.of(graph.group_id(t)), cluster);
+            if (!time || group != graph.group_id(t))
+                time = time_in_step(graph.op(t), paths.of(graph.group_id(t)), cluster);
             group = graph.group_id(t);
         } else if (!time || places.size() > 1 || group != 0) {
             time = op_time(graph.op(t), graph.phase(t), places, cluster);
@@ -115,6 +118,7 @@ struct RangeCheck {
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     std::set<std::string> found;
     for (const Op& op : graph.ops()) std::visit(RangeCheck{cluster, found}, op);
+    for (const std::string& note : outside_fitted_ranges(graph.ops(), cluster)) found.insert(note);
     return {found.begin(), found.end()};
 }
 

@@ -105,8 +105,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
             const double waves = waves_of(tiling.count * split / cluster.gpu.sms, costs.gemm_wave_loss);
             const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (tiling.mean_k / split + costs.gemm_k0));
             const Seconds arithmetic = waves * (wave / rate);
-            const Bytes partial =
-                s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
+            const Bytes partial = s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
             const Seconds moving = (traffic.operands + partial) / bandwidth;
             const Seconds extra = s > 1 ? costs.gemm_split : Seconds(0);
             if (std::max(arithmetic, moving) + extra >= best) continue;

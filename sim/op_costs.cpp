@@ -75,7 +75,8 @@ struct Pricer {
         const KernelCosts& k = cluster.kernel;
         const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) /
                                   (1 + k.attention_ramp / std::max(1.0, queries));
-        const Bytes operands = batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
+        const Bytes operands =
+            batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
         return cluster.kernel.launch + std::max(work / (peak(cluster.gpu, op.dtype) * efficiency),
                                                 memory_time(operands, cluster.kernel.memory_efficiency, cluster));
     }

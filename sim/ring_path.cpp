@@ -29,7 +29,8 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
     for (const int node : path.node_of) ++members_on[node];
     path.nodes = static_cast<int>(members_on.size());
     const bool joined = path.ranks == 2 && members[0] / 2 == members[1] / 2;
-    path.ring = cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
+    path.ring =
+        cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
     const double nics = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     path.between = cluster.inter.bandwidth * (nics / cluster.gpus_per_node);
     if (path.nodes > 1) {
@@ -46,8 +47,8 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
 RingPath ring_path(const Group& group, const Cluster& cluster) {
     const std::vector<int> members = stepcast::members(group, group.first);
     const GroupPath path = path_of(group, cluster);
-    return {path.ranks, path.nodes, path.ring, path.inter * ring_share(path.per_node, cluster), path.pair, path.node_all_to_all, path.all_to_all,
-            nodes_of(members, cluster)};
+    return {path.ranks, path.nodes,           path.ring,       path.inter * ring_share(path.per_node, cluster),
+            path.pair,  path.node_all_to_all, path.all_to_all, nodes_of(members, cluster)};
 }
 
 }  // namespace stepcast

@@ -13,11 +13,11 @@ namespace stepcast {
 // Bandwidths per direction, infinite where there is no such traffic.
 struct RingPath {
     int ranks = 1, nodes = 1;
-    BytesPerSecond ring;     // of the group inside a node
-    BytesPerSecond inter;    // of the group between two nodes
-    BytesPerSecond pair;     // from one member to the next
-    BytesPerSecond inside;   // what a member exchanges with members on its own node
-    BytesPerSecond between;  // with members on others
+    BytesPerSecond ring;       // of the group inside a node
+    BytesPerSecond inter;      // of the group between two nodes
+    BytesPerSecond pair;       // from one member to the next
+    BytesPerSecond inside;     // what a member exchanges with members on its own node
+    BytesPerSecond between;    // with members on others
     std::vector<int> node_of;  // per member
     friend bool operator==(const RingPath&, const RingPath&) = default;
 };

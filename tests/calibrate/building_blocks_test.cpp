@@ -1,0 +1,116 @@
+#include "calibrate/building_blocks.h"
+
+#include "tests/model/files.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Gpu a100() {
+    Gpu gpu;
+    gpu.name = "A100-SXM4-80GB";
+    gpu.aliases = "A100, A100-80GB-SXM";
+    gpu.bf16 = FlopsPerSecond(312e12);
+    return gpu;
+}
+
+class Table {
+public:
+    explicit Table(const std::string& text) {
+        static int made = 0;
+        path_ = (std::filesystem::temp_directory_path() /
+                 ("stepcast-table-" + std::to_string(getpid()) + "-" + std::to_string(++made) + ".csv"))
+                    .string();
+        std::ofstream(path_) << text;
+    }
+    ~Table() { std::filesystem::remove(path_); }
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+    [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] BuildingBlocks read() const {
+        BuildingBlocks blocks;
+        read_building_blocks(path_, a100(), blocks);
+        return blocks;
+    }
+
+private:
+    std::string path_;
+};
+
+}  // namespace
+
+TEST_CASE("a device is named by its name or an alias, whatever the case, blanks, dashes and vendor") {
+    CHECK(names_device("NVIDIA A100-SXM4-80GB", a100()));
+    CHECK(names_device("a100 sxm4 80gb", a100()));
+    CHECK(names_device("A100", a100()));
+    CHECK(names_device("A100 80GB SXM", a100()));
+    CHECK_FALSE(names_device("A100-PCIe", a100()));
+    CHECK_FALSE(names_device("", a100()));
+}
+
+TEST_CASE("GEMM rows are read with their times, after comments, without a device column") {
+    const Table table("# mine\nm,n,k,groups,dtype,time_us\n64,128,256,1,bf16,3.5\n64,128,256,4,bf16,9\n");
+    CHECK(kind_of_table(table.path()) == TableKind::gemms);
+    const BuildingBlocks blocks = table.read();
+    REQUIRE(blocks.gemms.size() == 2);
+    CHECK(blocks.gemms[0].gemm == Gemm{64, 128, 256, 1, Dtype::bf16});
+    CHECK(blocks.gemms[0].time.si() == Approx(3.5e-6));
+    CHECK(blocks.gemms[0].where == table.path() + ":3");
+    CHECK(blocks.gemms[1].groups == 4);
+}
+
+// 2 x 1000 x 1000 x 1000 FLOP at 200 TFLOP/s: 10 us. "-> fp32" is a result in fp32.
+TEST_CASE("a rate becomes a time, an fp32 result an accumulation, and other devices are counted") {
+    const Table table(
+        "op,m,n,k,groups,gpu,dtype,value,unit\n"
+        "gemm,1000,1000,1000,1,A100,bf16 -> fp32,200,TFLOP/s\n"
+        "gemm,1000,1000,1000,1,NVIDIA H100,bf16,200,TFLOP/s\n"
+        "gemm_best_shape,1,1,1,1,A100,bf16,200,TFLOP/s\n"
+        "gemm,1000,1000,1000,1,A100,fp8,200,TFLOP/s\n");
+    const BuildingBlocks blocks = table.read();
+    REQUIRE(blocks.gemms.size() == 1);
+    CHECK(blocks.gemms[0].time.si() == Approx(10e-6));
+    CHECK(blocks.gemms[0].gemm.accumulate);
+    CHECK(blocks.other_device_rows == 1);
+    CHECK(blocks.devices == std::vector<std::string>{"NVIDIA H100"});
+    CHECK(blocks.other_op_rows == 2);
+}
+
+TEST_CASE("collective rows are read, operations without a law and rows without size or time are counted") {
+    const Table table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512,21.5\nmoe_dispatch,8,1,,\nall_gather,8,1,,\n");
+    const BuildingBlocks blocks = table.read();
+    REQUIRE(blocks.collectives.size() == 1);
+    CHECK(blocks.collectives[0] ==
+          CollectiveRow{table.path() + ":2", "all_reduce", 8, 1, Bytes(512), blocks.collectives[0].time});
+    CHECK(blocks.collectives[0].time.si() == Approx(21.5e-6));
+    CHECK(blocks.other_op_rows == 1);
+    CHECK(blocks.unstated_rows == 1);
+}
+
+TEST_CASE("MoE layer rows are read with the skew of their distribution") {
+    const Table table(
+        "num_tokens,hidden,inter,topk,experts,tp_in_expert,ep,distribution,gpu,dtype,value,unit\n"
+        "256,4096,1536,8,128,1,2,power_law_1.2,A100,bf16,3.07,ms\n256,4096,1536,8,128,1,2,balanced,A100,bf16,2,ms\n");
+    const BuildingBlocks blocks = table.read();
+    REQUIRE(blocks.moe_layers.size() == 2);
+    CHECK(blocks.moe_layers[0].skew == 1.2);
+    CHECK(blocks.moe_layers[0].time.si() == Approx(3.07e-3));
+    CHECK(blocks.moe_layers[1].skew == 0);
+}
+
+TEST_CASE("bad tables are refused with their line") {
+    const Table unknown("a,b\n1,2\n");
+    CHECK_THROWS_WITH(kind_of_table(unknown.path()),
+                      Contains(".csv:1: found header \"a,..\" of 2 columns; expected GEMMs"));
+    CHECK_THROWS_WITH(Table("m,n,k,dtype,time_us\n1,1,1,bf16,0\n").read(),
+                      Contains(".csv:2: time_us: \"0\" is not above 0"));
+    CHECK_THROWS_WITH(Table("m,n,k,dtype,time_us\n1,1,1,bf16,2\n1,x,1,bf16,2\n").read(), Contains(".csv:3: n: "));
+    CHECK_THROWS_WITH(Table("m,n,k,dtype,time_us\n1,1,1,half,2\n").read(), Contains(".csv:2: dtype: "));
+    CHECK_THROWS_WITH(Table("m,n,k,dtype,value,unit\n1,1,1,bf16,2,GB/s\n").read(),
+                      Contains(".csv:2: unit: found \"GB/s\""));
+    CHECK_THROWS_WITH(Table("op,ranks,nodes,bytes,time_us\nall_reduce,1,1,512,2\n").read(),
+                      Contains(".csv:2: ranks: 1 ranks on 1 nodes"));
+    CHECK_THROWS_WITH(Table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512\n").read(),
+                      Contains(".csv:2: found 4 fields"));
+}
