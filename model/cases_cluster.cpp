@@ -67,6 +67,19 @@ void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::strin
         fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
 }
 
+// Boards with less power than the preset's run at a lower clock: power goes with clock x voltage^2, and voltage nearly
+// stays at its floor, so the clock about with the square root of the power.
+void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+    const auto at = gpu.find(" W");
+    const auto watts = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    constexpr double full = 700;  // H100 SXM
+    if (!watts || family_in(gpu) != "h100" || *watts >= full) return;
+    const double share = std::sqrt(*watts / full);
+    for (FlopsPerSecond* rate : {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})
+        *rate *= share;
+    assumptions.push_back(fmt::format("{} W instead of {}: clock x {:.3g}", *watts, full, share));
+}
+
 struct Nics {
     double bits = 0;  // of the whole node or of one NIC, giga a second
     int count = 0;    // 0: `bits` are the node's
@@ -152,6 +165,7 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
     const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
     if (same_device) set_memory(cluster, gpu, assumptions);
+    if (same_device) set_power(cluster, gpu, assumptions);
     set_size(cluster, ranks);
     if (cluster.nodes > 1 && (same_device || named.empty()))
         set_network(cluster, row.cell("interconnect"), assumptions);

@@ -155,6 +155,7 @@ void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
     p.overlap_p2p = f.overlap_p2p;
     p.overlap_weight_gradient = f.overlap_weight_gradient;
     p.fused_accumulation = f.fused_accumulation;
+    p.eager = f.eager;
     p.recompute_stops_early = f.recompute_stops_early;
     const bool single = training == Dtype::fp32 || training == Dtype::tf32;
     p.gradient_dtype = f.gradients               ? *f.gradients

@@ -176,21 +176,39 @@ Framework simumax() {
 }
 
 Framework fsdp(std::optional<Dtype> gradients, std::string words) {
-    return {.gradients = gradients, .fused_accumulation = false, .words = std::move(words)};
+    return {.attention = AttentionKind::flash2,
+            .gradients = gradients,
+            .fused_accumulation = false,
+            .words = std::move(words)};
 }
-Framework fsdp_fp32() { return fsdp(Dtype::fp32, "flash attention, gradients reduced in fp32"); }
+Framework fsdp_fp32() { return fsdp(Dtype::fp32, "compiled, FlashAttention-2, gradients reduced in fp32"); }
+Framework fsdp_16bit() { return fsdp(std::nullopt, "compiled, FlashAttention-2, gradients reduced in 16 bit"); }
+Framework eager(Framework f, std::string words) {
+    f.eager = true;
+    f.words = std::move(words);
+    return f;
+}
+Framework eager_fp32() { return eager(fsdp_fp32(), "eager passes, FlashAttention-2, gradients reduced in fp32"); }
+Framework eager_16bit() { return eager(fsdp_16bit(), "eager passes, FlashAttention-2, gradients reduced in 16 bit"); }
 // Under autocast its checkpoints are not reentrant: they stop with the last tensor that the backward needs.
-Framework fsdp_autocast() {
-    Framework f = fsdp(Dtype::fp32, "flash attention, gradients reduced in fp32, recompute stops early");
+Framework eager_autocast() {
+    Framework f = eager(fsdp_fp32(), "eager passes, FlashAttention-2, gradients reduced in fp32, recompute stops early");
     f.recompute_stops_early = true;
     return f;
 }
-Framework fsdp_16bit() { return fsdp(std::nullopt, "flash attention, gradients reduced in 16 bit"); }
+
+// JAX calls the vendor's attention kernels.
+Framework jax() {
+    Framework f = fsdp_16bit();
+    f.attention = AttentionKind::flash;
+    f.words = "compiled, flash attention, gradients reduced in 16 bit";
+    return f;
+}
 
 // Its minimal policies keep the results of matrix products, on the host where they do not fit (MaxText, base.yml:
 // remat_policy).
 Framework maxtext() {
-    Framework f = fsdp_16bit();
+    Framework f = jax();
     f.recompute = Recompute::none;
     return f;
 }
@@ -199,7 +217,7 @@ Framework small_ddp() {
     return {.gradients = Dtype::fp32,
             .fused_accumulation = false,
             .bucket_weights = 6.5536e6,  // 25 MiB of fp32, DDP's default
-            .words = "flash attention, no dropout, fp32 gradients in buckets of 25 MiB beside backward"};
+            .words = "compiled, flash attention, no dropout, fp32 gradients in buckets of 25 MiB beside backward"};
 }
 
 // LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16).
@@ -216,9 +234,9 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 25> frameworks{{
+constexpr std::array<FrameworkRule, 26> frameworks{{
     {"dgxc", "maxtext", "MaxText", maxtext},
-    {"dgxc", "paxml", "Paxml", fsdp_16bit},
+    {"dgxc", "paxml", "Paxml", jax},
     {"dgxc", "", "NeMo", nemo},
     {"mlperf", "", "NeMo", nemo},
     {"nemo", "", "NeMo", nemo},
@@ -232,12 +250,13 @@ constexpr std::array<FrameworkRule, 25> frameworks{{
     {"korthikanti", "", "Megatron-LM of 2022", megatron_2022},
     {"vtrain", "", "Megatron-DeepSpeed", megatron_before_2022},
     {"simumax", "", "Megatron-Core without overlap", simumax},
-    {"mosaic", "mode pure", "PyTorch FSDP", fsdp_16bit},
-    {"mosaic", "", "PyTorch FSDP", fsdp_autocast},
-    {"torchtitan", "", "PyTorch FSDP2", fsdp_fp32},
+    {"mosaic", "mode pure", "PyTorch FSDP", eager_16bit},
+    {"mosaic", "", "PyTorch FSDP", eager_autocast},
+    {"torchtitan", "compile", "PyTorch FSDP2", fsdp_fp32},
+    {"torchtitan", "", "PyTorch FSDP2", eager_fp32},
     {"fms_fsdp", "", "PyTorch FSDP", fsdp_16bit},
     {"jax_toolbox_maxtext", "", "MaxText", maxtext},
-    {"jax", "", "JAX", fsdp_16bit},
+    {"jax", "", "JAX", jax},
     {"flash_attention", "", "PyTorch DDP", small_ddp},
     {"nanogpt", "", "PyTorch DDP", small_ddp},
     {"llm", "", "llm.c", small_ddp},

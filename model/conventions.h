@@ -37,6 +37,7 @@ struct Framework {
     bool overlap_weight_gradient = true;  // tensor-parallel exchanges of the backward beside weight gradients
     bool fused_accumulation = true;       // weight gradients are added by their GEMM
     bool fused_loss = true;               // one pass over the logits
+    bool eager = false;                   // element-wise passes run operation by operation
     bool recompute_stops_early = false;   // at the last tensor that the backward needs
     double bucket_weights = 0;            // weights of a gradient bucket; 0 = one bucket for all
     std::string words = {};               // "Megatron-LM before 2023: plain attention, .."

@@ -227,6 +227,8 @@ const Key table[] = {
      "share of the peak in flash attention forward", least_share, most_share},
     {"cluster.kernel.attention_backward", field<&E::cluster, &C::kernel, &K::attention_backward>,
      "flash attention: rate of the backward relative to the forward", least_share, most_share},
+    {"cluster.kernel.attention_v2", field<&E::cluster, &C::kernel, &K::attention_v2>,
+     "rate of FlashAttention-2 relative to the device's best kernel", least_share, most_share},
     {"cluster.kernel.attention_ramp", field<&E::cluster, &C::kernel, &K::attention_ramp>,
      "flash attention: tokens of a sequence at which half of the rate is reached", 0, 1e6},
     {"cluster.kernel.optimizer_efficiency", field<&E::cluster, &C::kernel, &K::optimizer_efficiency>,

@@ -99,6 +99,8 @@ const Key table[] = {
      "zero 3: ranks that hold one copy between them; 0 = dp x cp", 0, ranks},
     {"parallelism.gradient_dtype", field<&E::parallelism, &P::gradient_dtype>,
      "element type of accumulated and exchanged gradients"},
+    {"parallelism.eager", field<&E::parallelism, &P::eager>,
+     "element-wise passes run operation by operation, with twice the traffic"},
     {"parallelism.fused_accumulation", field<&E::parallelism, &P::fused_accumulation>,
      "weight-gradient GEMMs add into the accumulated gradients themselves"},
     {"parallelism.expert_tensor_parallel", field<&E::parallelism, &P::expert_tensor_parallel>,

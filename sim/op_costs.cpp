@@ -73,7 +73,8 @@ struct Pricer {
         const double seen = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
         const Flops work(2 * batch * queries * keys * seen * (width + values) * (op.backward ? 2.5 : 1.0));
         const KernelCosts& k = cluster.kernel;
-        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) /
+        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) *
+                                  (op.second_generation ? k.attention_v2 : 1.0) /
                                   (1 + k.attention_ramp / std::max(1.0, queries));
         const Bytes operands =
             batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);

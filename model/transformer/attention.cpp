@@ -101,6 +101,7 @@ Bytes score_bytes(const LayerContext& c) {
 Attention flash_op(const LayerContext& c, bool backward) {
     const RankShape& s = c.shape;
     Attention op{s.batch, s.heads, s.seq_q, s.seq, s.qk_dim, c.experiment.workload.causal, backward, s.storage, true};
+    op.second_generation = c.experiment.workload.attention == AttentionKind::flash2;
     op.value_dim = s.value_dim;
     if (op.causal && s.seq_q < s.seq) {
         op.causal = false;

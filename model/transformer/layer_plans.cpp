@@ -5,16 +5,16 @@ namespace {
 
 // `forward` and `backward` write a block; the rest of the passes follow from them.
 template <typename Forward, typename Backward>
-PassPlans passes(TaskGraph& graph, bool split, Forward forward, Backward backward) {
+PassPlans passes(TaskGraph& graph, double traffic, bool split, Forward forward, Backward backward) {
     PassPlans plans;
-    Planner ahead(graph);
+    Planner ahead(graph, traffic);
     forward(ahead);
     plans.forward = ahead.take();
-    Planner both(graph);
+    Planner both(graph, traffic);
     backward(BackwardPlanners{both, both});
     plans.backward = both.take();
     if (!split) return plans;
-    Planner inputs(graph), weights(graph);
+    Planner inputs(graph, traffic), weights(graph, traffic);
     backward(BackwardPlanners{inputs, weights});
     plans.input_backward = inputs.take();
     plans.weight_backward = weights.take();
@@ -29,9 +29,10 @@ void plan_module(Planner& planner) { planner.host("layer", HostWork{HostWork::Ki
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Schedule schedule = c.experiment.parallelism.schedule;
     const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
+    const double traffic = c.experiment.parallelism.eager ? 2 : 1;
     LayerPlans plans;
     plans.dense = passes(
-        graph, split,
+        graph, traffic, split,
         [&](Planner& p) {
             plan_module(p);
             plan_attention_forward(p, c);
@@ -42,14 +43,14 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
             plan_feed_forward_backward(b, c);
             plan_attention_backward(b, c);
         });
-    Planner again(graph);
+    Planner again(graph, traffic);
     plan_module(again);
     plan_attention_forward(again, c);
     plan_feed_forward_again(again, c);
     plans.dense.recompute = again.take();
     if (c.experiment.workload.moe.experts > 0) {
         plans.experts = passes(
-            graph, split,
+            graph, traffic, split,
             [&](Planner& p) {
                 plan_module(p);
                 plan_attention_forward(p, c);
@@ -63,10 +64,10 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
         plans.experts.recompute = plans.experts.forward;
     }
     plans.embedding = passes(
-        graph, split, [&](Planner& p) { plan_embedding_forward(p, c); },
+        graph, traffic, split, [&](Planner& p) { plan_embedding_forward(p, c); },
         [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
     plans.head = passes(
-        graph, split, [&](Planner& p) { plan_head_forward(p, c); },
+        graph, traffic, split, [&](Planner& p) { plan_head_forward(p, c); },
         [&](BackwardPlanners b) { plan_head_backward(b, c); });
     return plans;
 }

@@ -10,7 +10,8 @@ void plan_input_gradient(Planner& planner, const Linear& l) {
 }
 
 void plan_weight_gradient(Planner& planner, const Linear& l, const Parallelism& p) {
-    planner.compute(l.name, Gemm{l.out, l.in, l.tokens, 1, l.dtype});
+    const bool fused = p.fused_accumulation && p.gradient_dtype == Dtype::fp32;
+    planner.compute(l.name, Gemm{.m = l.out, .n = l.in, .k = l.tokens, .dtype = l.dtype, .accumulate = fused});
     if (p.fused_accumulation || p.zero == 3 || micro_batches(p) == 1) return;
     const double weights = static_cast<double>(l.out) * static_cast<double>(l.in);
     const Bytes made = size_of(l.dtype == Dtype::fp8 ? Dtype::bf16 : l.dtype), kept = size_of(p.gradient_dtype);

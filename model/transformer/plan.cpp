@@ -15,6 +15,8 @@ int Planner::append(std::string_view name, OpId op, Lane lane, GroupId group, fl
 }
 
 void Planner::compute(std::string_view name, Op op, float host_calls) {
+    if (auto* pass = std::get_if<MemoryPass>(&op); pass && traffic_ != 1)
+        *pass = {traffic_ * pass->read, traffic_ * pass->written, pass->access};
     const int task = append(name, graph_.add_op(std::move(op)), Lane::compute, 0, host_calls);
     plan_.tail = {task, PlannedTask::entry};
 }

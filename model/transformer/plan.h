@@ -34,7 +34,9 @@ struct Plan {
 // Writes a plan; each task follows the tail, which it becomes.
 class Planner {
 public:
-    explicit Planner(TaskGraph& graph) : graph_(graph) {}
+    // Element-wise passes take `traffic` times their bytes: 2 where a framework runs them operation by operation, with
+    // casts to fp32 and back around norms and rotary positions and a tensor written between gate and product.
+    explicit Planner(TaskGraph& graph, double traffic = 1) : graph_(graph), traffic_(traffic) {}
 
     void compute(std::string_view name, Op op, float host_calls = 1);
     void compute_by_expert_rank(std::string_view name, std::vector<Op> ops, float host_calls = 1);
@@ -53,6 +55,7 @@ private:
     int append(std::string_view name, OpId op, Lane lane, GroupId group, float host_calls);
 
     TaskGraph& graph_;
+    double traffic_;
     Plan plan_;
     int forked_ = PlannedTask::entry;
 };
