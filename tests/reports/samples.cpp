@@ -69,7 +69,6 @@ Forecast forecast() {
                 Bytes(0),
                 Bytes(448 * 1048576.0),
                 Bytes(64 * 1048576.0),
-                Bytes(0),
                 true,
                 Bytes(80 * 1073741824.0),
                 Bytes(512 * 1048576.0)};
