@@ -78,7 +78,7 @@ void run_simulate(const Options& options) {
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_host(options.device);
-    const TaskGraph graph = build_step(experiment, routing_of(experiment));
+    const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");

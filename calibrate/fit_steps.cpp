@@ -8,6 +8,8 @@
 
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
+#include "model/measurement.h"
+#include "model/measurements.h"
 #include "model/step.h"
 #include "sim/simulate.h"
 
@@ -64,6 +66,15 @@ Seconds step_of(const TaskGraph& graph, const Cluster& machine) {
     Timeline timeline;
     run(graph, costs, machine.interference, timeline);
     return timeline.end;
+}
+
+// The spread of a run about its prediction, so that p10..p90 covers eight of ten cases that the fit has not seen.
+double spread_of(const std::vector<CaseResult>& cases) {
+    std::vector<double> off;
+    for (const CaseResult& c : cases)
+        if (c.held_out > Seconds(0)) off.push_back(std::abs(std::log(c.held_out / c.measured)));
+    constexpr double p90 = 1.2816;  // of the normal distribution
+    return off.empty() ? 0 : quantile(off, 0.8) / p90;
 }
 
 constexpr double outlier = 6;          // times the noise
@@ -137,6 +148,7 @@ StepsFit fit_steps(const Cluster& start, const std::vector<Case>& cases,
         fitted.result.cluster.fitted->errors.push_back(error);
     for (HeldOutError& error : fitted.result.cluster.fitted->errors)
         if (error.method == "leave-one-out") error.method = "five folds by model and layout";
+    if (const double spread = spread_of(fitted.result.cases); spread > 0) fitted.result.cluster.noise.step = spread;
     if (start.fitted) fitted.result.cluster.fitted = merged(*start.fitted, *fitted.result.cluster.fitted);
     return fitted;
 }

@@ -33,7 +33,7 @@ struct StepsFit {
     friend bool operator==(const StepsFit&, const StepsFit&) = default;
 };
 // Fits, sets outliers aside, fits again; errors of five folds left out in turn. The start's own [fitted] is kept for other
-// keys and kinds.
+// keys and kinds; noise.step becomes the spread of what was left out.
 StepsFit fit_steps(const Cluster& start, const std::vector<Case>& cases,
                    const std::function<void(std::string_view)>& progress = {});
 

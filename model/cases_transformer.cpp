@@ -184,6 +184,7 @@ Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     e.parallelism = split_of(row, framework, ranks, e, said);
     set_routing(row, e, said);
+    if (e.cluster.noise.step > 0) e.routing.draws = 200;  // an interval from the spread of what the fit had not seen
     check_experiment(e);
     if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
     result.measured_step = seconds_in(row, "step_s");

@@ -86,9 +86,9 @@ Routing routing_of(const Experiment& e, int draw) {
     return routing;
 }
 
-TaskGraph build_step(const Experiment& e, const Routing& routing) {
+TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
-    if (e.workload.kind == Workload::Kind::transformer) return build_transformer_step(e, routing);
+    if (e.workload.kind == Workload::Kind::transformer) return build_transformer_step(e, routing, folding);
     const MoeLayer layer = layer_of(e);
     check_routing(layer, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);

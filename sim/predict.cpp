@@ -23,13 +23,22 @@ struct Draw {
 };
 
 // Spread of what repeats: every task by noise.op, the whole run by noise.step, both log-normal with median 1.
+double common_factor(const Experiment& e, std::mt19937_64& random) {
+    std::normal_distribution<double> normal;
+    return std::exp(e.cluster.noise.step * normal(random));
+}
+
+std::mt19937_64 random_of(const Experiment& e, int draw) {
+    std::seed_seq sequence{static_cast<std::uint32_t>(e.run.seed), static_cast<std::uint32_t>(draw)};
+    return std::mt19937_64(sequence);
+}
+
 void add_jitter(Costs& costs, const Experiment& e, int draw) {
     const Noise& noise = e.cluster.noise;
     if (noise.op == 0 && noise.step == 0) return;
-    std::seed_seq sequence{static_cast<std::uint32_t>(e.run.seed), static_cast<std::uint32_t>(draw)};
-    std::mt19937_64 random(sequence);
+    std::mt19937_64 random = random_of(e, draw);
     std::normal_distribution<double> normal;
-    const double common = std::exp(noise.step * normal(random));
+    const double common = common_factor(e, random);
     for (Seconds& duration : costs.duration)
         duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
     for (Seconds& issue : costs.issue) issue *= common;
@@ -47,6 +56,26 @@ Simulated simulate_draw(const Experiment& e, int draw) {
     if (e.routing.draws > 1) add_jitter(s.costs, e, draw);
     run(s.graph, s.costs, e.cluster.interference, s.timeline);
     return s;
+}
+
+// Draws that differ in nothing but the factor common to a run are one simulation, scaled.
+bool draws_scale(const Experiment& e) {
+    return e.routing.draws > 1 && e.cluster.noise.op == 0 && e.workload.kind == Workload::Kind::transformer &&
+           routing_of(e).counts.empty();
+}
+
+std::vector<Draw> scaled_draws(const Experiment& e) {
+    Experiment quiet = e;
+    quiet.cluster.noise = {};
+    const Simulated s = simulate_draw(quiet, 0);
+    const StepTimes base = step_times(s.graph, s.timeline, reporting_rank(s.graph));
+    std::vector<Draw> draws;
+    for (int d = 0; d < e.routing.draws; ++d) {
+        std::mt19937_64 random = random_of(e, d);
+        const double f = common_factor(e, random);
+        draws.push_back({{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
+    }
+    return draws;
 }
 
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
@@ -99,9 +128,13 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
 Forecast predict(const Experiment& e) {
     std::vector<Draw> draws;
     // One draw is kept whole; with several, the median one is simulated again.
-    for (int d = 0; d < e.routing.draws; ++d) {
-        const Simulated s = simulate_draw(e, d);
-        draws.push_back({step_times(s.graph, s.timeline, reporting_rank(s.graph)), d});
+    if (draws_scale(e)) {
+        draws = scaled_draws(e);
+    } else {
+        for (int d = 0; d < e.routing.draws; ++d) {
+            const Simulated s = simulate_draw(e, d);
+            draws.push_back({step_times(s.graph, s.timeline, reporting_rank(s.graph)), d});
+        }
     }
     Forecast f;
     f.experiment = e.name;

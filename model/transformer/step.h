@@ -3,11 +3,10 @@
 
 #include "model/experiment.h"
 #include "model/routing.h"
+#include "model/step.h"
 #include "model/task_graph.h"
 
 namespace stepcast {
-
-enum class Folding : std::uint8_t { automatic, never };
 
 // Whether all ranks of a stage do the same: balanced routing, and groups that lie alike on every node.
 bool can_fold(const Experiment& experiment, const Routing& routing);
