@@ -108,7 +108,8 @@ void calibrate_host(const Options& options) {
     require_host(options.device);
     make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
-    if (const std::size_t cores = allowed_cores().size(); static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
+    if (const std::size_t cores = allowed_cores().size();
+        static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
         throw ConfigError("--ranks " + std::to_string(ranks) + ": this machine has " + std::to_string(cores) +
                           " cores; ranks that share a core measure each other, expected at most one a core");
     const auto device = open_host_device(ranks);

@@ -52,7 +52,7 @@ struct BuildingBlocks {
     std::vector<std::string> devices;  // of rows that were passed over, each once
     int other_device_rows = 0;
     int other_op_rows = 0;  // operations that no law here describes, and dtypes that the device has no rate for
-    int unstated_rows = 0;   // size or time left empty
+    int unstated_rows = 0;  // size or time left empty
 };
 
 // Whether a `gpu` cell names this device: equal to gpu.name or one of gpu.aliases but for case, blanks, dashes and a

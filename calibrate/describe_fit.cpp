@@ -56,8 +56,8 @@ std::string describe(const FitResult& result) {
     }
     text += fmt::format("  condition of the fit: {} (with all parameters free: {}); scatter about the fit {}\n",
                         power(result.condition), power(result.condition_all), percent(result.noise));
-    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "median", "mean", "bias",
-                        "worst");
+    text += fmt::format("  {:<16} {:<14} {:>7} {:>8} {:>8} {:>10} {:>10}\n", "errors of", "method", "samples", "median",
+                        "mean", "bias", "worst");
     add_errors(text, result.fitted_errors);
     add_errors(text, result.held_out_errors);
     add_steps(text, result.cases);

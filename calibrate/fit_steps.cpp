@@ -30,7 +30,8 @@ Uses uses_of(const std::vector<Case>& cases) {
         uses.fp8 = uses.fp8 || w.dtype == Dtype::fp8;
         uses.flash = uses.flash || w.attention != AttentionKind::plain;
         uses.overlap = uses.overlap || (p.overlap_tp && p.tp > 1);
-        const int inner = c.experiment.cluster.gpus_per_node / std::max(1, p.tp);  // members of a gradient ring on a node
+        const int inner =
+            c.experiment.cluster.gpus_per_node / std::max(1, p.tp);  // members of a gradient ring on a node
         uses.partial = uses.partial || (p.tp > 1 && inner > 1 && p.dp > inner && p.zero < 3);
         uses.exchange = uses.exchange || (w.moe.experts > 0 && p.ep > 1);
         uses.inside = uses.inside || p.tp > 1 || p.ep > 1;
@@ -43,7 +44,8 @@ Uses uses_of(const std::vector<Case>& cases) {
 std::string fold_of(const Case& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
-    const std::string what = fmt::format("{} {} {} {} {} {} {}", w.name, w.layers, p.tp, p.pp, p.cp, p.dp, p.micro_batch);
+    const std::string what =
+        fmt::format("{} {} {} {} {} {} {}", w.name, w.layers, p.tp, p.pp, p.cp, p.dp, p.micro_batch);
     std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
     for (const char ch : what) hash = (hash ^ static_cast<unsigned char>(ch)) * 1099511628211ULL;
     return fmt::format("fold {}", hash % 5);
@@ -144,8 +146,7 @@ StepsFit fit_steps(const Cluster& start, const std::vector<Case>& cases,
         return aside;
     });
     if (!fitted.outliers.empty()) fitted.result = fit(start, parameters, kept, progress);
-    for (HeldOutError& error : fitted.result.fitted_errors)
-        fitted.result.cluster.fitted->errors.push_back(error);
+    for (HeldOutError& error : fitted.result.fitted_errors) fitted.result.cluster.fitted->errors.push_back(error);
     for (HeldOutError& error : fitted.result.cluster.fitted->errors)
         if (error.method == "leave-one-out") error.method = "five folds by model and layout";
     if (const double spread = spread_of(fitted.result.cases); spread > 0) fitted.result.cluster.noise.step = spread;

@@ -31,7 +31,7 @@ struct Case {
     Seconds measured_step;  // 0 = not known, of refused rows only
     std::optional<Seconds> measured_forward, measured_backward;
     std::optional<Bytes> measured_peak;  // memory of the fullest rank
-    std::optional<bool> held_out;  // whether the cluster was fitted without it; empty = not known
+    std::optional<bool> held_out;        // whether the cluster was fitted without it; empty = not known
 };
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that

@@ -75,7 +75,8 @@ void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string
     constexpr double full = 700;  // H100 SXM
     if (!watts || family_in(gpu) != "h100" || *watts >= full) return;
     const double share = std::sqrt(*watts / full);
-    for (FlopsPerSecond* rate : {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})
+    for (FlopsPerSecond* rate :
+         {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})
         *rate *= share;
     assumptions.push_back(fmt::format("{} W instead of {}: clock x {:.3g}", *watts, full, share));
 }

@@ -91,7 +91,7 @@ struct KernelCosts {
     double training_fp8 = 1;                  // the same of an fp8 GEMM (scaling, transposes), on top of training_gemm
     double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
     double attention_backward = 0.75;         // rate of its backward relative to its forward
-    double attention_v2 = 1;                // rate of FlashAttention-2 relative to the best kernel of the device
+    double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device
     double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
     std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law

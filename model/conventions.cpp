@@ -192,7 +192,8 @@ Framework eager_fp32() { return eager(fsdp_fp32(), "eager passes, FlashAttention
 Framework eager_16bit() { return eager(fsdp_16bit(), "eager passes, FlashAttention-2, gradients reduced in 16 bit"); }
 // Under autocast its checkpoints are not reentrant: they stop with the last tensor that the backward needs.
 Framework eager_autocast() {
-    Framework f = eager(fsdp_fp32(), "eager passes, FlashAttention-2, gradients reduced in fp32, recompute stops early");
+    Framework f =
+        eager(fsdp_fp32(), "eager passes, FlashAttention-2, gradients reduced in fp32, recompute stops early");
     f.recompute_stops_early = true;
     return f;
 }

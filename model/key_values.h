@@ -27,10 +27,10 @@ void read_value(const ConfigValue& found, Positions& out);
 void read_value(const ConfigValue& found, ContextExchange& out);
 void read_value(const ConfigValue& found, Fabric& out);
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
-void read_value(const ConfigValue& found, std::vector<int>& out);        // [13, 14, ..]
-void read_value(const ConfigValue& found, Curve& out);                   // [["4 KiB", "3.1 us"], ..]
+void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
+void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<Correction>& out);  // [["all_reduce", 8, "4 KiB", 1.05], ..]
-void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
+void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);   // [[m, n, k, "fp32", "12 us"], ..]
 
 // Reads back to an equal value; no quotes around text.
 std::string value_text(int value);

@@ -56,7 +56,7 @@ struct Attention {
     Dtype dtype = Dtype::fp16;
     bool flash = false;
     bool second_generation = false;  // of flash: FlashAttention-2
-    long value_dim = 0;  // width of a value; 0 = head_dim
+    long value_dim = 0;              // width of a value; 0 = head_dim
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 

@@ -42,24 +42,24 @@ struct Parallelism {
     int global_batch = 0;  // sequences per step over all ranks; 0 = dp * micro_batch (one micro-batch each)
     Schedule schedule = Schedule::one_f_one_b;
     Recompute recompute = Recompute::none;
-    int recompute_layers = 0;       // full: layers of each stage that are computed again; 0 = all
+    int recompute_layers = 0;            // full: layers of each stage that are computed again; 0 = all
     bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
-    std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
-    bool scatter_p2p = true;        // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
-    bool overlap_p2p = true;        // sends between stages run beside the next task
-    bool overlap_tp = false;        // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
+    std::vector<int> stage_layers;       // layers of each stage piece, first to last; empty = as even as possible
+    bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
+    bool overlap_p2p = true;  // sends between stages run beside the next task
+    bool overlap_tp = false;  // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
     bool overlap_weight_gradient = true;  // in backward they run beside the weight gradient
     ContextExchange context_exchange = ContextExchange::ring;
     std::string rank_order = "tp-cp-dp-pp";  // innermost first; experts are spread inside cp and dp
     int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
     Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
-    bool eager = false;                  // element-wise passes run operation by operation: see Planner
-    bool fused_accumulation = true;      // weight-gradient GEMMs add into the accumulated gradients themselves
+    bool eager = false;                      // element-wise passes run operation by operation: see Planner
+    bool fused_accumulation = true;          // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward
-    int overlap_chunks = 1;  // alltoall: the exchange and the experts are cut into so many overlapping pieces
+    int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping pieces
     MoeSystem moe_system = MoeSystem::alltoall;
     int messages_per_tensor = 1;
     friend bool operator==(const Parallelism&, const Parallelism&) = default;

@@ -60,9 +60,9 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
     for (const BlockTotals& t : routing.totals) blocks += t.blocks;
     const long least = (slots * layer.ranks + 63) / 64, most = least + static_cast<long>(layer.ranks) * layer.experts;
     if (blocks < least || blocks > most)
-        throw ConfigError("routing.file: " + file + ": holds " + std::to_string(blocks) + " blocks of 64 rows; expected " +
-                          std::to_string(least) + " to " + std::to_string(most) + " for tokens x top_k = " +
-                          std::to_string(slots) + " slots of each rank");
+        throw ConfigError("routing.file: " + file + ": holds " + std::to_string(blocks) +
+                          " blocks of 64 rows; expected " + std::to_string(least) + " to " + std::to_string(most) +
+                          " for tokens x top_k = " + std::to_string(slots) + " slots of each rank");
 }
 
 // Of one expert-parallel group; balanced routing needs no counts.

@@ -9,9 +9,9 @@ constexpr std::array<Named<Optimizer>, 4> optimizers{
     {{Optimizer::none, "none"}, {Optimizer::sgd, "sgd"}, {Optimizer::adam, "adam"}, {Optimizer::lamb, "lamb"}}};
 constexpr std::array<Named<Norm>, 2> norms{{{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}};
 constexpr std::array<Named<AttentionKind>, 4> attention_kinds{{{AttentionKind::plain, "plain"},
-                                                              {AttentionKind::flash, "flash"},
-                                                              {AttentionKind::flash2, "flash2"},
-                                                              {AttentionKind::mla, "mla"}}};
+                                                               {AttentionKind::flash, "flash"},
+                                                               {AttentionKind::flash2, "flash2"},
+                                                               {AttentionKind::mla, "mla"}}};
 constexpr std::array<Named<Positions>, 3> position_kinds{
     {{Positions::none, "none"}, {Positions::learned, "learned"}, {Positions::rotary, "rotary"}}};
 constexpr std::array<Named<Workload::Kind>, 3> kinds{{{Workload::Kind::moe_layer, "moe_layer"},

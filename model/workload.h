@@ -31,7 +31,7 @@ Positions parse_positions(std::string_view text);
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
 struct Mla {
-    int q_rank = 0;   // 0: queries are projected directly
+    int q_rank = 0;  // 0: queries are projected directly
     int kv_rank = 0;
     int nope_dim = 0, rope_dim = 0, value_dim = 0;
     friend bool operator==(const Mla&, const Mla&) = default;
@@ -43,10 +43,10 @@ struct Moe {
     int top_k = 2;
     double capacity_factor = 0;  // 0 = dropless
     int shared_experts = 0;
-    int ffn = 0;           // inner width of one expert; 0 = workload.ffn
-    int shared_ffn = 0;    // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
-    int dense_layers = 0;  // the first layers keep the dense block of width workload.ffn
-    int interval = 1;      // every interval-th layer has experts, the others are dense
+    int ffn = 0;               // inner width of one expert; 0 = workload.ffn
+    int shared_ffn = 0;        // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
+    int dense_layers = 0;      // the first layers keep the dense block of width workload.ffn
+    int interval = 1;          // every interval-th layer has experts, the others are dense
     bool router_bias = false;  // one load-balancing bias an expert
     friend bool operator==(const Moe&, const Moe&) = default;
 };

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Fits the kernel and link laws of the shipped clusters from a folder of published tables:
+# Fits the shipped clusters from a folder of published tables:
 #   scripts/calibrate-clusters.sh FOLDER [CLUSTER...]
-# Starts from the nameplate of model/presets/clusters/CLUSTER.toml, what stands above [fitted], and writes the file anew.
-# The folder holds gemm_aiconfigurator.csv, gemm.csv and comm_nccl_aiconfigurator.csv; the repository does not.
+# First the kernel and link laws, from the nameplate of model/presets/clusters/CLUSTER.toml (what stands above [fitted]);
+# then, where steps of the device were measured, a handful of constants that only whole steps tell. Minutes a cluster.
+# The folder holds gemm_aiconfigurator.csv, gemm.csv, comm_nccl_aiconfigurator.csv and cases; the repository does not.
 set -eu
 tables=${1:?usage: scripts/calibrate-clusters.sh FOLDER [CLUSTER...]}
 shift
@@ -10,10 +11,25 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 stepcast=${STEPCAST:-$root/build/release/stepcast}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+steps_of() {
+    case $1 in
+    dgx-a100) echo vtrain_multi megatron_papers mosaic_mpt pytorch_jax_fsdp ;;
+    dgx-h100) echo dgxc_benchmarking mlperf_training nemo_docs megatron_papers mosaic_mpt pytorch_jax_fsdp ;;
+    b200-x8) echo simumax_b200 ;;
+    esac
+}
+
 for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 b200-x8}; do
     preset=$root/model/presets/clusters/$cluster.toml
     sed '/^\[fitted\]/,$d' "$preset" >"$work/$cluster.toml"
     "$stepcast" calibrate --measurements "$tables/gemm_aiconfigurator.csv" "$tables/gemm.csv" \
         "$tables/comm_nccl_aiconfigurator.csv" --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
+    cases=
+    for name in $(steps_of "$cluster"); do cases="$cases $tables/$name.csv"; done
+    if [ -n "$cases" ]; then
+        mv "$work/fitted.toml" "$work/$cluster.toml"
+        "$stepcast" calibrate --measurements $cases --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
+    fi
     mv "$work/fitted.toml" "$preset"
 done

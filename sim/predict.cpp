@@ -73,7 +73,8 @@ std::vector<Draw> scaled_draws(const Experiment& e) {
     for (int d = 0; d < e.routing.draws; ++d) {
         std::mt19937_64 random = random_of(e, d);
         const double f = common_factor(e, random);
-        draws.push_back({{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
+        draws.push_back(
+            {{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
     }
     return draws;
 }

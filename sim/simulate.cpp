@@ -108,7 +108,8 @@ void run(const TaskGraph& graph, const Costs& costs, const Interference& interfe
     if (interference == Interference{})
         run_in_order(graph, costs, timeline);
     else
-        run_with_contention(graph, costs, {interference.compute_slowdown, interference.communication_slowdown}, timeline);
+        run_with_contention(graph, costs, {interference.compute_slowdown, interference.communication_slowdown},
+                            timeline);
 }
 
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {

@@ -21,7 +21,7 @@ Linear output_linear(const LayerContext& c) {
 }
 
 struct MlaLinears {
-    Linear down;     // to the latents of queries and keys/values and the shared rotary key; not tensor parallel
+    Linear down;  // to the latents of queries and keys/values and the shared rotary key; not tensor parallel
     Linear query_up, key_value_up;
 };
 MlaLinears mla_linears(const LayerContext& c) {

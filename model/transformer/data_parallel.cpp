@@ -110,7 +110,8 @@ void DataParallel::add_optimizer() {
     const StateBytes state = state_bytes(e);
     Planner planner(graph_);
     const auto calls = static_cast<float>(e.workload.optimizer_groups);
-    planner.compute("optimizer", MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
+    planner.compute("optimizer",
+                    MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
                     calls);
     const double gradients = total_.dense + total_.experts;
     planner.compute("zero_gradients", MemoryPass{Bytes(0), gradients * size_of(e.parallelism.gradient_dtype)});

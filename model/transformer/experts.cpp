@@ -14,11 +14,11 @@ namespace stepcast {
 namespace {
 
 struct Experts {
-    long ranks = 1;                       // expert-parallel
-    long tokens = 0;                      // that this rank routes
-    long slots = 0;                       // tokens x top_k
-    long gathered = 1;                    // tensor-parallel ranks whose slots an expert sees
-    long ffn = 0;                         // this rank's part of an expert's width
+    long ranks = 1;     // expert-parallel
+    long tokens = 0;    // that this rank routes
+    long slots = 0;     // tokens x top_k
+    long gathered = 1;  // tensor-parallel ranks whose slots an expert sees
+    long ffn = 0;       // this rank's part of an expert's width
     long hidden = 0;
     Group exchange, tensor;
     std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced

@@ -12,9 +12,7 @@ long inputs_of(const LayerContext& c) { return c.experiment.workload.gated ? 2 :
 Linear up(const LayerContext& c) {
     return {"ffn_up", c.shape.tokens, inputs_of(c) * c.shape.ffn, c.shape.hidden, c.shape.matrix};
 }
-Linear down(const LayerContext& c) {
-    return {"ffn_down", c.shape.tokens, c.shape.hidden, c.shape.ffn, c.shape.matrix};
-}
+Linear down(const LayerContext& c) { return {"ffn_down", c.shape.tokens, c.shape.hidden, c.shape.ffn, c.shape.matrix}; }
 
 // Up to the input of the down projection.
 void plan_inner(Planner& planner, const LayerContext& c) {

@@ -6,9 +6,9 @@
 namespace stepcast {
 
 struct PassPlans {
-    Plan forward, backward;        // backward: inputs and weights
+    Plan forward, backward;  // backward: inputs and weights
     Plan input_backward, weight_backward;
-    Plan recompute;                // what backward runs again first
+    Plan recompute;  // what backward runs again first
 };
 
 struct LayerPlans {

@@ -3,7 +3,9 @@
 
 namespace stepcast {
 
-void plan_linear(Planner& planner, const Linear& l) { planner.compute(l.name, Gemm{l.tokens, l.out, l.in, 1, l.dtype}); }
+void plan_linear(Planner& planner, const Linear& l) {
+    planner.compute(l.name, Gemm{l.tokens, l.out, l.in, 1, l.dtype});
+}
 
 void plan_input_gradient(Planner& planner, const Linear& l) {
     planner.compute(l.name, Gemm{l.tokens, l.in, l.out, 1, l.dtype});

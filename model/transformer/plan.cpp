@@ -46,7 +46,8 @@ void Planner::collective(std::string_view name, Op op, const Group& group) {
 
 void Planner::fork(std::string_view name, Op op, const Group& group) {
     forked_ = PlannedTask::entry;
-    if (group.size() > 1) forked_ = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);
+    if (group.size() > 1)
+        forked_ = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);
 }
 
 void Planner::join() {

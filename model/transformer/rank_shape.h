@@ -7,16 +7,16 @@
 namespace stepcast {
 
 struct RankShape {
-    long batch = 0;           // sequences of a micro-batch
-    long tokens = 0;          // of a micro-batch on this rank: batch * seq / cp
-    long outer_tokens = 0;    // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
-    long seq = 0;             // of a whole sequence
-    long seq_q = 0;           // query tokens of a sequence on this rank: seq / cp
-    long hidden = 0, ffn = 0, vocab = 0;   // ffn and vocab: this rank's part
-    long heads = 0, kv_heads = 0;          // this rank's
-    long qk_dim = 0, value_dim = 0;        // width of a head's query and key, and of its value
-    Dtype matrix = Dtype::bf16;            // of matrix products
-    Dtype storage = Dtype::bf16;           // of activations in memory, and of attention: bf16 where matrices are fp8
+    long batch = 0;         // sequences of a micro-batch
+    long tokens = 0;        // of a micro-batch on this rank: batch * seq / cp
+    long outer_tokens = 0;  // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
+    long seq = 0;           // of a whole sequence
+    long seq_q = 0;         // query tokens of a sequence on this rank: seq / cp
+    long hidden = 0, ffn = 0, vocab = 0;  // ffn and vocab: this rank's part
+    long heads = 0, kv_heads = 0;         // this rank's
+    long qk_dim = 0, value_dim = 0;       // width of a head's query and key, and of its value
+    Dtype matrix = Dtype::bf16;           // of matrix products
+    Dtype storage = Dtype::bf16;          // of activations in memory, and of attention: bf16 where matrices are fp8
     [[nodiscard]] Bytes element() const { return size_of(storage); }
     [[nodiscard]] Bytes outer() const { return static_cast<double>(outer_tokens * hidden) * element(); }
     [[nodiscard]] Bytes inner(long width) const { return static_cast<double>(tokens * width) * element(); }

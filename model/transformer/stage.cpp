@@ -58,9 +58,10 @@ void Stage::stamp_compute(const Plan& plan, std::size_t index, Phase phase, cons
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
         after_.clear();
         collect(r, task, also);
-        const OpId op = task.op_variants < 0 ? task.op
-                                             : plan.variants[static_cast<std::size_t>(task.op_variants)]
-                                                            [static_cast<std::size_t>(expert_index_[r])];
+        const OpId op =
+            task.op_variants < 0
+                ? task.op
+                : plan.variants[static_cast<std::size_t>(task.op_variants)][static_cast<std::size_t>(expert_index_[r])];
         const Place place(ranks_[r], task.lane);
         stamped_[index * ranks_.size() + r] = graph_.add(task.name, phase, op, {&place, 1}, after_, task.host_calls);
     }
@@ -106,7 +107,8 @@ TasksByRank Stage::exchange(NameId name, Phase phase, OpId op, GroupId group, La
         after_.clear();
         places_.clear();
         for (const std::size_t r : members) {
-            if (!after.empty() && after[r] != no_task && std::find(after_.begin(), after_.end(), after[r]) == after_.end())
+            if (!after.empty() && after[r] != no_task &&
+                std::find(after_.begin(), after_.end(), after[r]) == after_.end())
                 after_.push_back(after[r]);
             places_.emplace_back(ranks_[r], lane);
         }

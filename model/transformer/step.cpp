@@ -114,8 +114,8 @@ private:
         for (int l = piece.first; l < piece.last; ++l, ++layers) {
             const bool recomputed =
                 p_.recompute == Recompute::full && (p_.recompute_layers == 0 || layers < p_.recompute_layers);
-            units.push_back({has_experts(e_.workload, l) ? &plans_.experts : &plans_.dense,
-                             layer_weights(context_, l), recomputed});
+            units.push_back({has_experts(e_.workload, l) ? &plans_.experts : &plans_.dense, layer_weights(context_, l),
+                             recomputed});
         }
         if (piece.head) units.push_back({&plans_.head, head_weights(context_)});
         return units;
@@ -158,8 +158,7 @@ private:
     // False while what the slot needs from another stage is not written yet.
     bool run_slot(std::size_t s, const Slot& slot) {
         const int direction = directions(p_) == 2 ? slot.piece : 0;
-        const At at{slot.micro_batch, direction, position_of(s, slot.piece, direction),
-                    slot.pass != Pass::forward};
+        const At at{slot.micro_batch, direction, position_of(s, slot.piece, direction), slot.pass != Pass::forward};
         StageState& state = *stages_[s];
         const int end = static_cast<int>(paths_[static_cast<std::size_t>(direction)].size()) - 1;
         const auto& units = state.pieces[static_cast<std::size_t>(slot.piece)];
@@ -284,7 +283,8 @@ private:
             const int mirror = p_.pp - 1 - s;
             const RankWeights& weights = stages_[static_cast<std::size_t>(s)]->data.total();
             across({static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
-                   (weights.dense + weights.experts) * size_of(p_.gradient_dtype), between(s, mirror), Phase::gradient_sync);
+                   (weights.dense + weights.experts) * size_of(p_.gradient_dtype), between(s, mirror),
+                   Phase::gradient_sync);
         }
     }
 

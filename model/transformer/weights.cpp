@@ -21,7 +21,8 @@ RankWeights embedding_weights(const LayerContext& c) {
 RankWeights head_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const bool copied = w.tied && c.experiment.parallelism.pp > 1;
-    return {final_norm_parameters(w) + (copied ? embedding_parameters(w) : logits_parameters(w)) / c.experiment.parallelism.tp,
+    return {final_norm_parameters(w) +
+                (copied ? embedding_parameters(w) : logits_parameters(w)) / c.experiment.parallelism.tp,
             0};
 }
 

@@ -12,7 +12,8 @@ using namespace stepcast;
 namespace {
 
 // Absolute errors of the predicted cases of a published table on one device ("" = all); empty where the table is not there.
-std::vector<double> errors_of(const std::string& file, const std::string& device = "", const std::string& without = "") {
+std::vector<double> errors_of(const std::string& file, const std::string& device = "",
+                              const std::string& without = "") {
     const std::string path = truth_file(file);
     if (path.empty()) {
         WARN("not checked: " + file + " is not there");
@@ -22,8 +23,7 @@ std::vector<double> errors_of(const std::string& file, const std::string& device
     predict_all(comparisons);
     std::vector<double> errors;
     for (const Comparison& c : comparisons)
-        if (c.forecast && c.what.case_id != without &&
-            (device.empty() || c.what.experiment.cluster.gpu.name == device))
+        if (c.forecast && c.what.case_id != without && (device.empty() || c.what.experiment.cluster.gpu.name == device))
             errors.push_back(std::abs(c.forecast->step.p50 / c.what.measured_step - 1));
     return errors;
 }

@@ -21,7 +21,8 @@ std::map<std::string, int> names_of(const TaskGraph& graph, Phase phase) {
 double flops_in(const TaskGraph& graph) {
     double sum = 0;
     for (TaskId t = 0; t < graph.size(); ++t)
-        sum += flops_of(graph.op(t)).si() * graph.multiplicity()[static_cast<std::size_t>(graph.places(t).front().rank())];
+        sum +=
+            flops_of(graph.op(t)).si() * graph.multiplicity()[static_cast<std::size_t>(graph.places(t).front().rank())];
     return sum;
 }
 
