@@ -116,10 +116,15 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     return costs.launch + best;
 }
 
+// fp8 GEMMs of a step also cast and transpose their operands.
+double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
+    return kernel.training_gemm * (dtype == Dtype::fp8 ? kernel.training_fp8 : 1.0);
+}
+
 Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,
                  GemmSetting setting) {
     const bool in_step = setting == GemmSetting::step;
-    return {shapes, dtype, accumulate, in_step ? cluster.kernel.training_gemm : 1.0, !in_step};
+    return {shapes, dtype, accumulate, in_step ? rate_in_step(dtype, cluster.kernel) : 1.0, !in_step};
 }
 
 }  // namespace
