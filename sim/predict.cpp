@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include <fmt/format.h>
@@ -64,19 +65,27 @@ bool draws_scale(const Experiment& e) {
            routing_of(e).counts.empty();
 }
 
-std::vector<Draw> scaled_draws(const Experiment& e) {
+// The one simulation, without noise, and its draws.
+Simulated simulate_scaled(const Experiment& e, std::vector<Draw>& draws) {
     Experiment quiet = e;
     quiet.cluster.noise = {};
-    const Simulated s = simulate_draw(quiet, 0);
+    Simulated s = simulate_draw(quiet, 0);
     const StepTimes base = step_times(s.graph, s.timeline, reporting_rank(s.graph));
-    std::vector<Draw> draws;
     for (int d = 0; d < e.routing.draws; ++d) {
         std::mt19937_64 random = random_of(e, d);
         const double f = common_factor(e, random);
         draws.push_back(
             {{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
     }
-    return draws;
+    return s;
+}
+
+// As the run of this draw went.
+void scale_to(Simulated& s, const Draw& draw) {
+    const double f = draw.times.step / s.timeline.end;
+    for (auto* times : {&s.costs.duration, &s.costs.issue, &s.timeline.start, &s.timeline.finish})
+        for (Seconds& t : *times) t *= f;
+    s.timeline.end *= f;
 }
 
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
@@ -128,9 +137,9 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
 
 Forecast predict(const Experiment& e) {
     std::vector<Draw> draws;
-    // One draw is kept whole; with several, the median one is simulated again.
+    std::optional<Simulated> kept;  // where all draws are this one, scaled
     if (draws_scale(e)) {
-        draws = scaled_draws(e);
+        kept = simulate_scaled(e, draws);
     } else {
         for (int d = 0; d < e.routing.draws; ++d) {
             const Simulated s = simulate_draw(e, d);
@@ -147,7 +156,8 @@ Forecast predict(const Experiment& e) {
     f.backward = interval_of(draws, &StepTimes::backward);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    const Simulated s = simulate_draw(e, median_draw.index);
+    if (kept) scale_to(*kept, median_draw);
+    const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, slowest_rank(s.graph, s.timeline));
     f.memory = memory_use(e, routing_of(e, median_draw.index));
