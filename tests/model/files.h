@@ -14,9 +14,7 @@
 
 namespace stepcast {
 
-inline std::string test_data() {
-    return (std::filesystem::path(__FILE__).parent_path().parent_path() / "data").string();
-}
+std::string test_data();  // the folder tests/data
 
 class TestHome {
 public:
