@@ -58,8 +58,6 @@ struct ImportResult {
 // Throws ConfigError with path:line.
 ImportResult import_log(const std::string& path, LogFormat format = LogFormat::automatic);
 
-// First steady step of a run: 30 of 100 and more, else the last 70 %.
-int first_steady_step(int steps);
 inline constexpr int fewest_steady_steps = 10;
 
 // Medians over steady steps as rows with step = -1, in order of first appearance of (run, phase, rank). Where ranks

@@ -84,11 +84,6 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
     return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing : std::nullopt;
 }
 
-int first_steady_step(int steps) {
-    // The last floor(0.7 n) of n; 30 for the recorded 100.
-    return std::min(30, steps - steps * 7 / 10);
-}
-
 Summaries summaries(const std::vector<Sample>& samples) {
     std::vector<std::tuple<std::string, std::string, int>> order;
     std::map<std::tuple<std::string, std::string, int>, Series> all;
