@@ -65,7 +65,13 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
 
     verb = add_verb(app, "import", "training logs to measurements", verbs.import, options);
     verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, moe-steps or moe-phases");
+    verb->add_option("--format", options.format, "auto, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
+    verb->add_option("--system", options.system, "what the log does not say: the system");
+    verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
+    verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")
+        ->allow_extra_args(false);
+    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples");
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
 

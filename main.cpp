@@ -157,7 +157,12 @@ void run_import(const Options& options) {
     const ImportRequest request{.logs = options.inputs,
                                 .format = parse_log_format(options.format),
                                 .out = options.out,
-                                .routing_out = options.routing_out};
+                                .routing_out = options.routing_out,
+                                .medians_only = options.medians,
+                                .pattern = options.pattern,
+                                .system = options.system,
+                                .model = options.model,
+                                .inputs = options.step_inputs};
     for (const std::string& line : import_to_files(request)) say(line);
 }
 

@@ -87,8 +87,10 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
     } else if (holds_measurements(path)) {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
-        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster))
+        const std::vector<Sample> samples = read_measurements(path);
+        for (Case& known : cases_of_measurements(samples, routing, cluster))
             found.push_back({std::move(known), {}, {}, {}});
+        for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
         found = comparisons_of(read_cases(path), cluster);
     }
