@@ -93,10 +93,11 @@ int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
 
 std::vector<std::string> pipeline_notes(const Experiment& e, const TaskGraph& graph, const Timeline& timeline) {
     if (!e.parallelism.blocking_p2p || e.parallelism.pp == 1) return {};
-    std::vector<std::string> notes = prior_notes(e, timeline.end);
+    const Seconds step = step_with(e, [](Experiment&) {});  // without the noise of a draw
+    std::vector<std::string> notes = prior_notes(e, step);
     notes.push_back(limit_note(graph, timeline));
-    notes.push_back(message_note(e, timeline.end));
-    notes.push_back(unknown_note(e, timeline.end));
+    notes.push_back(message_note(e, step));
+    notes.push_back(unknown_note(e, step));
     return notes;
 }
 
