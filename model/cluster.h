@@ -54,6 +54,7 @@ struct Gpu {
     Bytes memory;
     BytesPerSecond memory_bandwidth;
     FlopsPerSecond fp32, tf32, fp16, bf16, fp8;  // dense peak per dtype; 0 = the device has none
+    std::vector<double> rank_rates = {};         // of each rank's kernels relative to the laws; empty = all alike
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
@@ -95,7 +96,8 @@ struct KernelCosts {
     double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
     std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law
-    Curve memory_curve;                       // measured memory passes (read + written bytes)
+    bool gemm_table_by_weight = false;  // the table holds rows of single weights (n, k); the law answers elsewhere
+    Curve memory_curve;                 // measured memory passes (read + written bytes)
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
 };
 
@@ -155,6 +157,7 @@ struct HostCosts {
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
+    Seconds message = Seconds(0.1e-3);   // one blocking message to another rank, on either side
     double load = 1;  // times all of these: other work on the machine's processors (data loading, neighbours)
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };

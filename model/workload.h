@@ -79,9 +79,11 @@ struct Workload {
     double dropout = 0;       // 0: no mask is made, read or kept
     Mla mla;
     Dtype dtype = Dtype::fp16;
-    bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
+    bool fused_projections = true;  // query, key and value are one product, gate and up another
+    bool fused_loss = true;         // softmax, loss and its gradient in one pass over the logits
     Optimizer optimizer = Optimizer::none;
-    int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    bool fused_optimizer = true;  // adam: one pass over its tensors; else operation by operation, each a pass
+    int optimizer_groups = 1;     // parameter groups, each with its own optimizer kernels and calls; 1 = fused
     Moe moe;
     friend bool operator==(const Workload&, const Workload&) = default;
 };

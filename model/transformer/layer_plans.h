@@ -13,6 +13,7 @@ struct PassPlans {
 
 struct LayerPlans {
     PassPlans dense, experts, embedding, head;
+    PassPlans opened, rest;  // of a dense layer that is cut before its down projection
 };
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& context);
