@@ -245,7 +245,8 @@ void OptPrimeLog::apply_layer(const Event& event) {
     const bool number = event.layer.find_first_not_of("0123456789") == std::string::npos;
     record_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
     told.sum += event.seconds;
-    if (++told.layers == owners_.layers_of(*rank)) record_.add("timed.forward", *rank, told.step, told.sum);
+    if (++told.layers == owners_.layers_of(*rank))
+        record_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
 }
 
 // The last stage prints its layers when a step's forward is over and ms/batch after the step. A first line that is not

@@ -91,6 +91,9 @@ std::string phase_lines(const Comparisons& comparisons) {
            rows;
 }
 
+// Enough recorded steps for a mean and a share, and a forecast that spreads.
+bool has_series(const Comparison& c) { return has_spread(c.forecast->step) && c.what.recorded_steps.size() >= 10; }
+
 // What recorded runs state beyond forward and backward: other phases, kernels, the mean and the spread of their steps.
 std::string detail_lines(const Comparisons& comparisons) {
     std::string rows, sentences;
@@ -99,10 +102,10 @@ std::string detail_lines(const Comparisons& comparisons) {
         for (const PhaseComparison& p : phase_comparisons(c))
             rows += fmt::format("{}  {:<20}  {:>4}  {}\n", name_cell(c.what.case_id, width), p.name,
                                 p.rank < 0 ? "-" : std::to_string(p.rank), phase_cells(p.measured, p.predicted));
-        if (c.forecast && c.what.measured_mean && has_spread(c.forecast->step))
+        if (c.forecast && c.what.measured_mean && has_series(c))
             rows += fmt::format("{}  {:<20}  {:>4}  {}\n", name_cell(c.what.case_id, width), "mean of the step", "-",
                                 phase_cells(c.what.measured_mean, c.forecast->step.mean));
-        if (const auto share = series_inside(c); share && has_spread(c.forecast->step))
+        if (const auto share = series_inside(c); share && has_series(c))
             sentences += wrapped(fmt::format("{}: {} of the {} recorded steps inside p10..p90", c.what.case_id,
                                              percent_text(*share), c.what.recorded_steps.size()));
     }
