@@ -150,9 +150,12 @@ LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
 void DeepSpeedLog::add_step(const LogLine& line, int rank) {
     Clock& clock = clocks_[static_cast<std::size_t>(rank)];
     const int as = rank == 0 ? -1 : rank;
+    const bool apart = std::any_of(values_.begin(), values_.end(),
+                                   [](const auto& v) { return v.first == "backward_inner" || v.first == "bwd_inner"; });
     for (const Timer& timer : timers)
         for (const auto& [name, value] : values_)
-            if (name == timer.theirs) record_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
+            if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))
+                record_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
     const auto now = clock_of(line.text);
     if (now && clock.ended) {
         const double passed = *now - *clock.ended + (*now < *clock.ended ? day : 0.0);

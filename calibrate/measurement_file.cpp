@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 
@@ -24,6 +25,22 @@ void append(std::string& text, Number value) {
     char digits[32];
     const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
     text.append(digits, end);
+}
+
+// Most values are times to the nanosecond: as such a decimal of at most 15 digits, which reads back as the same double, is
+// written several times faster than the general shortest text.
+void append_value(std::string& text, double value) {
+    if (!(value >= 0 && value < 1e6)) return append(text, value);
+    const auto nanos = static_cast<std::int64_t>(value * 1e9 + 0.5);
+    if (static_cast<double>(nanos) / 1e9 != value) return append(text, value);
+    append(text, nanos / 1'000'000'000);
+    std::int64_t rest = nanos % 1'000'000'000;
+    if (rest == 0) return;
+    char digits[10] = {'.'};
+    for (int i = 9; i > 0; --i, rest /= 10) digits[i] = static_cast<char>('0' + rest % 10);
+    std::size_t length = 10;
+    while (digits[length - 1] == '0') --length;
+    text.append(digits, length);
 }
 
 }  // namespace
@@ -62,7 +79,7 @@ void MeasurementFile::add(std::string_view phase, int rank, int step, double val
     buffer_ += ',';
     append(buffer_, step);
     buffer_ += ',';
-    append(buffer_, value);
+    append_value(buffer_, value);
     buffer_ += ',';
     buffer_ += unit;
     buffer_ += '\n';
