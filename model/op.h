@@ -114,7 +114,18 @@ struct Barrier {
 
 // Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
 struct HostWork {
-    enum class Kind : std::uint8_t { framework, module, layer, exchange_setup, schedule, assignment };
+    enum class Kind : std::uint8_t {
+        framework,
+        module,
+        layer,
+        exchange_setup,
+        schedule,
+        assignment,
+        read,
+        flatten,
+        update,
+        gather
+    };
     Kind kind = Kind::framework;
     double calls = 1;
     friend bool operator==(const HostWork&, const HostWork&) = default;

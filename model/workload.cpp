@@ -14,9 +14,10 @@ constexpr std::array<Named<AttentionKind>, 4> attention_kinds{{{AttentionKind::p
                                                                {AttentionKind::mla, "mla"}}};
 constexpr std::array<Named<Positions>, 3> position_kinds{
     {{Positions::none, "none"}, {Positions::learned, "learned"}, {Positions::rotary, "rotary"}}};
-constexpr std::array<Named<Workload::Kind>, 3> kinds{{{Workload::Kind::moe_layer, "moe_layer"},
+constexpr std::array<Named<Workload::Kind>, 4> kinds{{{Workload::Kind::moe_layer, "moe_layer"},
                                                       {Workload::Kind::mlp, "mlp"},
-                                                      {Workload::Kind::transformer, "transformer"}}};
+                                                      {Workload::Kind::transformer, "transformer"},
+                                                      {Workload::Kind::coca, "coca"}}};
 
 }  // namespace
 
