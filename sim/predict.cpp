@@ -11,6 +11,7 @@
 
 #include "model/errors.h"
 #include "model/measurements.h"
+#include "model/multimodal/blocks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
@@ -113,6 +114,7 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
+    if (w.kind == Workload::Kind::coca) return 3.0 * (tokens / w.seq) * count_tower_flops(w).total();
     const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));
