@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/attribution.h"
 #include "model/experiment.h"
 #include "model/forecast.h"
 #include "model/measurements.h"
@@ -43,6 +44,7 @@ struct Case {
     std::vector<MeasuredPhase> measured_phases;  // beyond forward and backward
     std::vector<Seconds> recorded_steps;         // the steady steps one by one, where they are kept
     std::optional<Bytes> measured_peak;          // memory of the fullest rank
+    std::vector<Seconds> measured_durations;     // own runs: of every task of the unfolded step; else empty
     std::optional<bool> held_out;                // whether the cluster was fitted without it; empty = not known
 };
 
@@ -59,7 +61,8 @@ std::vector<Case> cases_of_measurements(const std::vector<Sample>& samples, cons
 
 struct Comparison {
     Case what;
-    std::optional<Forecast> forecast;  // empty: refused
+    std::optional<Forecast> forecast;             // empty: refused
+    std::optional<ErrorAttribution> attribution;  // of own runs
     std::string refused_because;
 };
 

@@ -173,7 +173,7 @@ std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& sampl
             const int from = told > 0 ? told : first_steady_step(run.last_step + 1);
             const bool chosen = told > 0 || !run.step_inputs.empty();
             for (const StepGroup& group : groups_of(run, from))
-                found.push_back({case_of_group(run, group, preset, cluster, chosen), {}, {}});
+                found.push_back({case_of_group(run, group, preset, cluster, chosen), {}, {}, {}});
         } catch (const ConfigError& error) {
             found.push_back(refused(run, error.what()));
         }

@@ -203,6 +203,8 @@ const Key table[] = {
      "how long a kernel keeps that clock", 1e-9, longest},
     {"cluster.kernel.gemm_accumulate", field<&E::cluster, &C::kernel, &K::gemm_accumulate>,
      "rate of a GEMM that adds to fp32", least_share, most_share},
+    {"cluster.kernel.gemm_unaligned", field<&E::cluster, &C::kernel, &K::gemm_unaligned>,
+     "rate of a GEMM whose rows do not begin at multiples of 16 bytes", 0.01, 1},
     {"cluster.kernel.grouped_gemm", field<&E::cluster, &C::kernel, &K::grouped_gemm>,
      "rate of one kernel over groups relative to one GEMM", least_share, most_share},
     {"cluster.kernel.memory_efficiency", field<&E::cluster, &C::kernel, &K::memory_efficiency>,
@@ -260,6 +262,8 @@ const Key table[] = {
      longest},
     {"cluster.host.gather", field<&E::cluster, &C::host, &H::gather>,
      "gather the updated parameters of a group and hand them back", 0, longest},
+    {"cluster.host.input", field<&E::cluster, &C::host, &H::input>,
+     "the next batch and what a training script does once a step", 0, longest},
     {"cluster.host.load", field<&E::cluster, &C::host, &H::load>,
      "all of these take so many times longer: other work on the machine's processors", 1e-3, 1000},
 

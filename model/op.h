@@ -12,12 +12,14 @@
 
 namespace stepcast {
 
-// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
+// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are. `aligned`: rows of
+// all three begin at multiples of 16 bytes.
 struct Gemm {
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
     bool accumulate = false;
+    bool aligned = true;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -124,7 +126,8 @@ struct HostWork {
         read,
         flatten,
         update,
-        gather
+        gather,
+        input
     };
     Kind kind = Kind::framework;
     double calls = 1;

@@ -58,6 +58,7 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::flatten: return "flatten";
         case HostWork::Kind::update: return "update";
         case HostWork::Kind::gather: return "gather";
+        case HostWork::Kind::input: return "input";
     }
     return "?";
 }

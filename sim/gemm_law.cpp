@@ -43,6 +43,7 @@ struct Kernel {
     bool accumulate;
     double rate;  // relative to the law's
     bool boosts;
+    bool aligned = true;
 };
 
 // What the memory carries: operands in and results out once, fp32 results that are added to in and out.
@@ -113,7 +114,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
         }
     }
     if (kernel.boosts) best = best / (1 + costs.gemm_boost * std::exp(-(best / costs.gemm_boost_time)));
-    return costs.launch + best;
+    return costs.launch + (kernel.aligned ? best : best / costs.gemm_unaligned);
 }
 
 // fp8 GEMMs of a step also cast and transpose their operands.
@@ -131,7 +132,9 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
 
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting) {
     const Shape shape{op.m, op.n, op.k, op.batch};
-    return law_time(kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting), cluster);
+    Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
+    kernel.aligned = op.aligned;
+    return law_time(kernel, cluster);
 }
 
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting) {

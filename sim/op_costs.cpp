@@ -121,6 +121,7 @@ struct Pricer {
             case HostWork::Kind::flatten: return op.calls * host.flatten;
             case HostWork::Kind::update: return op.calls * host.update;
             case HostWork::Kind::gather: return op.calls * host.gather;
+            case HostWork::Kind::input: return op.calls * host.input;
         }
         throw std::logic_error("op_time: unknown host work");
     }

@@ -14,6 +14,7 @@
 #include "model/multimodal/blocks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
+#include "sim/attribution.h"
 #include "sim/breakdown.h"
 
 namespace stepcast {
@@ -182,6 +183,8 @@ void predict_all(std::vector<Comparison>& comparisons, const std::function<void(
         if (progress) progress("predicting " + c.what.case_id);
         try {
             c.forecast = predict(c.what.experiment);
+            if (!c.what.measured_durations.empty())
+                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
         }

@@ -15,6 +15,8 @@
 // Reading every second 16-bit element moves all bytes. Ignores launch gaps.
 #include "model/multimodal/plans.h"
 
+#include <cmath>
+
 namespace stepcast {
 namespace {
 
@@ -94,8 +96,10 @@ private:
         const Bytes out = static_cast<double>(l.tokens) * static_cast<double>(l.out) * c_.element();
         if (bias) planner_.compute(name("bias_gradient"), MemoryPass{out, Bytes(0)});
     }
+    // A product with the scores, whose rows hold a number for each key.
     void gemm(std::string_view part, long m, long n, long k) {
-        planner_.compute(name(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype});
+        const bool aligned = std::fmod(static_cast<double>(b_.keys) * c_.element().si(), 16) == 0;
+        planner_.compute(name(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype, false, aligned});
     }
 
     void project() {

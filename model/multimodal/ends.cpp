@@ -116,6 +116,7 @@ void plan_caption_head_backward(Planner& planner, const TowerContext& c) {
 }
 
 void plan_losses_forward(Planner& planner, const TowerContext& c) {
+    planner.host("input", HostWork{HostWork::Kind::input, 1}, true);
     const Bytes scores = tensor(c, c.batch() * c.data.size(), 1);
     for (const char* name : {"gather_images", "gather_texts"}) planner.collective(name, AllGather{features(c)}, c.data);
     for (int i = 0; i < 2; ++i) plan_linear(planner, similarity(c));

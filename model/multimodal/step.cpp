@@ -35,7 +35,7 @@ public:
 
     TaskGraph write() {
         for (const Unit& unit : units_) stage_.stamp(unit.forward, Phase::forward);
-        stage_.stamp(plan([&](Planner& p) { plan_losses_forward(p, context_); }), Phase::loss);
+        stage_.stamp(plan([&](Planner& p) { plan_losses_forward(p, context_); }), Phase::between);
         stage_.stamp(plan([&](Planner& p) { plan_losses_backward(p, context_); }), Phase::backward);
         zero_.gradients_ready("scale");
         for (std::size_t i = units_.size(); i-- > 0;) {
