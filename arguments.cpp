@@ -7,6 +7,17 @@
 namespace stepcast {
 namespace {
 
+// CLI11's own range says its bounds as floating-point numbers.
+CLI::Validator count_from(int least) {
+    return {[least](std::string& text) {
+                int value = 0;
+                const bool read = CLI::detail::lexical_cast(text, value);
+                if (read && value >= least && value <= 1000000) return std::string();
+                return "found " + text + ", expected " + std::to_string(least) + " to 1000000";
+            },
+            "COUNT"};
+}
+
 CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&),
                    const Options& options) {
     CLI::App* verb = app.add_subcommand(name, purpose);
@@ -22,7 +33,7 @@ void add_experiment(CLI::App* verb, Options& options) {
 }
 
 CLI::Option* add_device(CLI::App* verb, Options& options) {
-    verb->add_option("--ranks", options.ranks, "how many")->check(CLI::PositiveNumber);
+    verb->add_option("--ranks", options.ranks, "how many")->check(count_from(1));
     return verb->add_option("--device", options.device, "host or cuda");
 }
 
@@ -35,8 +46,8 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     add_experiment(verb, options);
     verb->add_option("--out", options.out, "folder for the run: every sample and trace");
     add_device(verb, options)->required();
-    verb->add_option("--steps", options.steps, "samples")->check(CLI::PositiveNumber);
-    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(CLI::NonNegativeNumber);
+    verb->add_option("--steps", options.steps, "samples")->check(count_from(1));
+    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(count_from(0));
 
     verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
                     verbs.calibrate, options);
