@@ -198,7 +198,8 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
             cluster.gpu.fp32,
             Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
     cluster.host = {Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0)};
-    cluster.noise = {points.op_noise, points.step_noise};
+    cluster.noise.op = points.op_noise;
+    cluster.noise.step = points.step_noise;
     cluster.kernel.gemm_table = points.gemms;
     cluster.kernel.memory_curve = points.memory;
 

@@ -130,7 +130,8 @@ struct Pricer {
 }  // namespace
 
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster) {
-    return std::visit(Pricer{cluster, phase, places}, op);
+    const Seconds time = std::visit(Pricer{cluster, phase, places}, op);
+    return std::holds_alternative<HostWork>(op) ? cluster.host.load * time : time;
 }
 
 }  // namespace stepcast
