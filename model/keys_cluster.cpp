@@ -201,6 +201,8 @@ const Key table[] = {
      "clock above the sustained one in short kernels, as a share", 0, 10},
     {"cluster.kernel.gemm_boost_time", field<&E::cluster, &C::kernel, &K::gemm_boost_time>,
      "how long a kernel keeps that clock", 1e-9, longest},
+    {"cluster.kernel.gemm_unaligned", field<&E::cluster, &C::kernel, &K::gemm_unaligned>,
+     "rate of a GEMM whose rows are not aligned to 8 elements", 0.01, 1},
     {"cluster.kernel.gemm_accumulate", field<&E::cluster, &C::kernel, &K::gemm_accumulate>,
      "rate of a GEMM that adds to fp32", least_share, most_share},
     {"cluster.kernel.grouped_gemm", field<&E::cluster, &C::kernel, &K::grouped_gemm>,
