@@ -79,7 +79,7 @@ struct KernelCosts {
     double gemm_boost = 0;                    // clock above the sustained one while a kernel is short ..
     Seconds gemm_boost_time = Seconds(2e-4);  // .. against this time
     double gemm_accumulate = 1;               // rate when C is fp32 and added to
-    double gemm_unaligned = 0.5;              // rate of a GEMM whose rows do not begin at multiples of 16 bytes
+    double gemm_unaligned = 1;                // rate when rows are not aligned to 8 elements
     double grouped_gemm = 1;                  // rate of one kernel over groups relative to one GEMM
     double memory_efficiency = 0.85;          // achieved share of the datasheet bandwidth in memory passes
     Seconds fused_ramp = Seconds(0.39e-3);    // fused expert kernel: start, before the first wave

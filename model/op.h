@@ -12,14 +12,14 @@
 
 namespace stepcast {
 
-// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are. `aligned`: rows of
-// all three begin at multiples of 16 bytes.
+// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
+// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements.
 struct Gemm {
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
     bool accumulate = false;
-    bool aligned = true;
+    bool unaligned = false;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 

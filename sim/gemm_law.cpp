@@ -43,7 +43,6 @@ struct Kernel {
     bool accumulate;
     double rate;  // relative to the law's
     bool boosts;
-    bool aligned = true;
 };
 
 // What the memory carries: operands in and results out once, fp32 results that are added to in and out.
@@ -114,7 +113,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
         }
     }
     if (kernel.boosts) best = best / (1 + costs.gemm_boost * std::exp(-(best / costs.gemm_boost_time)));
-    return costs.launch + (kernel.aligned ? best : best / costs.gemm_unaligned);
+    return costs.launch + best;
 }
 
 // fp8 GEMMs of a step also cast and transpose their operands.
@@ -133,7 +132,7 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting) {
     const Shape shape{op.m, op.n, op.k, op.batch};
     Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
-    kernel.aligned = op.aligned;
+    if (op.unaligned) kernel.rate *= cluster.kernel.gemm_unaligned;
     return law_time(kernel, cluster);
 }
 

@@ -15,8 +15,6 @@
 // Reading every second 16-bit element moves all bytes. Ignores launch gaps.
 #include "model/multimodal/plans.h"
 
-#include <cmath>
-
 namespace stepcast {
 namespace {
 
@@ -98,8 +96,8 @@ private:
     }
     // A product with the scores, whose rows hold a number for each key.
     void gemm(std::string_view part, long m, long n, long k) {
-        const bool aligned = std::fmod(static_cast<double>(b_.keys) * c_.element().si(), 16) == 0;
-        planner_.compute(name(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype, false, aligned});
+        const bool unaligned = b_.keys % 8 != 0;
+        planner_.compute(name(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype, false, unaligned});
     }
 
     void project() {
