@@ -159,6 +159,7 @@ void run_import(const Options& options) {
                                 .out = options.out,
                                 .routing_out = options.routing_out,
                                 .medians_only = options.medians,
+                                .kept_phases = options.phases,
                                 .pattern = options.pattern,
                                 .system = options.system,
                                 .model = options.model,

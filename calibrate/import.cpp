@@ -199,6 +199,12 @@ private:
                            [&](const std::string& input) { return input.starts_with(phase + "="); });
     }
 
+    // Samples of a step: all, or with medians_only those of the phases named, and inputs.
+    [[nodiscard]] bool is_written(const std::string& phase) const {
+        const auto& kept = request_.kept_phases;
+        return !request_.medians_only || is_input(phase) || std::find(kept.begin(), kept.end(), phase) != kept.end();
+    }
+
     const ImportRequest& request_;
     MeasurementFile file_;
     std::vector<Sample> medians_;
@@ -215,14 +221,17 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
     const Sample like = sample_like(run);
     const std::string why = too_few_steps(run.run_id, samples.last_step());
     if (!why.empty()) notes.push_back(why);
-    RunSummary summary(first_steady_step(samples.last_step() + 1), !run.model.starts_with("moe_layer"));
+    const int from = first_steady_step(samples.last_step() + 1);
+    RunSummary summary(from, !run.model.starts_with("moe_layer"));
     file_.begin_run(like);
     samples.replay([&](const SampleRecord::Value& v) {
         const SampleRecord::Phase& phase = samples.phases()[v.phase];
         if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
-        if (v.step < 0 || !request_.medians_only) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+        if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
     });
-    for (const Sample& row : summary.rows(like, samples.phases())) medians_.push_back(row);
+    // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
+    const long least = run.model.starts_with("moe_layer") ? 1 : (samples.last_step() + 1 - from) / 2;
+    for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
     for (const Sample& row : routing_rows(run)) medians_.push_back(row);
     if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
 }

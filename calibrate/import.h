@@ -98,7 +98,8 @@ struct ImportRequest {
     std::string out;          // measurements CSV: all samples, then the medians
     std::string routing_out;  // folder for SYSTEM_EXPERTS.csv; empty = none
     bool medians_only = false;
-    std::string pattern, system, model;  // as in ImportOptions
+    std::vector<std::string> kept_phases = {};  // with medians_only: samples of these all the same
+    std::string pattern, system, model;         // as in ImportOptions
     std::vector<std::string> inputs;
 };
 // Imports all logs and writes all files, or throws and writes none. Returns what to tell the user, one line each.

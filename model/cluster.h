@@ -180,7 +180,7 @@ struct MemoryOverheads {
 };
 
 // Spread of what repeats, and the two processes behind long tails (sim/noise.h). Spreads are standard deviations of the
-// logarithm. Bursts: from time to time all kernels of a rank take longer for a while. Stragglers: a rank is late in a step
+// logarithm. Bursts: from time to time all kernels of a node take longer for a while. Stragglers: a rank is late in a step
 // by a log-normal time, and the others wait for it in the next collective.
 struct Noise {
     double op = 0;              // per task and step

@@ -1,11 +1,9 @@
 #include "sim/predict.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <random>
 
 #include <fmt/format.h>
 
@@ -16,6 +14,7 @@
 #include "model/transformer/counts.h"
 #include "sim/attribution.h"
 #include "sim/breakdown.h"
+#include "sim/noise.h"
 
 namespace stepcast {
 namespace {
@@ -25,57 +24,62 @@ struct Draw {
     int index = 0;
 };
 
-// Spread of what repeats: every task by noise.op, the whole run by noise.step, both log-normal with median 1.
-double common_factor(const Experiment& e, std::mt19937_64& random) {
-    std::normal_distribution<double> normal;
-    return std::exp(e.cluster.noise.step * normal(random));
-}
-
-std::mt19937_64 random_of(const Experiment& e, int draw) {
-    std::seed_seq sequence{static_cast<std::uint32_t>(e.run.seed), static_cast<std::uint32_t>(draw)};
-    return std::mt19937_64(sequence);
-}
-
-void add_jitter(Costs& costs, const Experiment& e, int draw) {
-    const Noise& noise = e.cluster.noise;
-    if (noise.op == 0 && noise.step == 0) return;
-    std::mt19937_64 random = random_of(e, draw);
-    std::normal_distribution<double> normal;
-    const double common = common_factor(e, random);
-    for (Seconds& duration : costs.duration)
-        duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
-    for (Seconds& issue : costs.issue) issue *= common;
-}
-
 struct Simulated {
     TaskGraph graph;
     Costs costs;
     Timeline timeline;
 };
 
-Simulated simulate_draw(const Experiment& e, int draw) {
+Simulated simulate_quiet(const Experiment& e, int draw) {
     Simulated s{build_step(e, routing_of(e, draw)), {}, {}};
     s.costs = price(s.graph, e.cluster);
-    if (e.routing.draws > 1) add_jitter(s.costs, e, draw);
     run(s.graph, s.costs, e.cluster.interference, s.timeline);
     return s;
 }
 
-// Draws that differ in nothing but the factor common to a run are one simulation, scaled.
-bool draws_scale(const Experiment& e) {
-    return e.routing.draws > 1 && e.cluster.noise.op == 0 && e.workload.kind == Workload::Kind::transformer &&
-           routing_of(e).counts.empty();
+// The costs and the timeline of a draw: without noise those that are there.
+void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs, Timeline& timeline) {
+    if (e.routing.draws == 1 || !has_noise(e.cluster.noise)) return;
+    std::mt19937_64 random = random_of(e, draw);
+    add_noise(graph, e.cluster, timeline, random, costs);
+    run(graph, costs, e.cluster.interference, timeline);
 }
+
+Simulated simulate_draw(const Experiment& e, int draw) {
+    Simulated s = simulate_quiet(e, draw);
+    disturb(s.graph, e, draw, s.costs, s.timeline);
+    return s;
+}
+
+// Draws of which only the noise differs.
+bool draws_share_graph(const Experiment& e) {
+    return e.routing.draws > 1 && e.workload.kind == Workload::Kind::transformer && routing_of(e).counts.empty();
+}
+
+std::vector<Draw> simulate_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    const bool shared = draws_share_graph(e);
+    Simulated quiet;
+    for (int d = 0; d < e.routing.draws; ++d) {
+        if (d == 0 || !shared) quiet = simulate_quiet(e, d);
+        Costs costs = quiet.costs;
+        Timeline timeline = quiet.timeline;
+        disturb(quiet.graph, e, d, costs, timeline);
+        draws.push_back({step_times(quiet.graph, timeline, reporting_rank(quiet.graph)), d});
+    }
+    return draws;
+}
+
+// Draws that differ in nothing but the factor common to a run are one simulation, scaled.
+bool draws_scale(const Experiment& e) { return draws_share_graph(e) && only_common_factor(e.cluster.noise); }
 
 // The one simulation, without noise, and its draws.
 Simulated simulate_scaled(const Experiment& e, std::vector<Draw>& draws) {
-    Experiment quiet = e;
-    quiet.cluster.noise = {};
-    Simulated s = simulate_draw(quiet, 0);
+    Simulated s = simulate_quiet(e, 0);
     const StepTimes base = step_times(s.graph, s.timeline, reporting_rank(s.graph));
     for (int d = 0; d < e.routing.draws; ++d) {
         std::mt19937_64 random = random_of(e, d);
-        const double f = common_factor(e, random);
+        const double f = common_factor(e.cluster.noise, random);
         draws.push_back(
             {{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
     }
@@ -144,10 +148,7 @@ Forecast predict(const Experiment& e) {
     if (draws_scale(e)) {
         kept = simulate_scaled(e, draws);
     } else {
-        for (int d = 0; d < e.routing.draws; ++d) {
-            const Simulated s = simulate_draw(e, d);
-            draws.push_back({step_times(s.graph, s.timeline, reporting_rank(s.graph)), d});
-        }
+        draws = simulate_draws(e);
     }
     Forecast f;
     f.experiment = e.name;
