@@ -53,7 +53,9 @@ Simulated simulate_draw(const Experiment& e, int draw) {
 
 // Draws of which only the noise differs.
 bool draws_share_graph(const Experiment& e) {
-    return e.routing.draws > 1 && e.workload.kind == Workload::Kind::transformer && routing_of(e).counts.empty();
+    const auto kind = e.workload.kind;
+    return e.routing.draws > 1 && (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) &&
+           routing_of(e).counts.empty();
 }
 
 std::vector<Draw> simulate_draws(const Experiment& e) {
