@@ -141,6 +141,8 @@ void read_value(const ConfigValue& found, Recompute& out) { out = named(found, p
 void read_value(const ConfigValue& found, Norm& out) { out = named(found, parse_norm); }
 void read_value(const ConfigValue& found, AttentionKind& out) { out = named(found, parse_attention_kind); }
 void read_value(const ConfigValue& found, Positions& out) { out = named(found, parse_positions); }
+void read_value(const ConfigValue& found, Activation& out) { out = named(found, parse_activation); }
+void read_value(const ConfigValue& found, Head& out) { out = named(found, parse_head); }
 void read_value(const ConfigValue& found, ContextExchange& out) { out = named(found, parse_context_exchange); }
 void read_value(const ConfigValue& found, Fabric& out) { out = named(found, parse_fabric); }
 void read_value(const ConfigValue& found, std::vector<int>& out) {

@@ -119,6 +119,11 @@ struct Pricer {
             case HostWork::Kind::exchange_setup: return op.calls * host.exchange_setup;
             case HostWork::Kind::schedule: return op.calls * host.schedule;
             case HostWork::Kind::assignment: return op.calls * host.assignment;
+            case HostWork::Kind::read: return op.calls * host.read;
+            case HostWork::Kind::flatten: return op.calls * host.flatten;
+            case HostWork::Kind::update: return op.calls * host.update;
+            case HostWork::Kind::gather: return op.calls * host.gather;
+            case HostWork::Kind::input: return op.calls * host.input;
         }
         throw std::logic_error("op_time: unknown host work");
     }

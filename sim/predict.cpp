@@ -9,6 +9,7 @@
 
 #include "model/errors.h"
 #include "model/measurements.h"
+#include "model/multimodal/blocks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/attribution.h"
@@ -52,7 +53,9 @@ Simulated simulate_draw(const Experiment& e, int draw) {
 
 // Draws of which only the noise differs.
 bool draws_share_graph(const Experiment& e) {
-    return e.routing.draws > 1 && e.workload.kind == Workload::Kind::transformer && routing_of(e).counts.empty();
+    const auto kind = e.workload.kind;
+    return e.routing.draws > 1 && (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) &&
+           routing_of(e).counts.empty();
 }
 
 std::vector<Draw> simulate_draws(const Experiment& e) {
@@ -118,6 +121,7 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
+    if (w.kind == Workload::Kind::coca) return 3.0 * (tokens / w.seq) * count_tower_flops(w).total();
     const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));

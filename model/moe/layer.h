@@ -32,6 +32,10 @@ void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing
 void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing& routing);
 void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing);
 
+// Of the system that is asked for.
+void add_moe_forward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing);
+void add_moe_backward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing);
+
 // faster_moe's choice, true per shadowed expert (exposed for its test and for --explain).
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
 

@@ -7,6 +7,14 @@ struct StateBytes {
     Bytes read, written;
 };
 
+// Adam as nine operations in fp32: first moment (scale, add), second (scale, add product), root, add, divide and add to the
+// weight, decay. In tensors of four bytes.
+struct Traffic {
+    double read, written;
+};
+constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
+constexpr float unfused_adam_kernels = 9;
+
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
 // training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
@@ -14,6 +22,8 @@ StateBytes state_bytes(const Experiment& e) {
     const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
     const Bytes gradient(4);
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
+    if (e.parallelism.unfused && w.optimizer == Optimizer::adam)
+        return {Bytes(unfused_adam.read), Bytes(unfused_adam.written)};
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};
@@ -105,11 +115,21 @@ void DataParallel::add_norm() {
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
+// A framework that keeps gradients apart from buckets copies them in and back.
+void DataParallel::add_bucket_copies(Planner& planner) const {
+    const Parallelism& p = context_.experiment.parallelism;
+    if (!p.unfused || p.zero != 0 || dense_.ranks == 1) return;
+    const Bytes gradients = total_.dense * size_of(p.gradient_dtype);
+    planner.compute("bucket_copies", MemoryPass{2.0 * gradients, 2.0 * gradients});
+}
+
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
     const StateBytes state = state_bytes(e);
     Planner planner(graph_);
-    const auto calls = static_cast<float>(e.workload.optimizer_groups);
+    const bool steps = e.parallelism.unfused && e.workload.optimizer == Optimizer::adam;
+    const float calls = static_cast<float>(e.workload.optimizer_groups) * (steps ? unfused_adam_kernels : 1);
+    add_bucket_copies(planner);
     planner.compute("optimizer",
                     MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
                     calls);
