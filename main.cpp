@@ -11,6 +11,7 @@
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
+#include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
@@ -47,10 +48,14 @@ void make_folder(const std::filesystem::path& folder) {
     if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
-void require_host(const std::string& device) {
-    if (device == "cuda")
-        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
-    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+void require_device(const std::string& device) {
+    if (device != "host" && device != "cuda")
+        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
+    if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
+    return open_host_device(ranks);
 }
 
 void run_simulate(const Options& options) {
@@ -66,12 +71,12 @@ void run_simulate(const Options& options) {
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
-    require_host(options.device);
+    require_device(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_host_device(graph.rank_count());
+    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
     ExecuteOptions how = execute_options(experiment.run);
     if (options.steps > 0) how.steps = options.steps;
     if (options.warmup >= 0) how.warmup = options.warmup;
@@ -93,7 +98,8 @@ void run_execute(const Options& options) {
 }
 
 void calibrate_host(const Options& options) {
-    require_host(options.device);
+    if (options.device == "cuda") throw DeviceError("no CUDA device: calibration comes later");
+    require_device(options.device);
     make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     if (const std::size_t cores = allowed_cores().size();
