@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "calibrate_cuda.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
@@ -48,6 +49,13 @@ void make_folder(const std::filesystem::path& folder) {
     if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
+// A trace in the place of the experiment that it shows would leave neither.
+void require_other_file(const std::string& trace, const std::string& experiment) {
+    std::error_code none;
+    if (!trace.empty() && std::filesystem::equivalent(trace, experiment, none))
+        throw ConfigError(trace + ": is the experiment; expected another file for --trace");
+}
+
 void require_device(const std::string& device) {
     if (device != "host" && device != "cuda")
         throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
@@ -60,6 +68,7 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
 
 void run_simulate(const Options& options) {
     const Experiment experiment = experiment_of(options);
+    require_other_file(options.trace, options.experiment);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
@@ -71,6 +80,7 @@ void run_simulate(const Options& options) {
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
+    require_other_file(options.trace, options.experiment);
     require_device(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
@@ -98,9 +108,6 @@ void run_execute(const Options& options) {
 }
 
 void calibrate_host(const Options& options) {
-    if (options.device == "cuda") throw DeviceError("no CUDA device: calibration comes later");
-    require_device(options.device);
-    make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     if (const std::size_t cores = allowed_cores().size();
         static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
@@ -126,8 +133,12 @@ void calibrate_host(const Options& options) {
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
-    if (!options.device.empty()) return calibrate_host(options);
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded files");
+    if (!options.device.empty()) {
+        require_device(options.device);
+        make_folder(std::filesystem::path(options.out).parent_path());
+        return options.device == "cuda" ? print(calibrate_cuda(options, show_progress)) : calibrate_host(options);
+    }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     print(calibrate_from_measurements(
@@ -154,7 +165,12 @@ void run_import(const Options& options) {
     const ImportRequest request{.logs = options.inputs,
                                 .format = parse_log_format(options.format),
                                 .out = options.out,
-                                .routing_out = options.routing_out};
+                                .routing_out = options.routing_out,
+                                .medians_only = options.medians,
+                                .pattern = options.pattern,
+                                .system = options.system,
+                                .model = options.model,
+                                .inputs = options.step_inputs};
     for (const std::string& line : import_to_files(request)) say(line);
 }
 

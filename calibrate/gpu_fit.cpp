@@ -7,6 +7,7 @@
 
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
+#include "sim/collective_costs.h"
 #include "sim/costs.h"
 
 namespace stepcast {
@@ -38,7 +39,10 @@ void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
 
 FitCase case_of(const OpPoint& point, std::size_t number) {
     return {fmt::format("{} {}", point.kind, number), point.kind, "sweeps", point.time,
-            [op = point.op](const Cluster& c) { return op_time(op, Phase::forward, {}, c); }};
+            [op = point.op](const Cluster& c) {
+                const bool pair = std::holds_alternative<SendRecv>(op);
+                return pair ? collective_time(op, Group{2}, c) : op_time(op, Phase::forward, {}, c);
+            }};
 }
 
 struct Kind {
@@ -52,7 +56,8 @@ std::vector<Kind> op_kinds() {
             {"transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}},
             {"optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}},
             {"sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}},
-            {"attention", {}}};
+            {"attention", {}},
+            {"send_recv", {}}};
 }
 
 std::vector<HeldOutError> errors_of(const std::vector<FitCase>& cases, const Cluster& cluster, const char* method) {

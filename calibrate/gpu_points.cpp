@@ -53,7 +53,6 @@ Bytes table_bytes(const Op& op, int ranks) {
 struct Collected {
     GpuPoints points;
     std::map<std::string, std::vector<double>> beside, apart;  // by kind: of the interference sweeps
-    std::map<std::pair<std::string, std::string>, std::vector<double>> repeated;
     std::vector<double> op_spreads, step_spreads;
 };
 
@@ -105,6 +104,8 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
         points.blocks.gemms.push_back({"sweep", Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
                                        static_cast<int>(group->rows.size()), time});
+    } else if (std::holds_alternative<SendRecv>(op)) {
+        points.ops.push_back({"send_recv", op, time});
     } else if (is_collective(op)) {
         points.blocks.collectives.push_back({"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
     }
@@ -186,11 +187,11 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
 }
 
 std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem) {
-    std::string gemms = "gpu,m,n,k,groups,dtype,accumulate,time_us\n", collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
+    std::string gemms = "gpu,m,n,k,groups,dtype,time_us\n", collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
                 passes = "gpu,kind,read_bytes,written_bytes,time_us\n";
     for (const GemmRow& row : points.blocks.gemms)
-        gemms += fmt::format("{},{},{},{},{},{},{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n, row.gemm.k, row.groups,
-                             to_string(row.gemm.dtype), row.gemm.accumulate ? 1 : 0, 1e6 * row.time.si());
+        gemms += fmt::format("{},{},{},{},{},{}{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n, row.gemm.k, row.groups,
+                             to_string(row.gemm.dtype), row.gemm.accumulate ? " -> fp32" : "", 1e6 * row.time.si());
     for (const CollectiveRow& row : points.blocks.collectives)
         collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes, row.bytes.si(),
                                    1e6 * row.time.si());
