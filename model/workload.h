@@ -113,11 +113,13 @@ struct Workload {
     Mla mla;
     Dtype dtype = Dtype::fp16;
     bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products
-    bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
     int loss_pieces = 1;     // slices of the logits whose losses are added up one by one
     bool loss_in_forward = true;  // false: the model returns logits, and the forward ends before the loss
+    bool fused_projections = true;  // query, key and value are one product, gate and up another
+    bool fused_loss = true;         // softmax, loss and its gradient in one pass over the logits
     Optimizer optimizer = Optimizer::none;
-    int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    bool fused_optimizer = true;  // adam: one pass over its tensors; else operation by operation, each a pass
+    int optimizer_groups = 1;     // parameter groups, each with its own optimizer kernels and calls; 1 = fused
     Moe moe;
     Tower vision, decoder;
     int patch = 16;          // pixels of a patch's side, three colours
