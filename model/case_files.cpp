@@ -8,6 +8,7 @@
 #include "model/csv.h"
 #include "model/errors.h"
 #include "model/run_folder.h"
+#include "model/step.h"
 
 namespace stepcast {
 namespace {
@@ -26,6 +27,8 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     run.measured_step = median.step;
     run.measured_forward = median.forward;
     run.measured_backward = median.backward;
+    run.measured_durations =
+        median_durations(build_step(run.experiment, routing_of(run.experiment), Folding::never), record.measurement);
     run.assumptions = record.measurement.warnings;
     return run;
 }
@@ -77,11 +80,11 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
     std::vector<Comparison> found;
     if (fs::is_directory(path)) {
-        found.push_back({case_of_run(path, cluster), {}, {}});
+        found.push_back({case_of_run(path, cluster), {}, {}, {}});
     } else if (holds_measurements(path)) {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
         for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster))
-            found.push_back({std::move(known), {}, {}});
+            found.push_back({std::move(known), {}, {}, {}});
     } else {
         found = comparisons_of(read_cases(path), cluster);
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/attribution.h"
 #include "model/experiment.h"
 #include "model/forecast.h"
 #include "model/measurements.h"
@@ -30,8 +31,9 @@ struct Case {
     std::vector<std::string> assumptions;
     Seconds measured_step;  // 0 = not known, of refused rows only
     std::optional<Seconds> measured_forward, measured_backward;
-    std::optional<Bytes> measured_peak;  // memory of the fullest rank
-    std::optional<bool> held_out;        // whether the cluster was fitted without it; empty = not known
+    std::optional<Bytes> measured_peak;       // memory of the fullest rank
+    std::vector<Seconds> measured_durations;  // own runs: of every task of the unfolded step; else empty
+    std::optional<bool> held_out;             // whether the cluster was fitted without it; empty = not known
 };
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
@@ -47,7 +49,8 @@ std::vector<Case> cases_of_measurements(const std::vector<Sample>& samples, cons
 
 struct Comparison {
     Case what;
-    std::optional<Forecast> forecast;  // empty: refused
+    std::optional<Forecast> forecast;             // empty: refused
+    std::optional<ErrorAttribution> attribution;  // of own runs
     std::string refused_because;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "model/csv.h"
+#include "reports/attribution_tables.h"
 #include "reports/tables.h"
 #include "reports/text.h"
 
@@ -155,6 +156,8 @@ std::string comparison_table(const Comparisons& comparisons) {
     std::string text = comparisons.empty() ? std::string() : case_lines(comparisons);
     for (const std::string& sentence : summary_sentences(comparisons)) text += wrapped(sentence);
     text += phase_lines(comparisons) + "\n";
+    for (const Comparison& c : comparisons)
+        if (c.attribution) text += attribution_table(c.what.case_id, *c.attribution) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += wrapped(line);
     for (const std::string& assumption : all_assumptions(comparisons)) text += wrapped("assumed: " + assumption);
     return text;
@@ -191,6 +194,8 @@ std::string comparison_markdown(const Comparisons& comparisons) {
     }
     text += "\n";
     for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";
+    for (const Comparison& c : comparisons)
+        if (c.attribution) text += "- " + c.what.case_id + ": " + attribution_sentence(*c.attribution) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += "- " + line + "\n";
     for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + assumption + "\n";
     return text;

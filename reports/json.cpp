@@ -105,6 +105,22 @@ Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
 }
 
+Json attribution(const ErrorAttribution& a) {
+    Json kinds = Json::array();
+    for (const KindError& k : a.kinds)
+        kinds.push_back({{"kind", k.kind},
+                         {"phase", to_string(k.phase)},
+                         {"predicted_s", number(k.predicted)},
+                         {"measured_s", number(k.measured)},
+                         {"effect_s", number(k.effect)}});
+    return {{"predicted_s", number(a.predicted)},
+            {"replayed_s", number(a.replayed)},
+            {"measured_s", number(a.measured)},
+            {"cost_error", number(cost_error(a))},
+            {"schedule_error", number(schedule_error(a))},
+            {"kinds", kinds}};
+}
+
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
@@ -134,6 +150,7 @@ Json row(const Comparison& c) {
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
             {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
+            {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
             {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }

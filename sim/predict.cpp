@@ -13,6 +13,7 @@
 #include "model/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
+#include "sim/attribution.h"
 #include "sim/breakdown.h"
 
 namespace stepcast {
@@ -178,6 +179,8 @@ void predict_all(std::vector<Comparison>& comparisons, const std::function<void(
         if (progress) progress("predicting " + c.what.case_id);
         try {
             c.forecast = predict(c.what.experiment);
+            if (!c.what.measured_durations.empty())
+                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
         }
