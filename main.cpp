@@ -30,6 +30,7 @@
 #include "reports/tables.h"
 #include "sim/explain.h"
 #include "sim/predict.h"
+#include "startup.h"
 
 using namespace stepcast;
 
@@ -178,6 +179,8 @@ int fail(int code, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    close_blas_threads();
+    keep_freed_memory();
     try {
         return run_command_line(argc, argv,
                                 {.simulate = run_simulate,

@@ -13,7 +13,9 @@ namespace stepcast {
 
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
-    return classes.costs(classes.price(cluster), cluster);
+    Costs costs;
+    classes.fill(costs, classes.price(cluster), cluster);
+    return costs;
 }
 
 namespace {

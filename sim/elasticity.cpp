@@ -11,12 +11,15 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
     : graph_(graph),
       cluster_(cluster),
       classes_(graph),
+      engine_(graph),
       prices_(classes_.price(cluster)),
-      costs_(classes_.costs(prices_, cluster)),
       time_on_path_(classes_.size()) {
+    classes_.fill(costs_, prices_, cluster);
     run(graph, costs_, cluster.interference, timeline_);
     bindings_ = stepcast::bindings(graph, costs_, timeline_);
     path_ = critical_path(graph, costs_, timeline_, bindings_);
+    for (TaskId t = 0; t < graph.size(); ++t)
+        calls_ += static_cast<double>(graph.host_calls(t)) * static_cast<double>(graph.places(t).size());
     for (const PathSegment& s : path_)
         if (s.issue)
             calls_on_path_ += static_cast<double>(graph.host_calls(s.task));
@@ -32,26 +35,38 @@ Seconds WhatIf::along_path(const Cluster& other) const {
     return more;
 }
 
-Seconds WhatIf::simulated(const Cluster& other) const {
-    Timeline timeline;
-    run(graph_, classes_.costs(classes_.price(other), other), other.interference, timeline);
-    return timeline.end - timeline_.end;
+Seconds WhatIf::simulated(const Cluster& other) {
+    classes_.fill(other_costs_, classes_.price(other), other);
+    const Interference& i = other.interference;
+    if (i == Interference{})
+        run_in_order(graph_, other_costs_, other_timeline_);
+    else
+        engine_.run(other_costs_, {i.compute_slowdown, i.communication_slowdown}, other_timeline_);
+    return other_timeline_.end - timeline_.end;
 }
 
-bool WhatIf::changes(const Cluster& other) const {
-    return other.host.call != cluster_.host.call || other.interference != cluster_.interference ||
-           classes_.price(other) != prices_;
+Seconds WhatIf::most(const Cluster& other) const {
+    if (other.interference != cluster_.interference) return Seconds(INFINITY);
+    const std::vector<Seconds> prices = classes_.price(other);
+    double sum = calls_ * std::abs((other.host.call - cluster_.host.call).si());
+    for (std::uint32_t c = 0; c < prices.size(); ++c)
+        sum += static_cast<double>(classes_.tasks_of(c)) * std::abs((prices[c] - prices_[c]).si());
+    return Seconds(sum);
 }
 
-std::vector<Elasticity> elasticities(const WhatIf& step, const Cluster& cluster, double change,
+std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,
                                      std::vector<std::string>& without_effect) {
     std::vector<Elasticity> found;
     for (const ClusterParameter& p : cluster_parameters(cluster)) {
         const Cluster other = with_scaled(cluster, p.key, 1 + change);
-        if (step.changes(other))
-            found.push_back({p.key, p.value, step.simulated(other), step.along_path(other)});
-        else
+        const Seconds most = step.most(other);
+        if (most == Seconds(0)) {
             without_effect.push_back(p.key);
+            continue;
+        }
+        const Seconds along = step.along_path(other);
+        found.push_back(
+            {p.key, p.value, most > negligible * step.timeline().end ? step.simulated(other) : along, along});
     }
     std::ranges::stable_sort(found, [](const Elasticity& a, const Elasticity& b) {
         return std::abs(a.simulated.si()) > std::abs(b.simulated.si());
@@ -76,37 +91,49 @@ std::optional<Uncertainty> error_of(const ClusterParameter& p, const Cluster& cl
                        Seconds(0),      0};
 }
 
-// Of a parameter that moves the step by less than this share of the widest first-order estimate the estimate is kept.
-constexpr double worth_simulating = 0.05;
+Seconds half_difference(Seconds up, Seconds down) { return Seconds(std::abs((up - down).si()) / 2); }
+
+struct Neighbours {
+    Cluster up, down;  // by one error
+};
+Neighbours neighbours_of(const Cluster& cluster, const Uncertainty& u) {
+    const double factor = std::exp(u.relative_error);
+    return {with_scaled(cluster, u.key, factor), with_scaled(cluster, u.key, 1 / factor)};
+}
+
+// Where the path does not feel the parameter: what its change does, in proportion.
+Seconds estimate(const WhatIf& step, const Elasticity& e, const Neighbours& n, double steps) {
+    if (e.along_path == Seconds(0)) return Seconds(std::abs(e.simulated.si()) * steps);
+    return std::abs(e.simulated / e.along_path) * half_difference(step.along_path(n.up), step.along_path(n.down));
+}
+
+void sort_by_width(std::vector<Uncertainty>& found) {
+    std::ranges::stable_sort(found, [](const Uncertainty& a, const Uncertainty& b) { return a.widening > b.widening; });
+}
 
 }  // namespace
 
-std::vector<Uncertainty> uncertainties(const WhatIf& step, const Cluster& cluster,
+std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster,
                                        const std::vector<Elasticity>& elasticities, double change) {
-    std::map<std::string, Seconds> moved;
-    for (const Elasticity& e : elasticities) moved[e.key] = e.simulated;
+    std::map<std::string_view, const Elasticity*> by_key;
+    for (const Elasticity& e : elasticities) by_key[e.key] = &e;
     std::vector<Uncertainty> found;
-    Seconds widest;
     for (const ClusterParameter& p : cluster_parameters(cluster)) {
-        const auto at = moved.find(p.key);
-        auto uncertainty = at == moved.end() ? std::nullopt : error_of(p, cluster);
-        if (!uncertainty) continue;
-        uncertainty->widening = std::abs(at->second.si()) * Seconds(uncertainty->relative_error / std::log1p(change));
-        widest = std::max(widest, uncertainty->widening);
-        found.push_back(*uncertainty);
+        const auto at = by_key.find(p.key);
+        auto u = at == by_key.end() ? std::nullopt : error_of(p, cluster);
+        if (!u) continue;
+        u->widening = estimate(step, *at->second, neighbours_of(cluster, *u), u->relative_error / std::log1p(change));
+        found.push_back(*u);
     }
+    sort_by_width(found);
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, found.size()); ++i) {
+        const Neighbours n = neighbours_of(cluster, found[i]);
+        found[i].widening = half_difference(step.simulated(n.up), step.simulated(n.down));
+    }
+    sort_by_width(found);
     double variance = 0;
-    for (Uncertainty& u : found) {
-        if (u.widening > worth_simulating * widest) {
-            const double factor = std::exp(u.relative_error);
-            const Seconds up = step.simulated(with_scaled(cluster, u.key, factor));
-            const Seconds down = step.simulated(with_scaled(cluster, u.key, 1 / factor));
-            u.widening = Seconds(std::abs((up - down).si()) / 2);
-        }
-        variance += u.widening.si() * u.widening.si();
-    }
+    for (const Uncertainty& u : found) variance += u.widening.si() * u.widening.si();
     for (Uncertainty& u : found) u.share = variance > 0 ? u.widening.si() * u.widening.si() / variance : 0;
-    std::ranges::stable_sort(found, [](const Uncertainty& a, const Uncertainty& b) { return a.widening > b.widening; });
     return found;
 }
 

@@ -4,6 +4,7 @@
 #include "model/cluster_parameters.h"
 #include "model/explanation.h"
 #include "sim/critical_path.h"
+#include "sim/event_engine.h"
 #include "sim/price_classes.h"
 
 namespace stepcast {
@@ -23,14 +24,18 @@ public:
     // price (a task that contention stretched stays stretched by the same factor). Without contention the old path is
     // still a chain of the new step, which therefore never changes by less than this; for small changes they are equal.
     [[nodiscard]] Seconds along_path(const Cluster& other) const;
-    [[nodiscard]] Seconds simulated(const Cluster& other) const;
-    // Whether the other cluster prices anything of this step otherwise.
-    [[nodiscard]] bool changes(const Cluster& other) const;
+    [[nodiscard]] Seconds simulated(const Cluster& other);
+    // What the prices of all tasks and issues of the step change together, without sign: without contention no chain of
+    // tasks, hence no step, changes by more. Infinite where the interference differs.
+    [[nodiscard]] Seconds most(const Cluster& other) const;
 
 private:
     const TaskGraph& graph_;
     const Cluster& cluster_;
     PriceClasses classes_;
+    EventEngine engine_;
+    Costs other_costs_;  // as the two that follow: room that every simulation uses again
+    Timeline other_timeline_;
     std::vector<Seconds> prices_;
     Costs costs_;
     Timeline timeline_;
@@ -38,17 +43,20 @@ private:
     std::vector<PathSegment> path_;
     std::vector<Seconds> time_on_path_;  // by class
     double calls_on_path_ = 0;           // host calls that issue segments of the path
+    double calls_ = 0;                   // of the whole step
 };
 
-// Of every parameter of the cluster, strongest first; of those without effect only the keys, in `without_effect`.
-std::vector<Elasticity> elasticities(const WhatIf& step, const Cluster& cluster, double change,
+// Of every parameter of the cluster, strongest first; of those without effect only the keys, in `without_effect`. What
+// cannot move the step by more than `negligible` of itself is not simulated: the change along the path stands for it.
+std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,
                                      std::vector<std::string>& without_effect);
+inline constexpr double negligible = 1e-4;
 
 // Widest first. A parameter's error is the fit's standard error where the data determined it, the width of its prior
 // where they did not, an assumed one where nobody fitted it; datasheet values and measured tables are taken as exact.
-// The step is simulated with the parameter one error up and one down, and half the difference counts; `elasticities`
-// tell which are worth it.
-std::vector<Uncertainty> uncertainties(const WhatIf& step, const Cluster& cluster,
+// Half the difference of the step with the parameter one error up and one down counts: along the critical path, scaled
+// as `elasticities` found the simulated change to be to that along the path; the three widest are simulated.
+std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster,
                                        const std::vector<Elasticity>& elasticities, double change);
 
 // Of the logarithm, for costs that nobody fitted: shares of a datasheet rate lie close together on all devices, latencies

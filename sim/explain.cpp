@@ -80,7 +80,7 @@ int median_rank(const TaskGraph& graph, const Timeline& timeline) {
 
 Explanation explain(const Experiment& e) {
     const TaskGraph graph = build_step(e, routing_of(e));
-    const WhatIf step(graph, e.cluster);
+    WhatIf step(graph, e.cluster);
     Explanation x;
     x.step = step.timeline().end;
     x.path = shares_of(graph, step.path(), e.cluster);

@@ -98,12 +98,16 @@ Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
-    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    // Equal names are one string in a graph, so that its address tells them apart.
+    std::map<std::tuple<const char*, Phase, int>, Seconds> by_address;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Place place = graph.places(t).front();
         if (place.lane() != Lane::compute) continue;
-        sums[{graph.name(t), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
+        by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
     }
+    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    for (const auto& [key, time] : by_address)
+        sums[{std::string_view(std::get<0>(key)), std::get<1>(key), std::get<2>(key)}] = time;
     std::vector<KernelTime> kernels;
     for (const auto& [key, time] : sums)
         kernels.push_back({std::string(std::get<0>(key)), std::get<1>(key), std::get<2>(key), time});

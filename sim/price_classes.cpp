@@ -37,10 +37,12 @@ PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
         if (found == none) {
             found = static_cast<std::uint32_t>(examples_.size());
             examples_.push_back(t);
+            tasks_.push_back(0);
             before.push_back(head);
             head = found;
         }
         class_of_.push_back(found);
+        ++tasks_[found];
     }
 }
 
@@ -61,15 +63,13 @@ std::vector<Seconds> PriceClasses::price(const Cluster& cluster) const {
     return prices;
 }
 
-Costs PriceClasses::costs(std::span<const Seconds> prices, const Cluster& cluster) const {
-    Costs costs;
-    costs.duration.reserve(class_of_.size());
-    costs.issue.reserve(class_of_.size());
+void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, const Cluster& cluster) const {
+    costs.duration.resize(class_of_.size());
+    costs.issue.resize(class_of_.size());
     for (TaskId t = 0; t < class_of_.size(); ++t) {
-        costs.duration.push_back(prices[class_of_[t]]);
-        costs.issue.push_back(static_cast<double>(graph_.host_calls(t)) * cluster.host.call);
+        costs.duration[t] = prices[class_of_[t]];
+        costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * cluster.host.call;
     }
-    return costs;
 }
 
 }  // namespace stepcast

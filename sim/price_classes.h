@@ -18,16 +18,17 @@ public:
 
     [[nodiscard]] std::size_t size() const { return examples_.size(); }
     [[nodiscard]] std::uint32_t of(TaskId t) const { return class_of_[t]; }
-    [[nodiscard]] TaskId example(std::uint32_t of_class) const { return examples_[of_class]; }
+    [[nodiscard]] std::size_t tasks_of(std::uint32_t of_class) const { return tasks_[of_class]; }
 
     [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster) const;  // by class
     // Every task at the price of its class, and what the hosts take to issue it.
-    [[nodiscard]] Costs costs(std::span<const Seconds> prices, const Cluster& cluster) const;
+    void fill(Costs& costs, std::span<const Seconds> prices, const Cluster& cluster) const;
 
 private:
     const TaskGraph& graph_;
     std::vector<std::uint32_t> class_of_;
-    std::vector<TaskId> examples_;  // a task of each class
+    std::vector<TaskId> examples_;      // a task of each class
+    std::vector<std::uint32_t> tasks_;  // of each class, how many
 };
 
 }  // namespace stepcast
