@@ -14,7 +14,7 @@ namespace stepcast {
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
     Costs costs;
-    classes.fill(costs, classes.price(cluster), cluster);
+    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), cluster.host.call);
     return costs;
 }
 

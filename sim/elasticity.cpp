@@ -12,14 +12,13 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
       cluster_(cluster),
       classes_(graph),
       engine_(graph),
-      prices_(classes_.price(cluster)),
+      paths_(classes_.paths(cluster)),
+      prices_(classes_.price(cluster, paths_)),
       time_on_path_(classes_.size()) {
-    classes_.fill(costs_, prices_, cluster);
+    classes_.fill(costs_, prices_, cluster.host.call);
     run(graph, costs_, cluster.interference, timeline_);
     bindings_ = stepcast::bindings(graph, costs_, timeline_);
     path_ = critical_path(graph, costs_, timeline_, bindings_);
-    for (TaskId t = 0; t < graph.size(); ++t)
-        calls_ += static_cast<double>(graph.host_calls(t)) * static_cast<double>(graph.places(t).size());
     for (const PathSegment& s : path_)
         if (s.issue)
             calls_on_path_ += static_cast<double>(graph.host_calls(s.task));
@@ -27,8 +26,12 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
             time_on_path_[classes_.of(s.task)] += s.time;
 }
 
+std::vector<Seconds> WhatIf::price(const Cluster& other) const {
+    return classes_.price(other, same_paths(other, cluster_) ? paths_ : classes_.paths(other));
+}
+
 Seconds WhatIf::along_path(const Cluster& other) const {
-    const std::vector<Seconds> prices = classes_.price(other);
+    const std::vector<Seconds> prices = price(other);
     Seconds more = calls_on_path_ * (other.host.call - cluster_.host.call);
     for (std::size_t c = 0; c < prices.size(); ++c)
         if (prices_[c] > Seconds(0)) more += time_on_path_[c] * (prices[c] / prices_[c] - 1);
@@ -36,7 +39,7 @@ Seconds WhatIf::along_path(const Cluster& other) const {
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {
-    classes_.fill(other_costs_, classes_.price(other), other);
+    classes_.fill(other_costs_, price(other), other.host.call);
     const Interference& i = other.interference;
     if (i == Interference{})
         run_in_order(graph_, other_costs_, other_timeline_);
@@ -45,13 +48,16 @@ Seconds WhatIf::simulated(const Cluster& other) {
     return other_timeline_.end - timeline_.end;
 }
 
-Seconds WhatIf::most(const Cluster& other) const {
+Seconds WhatIf::most(const Cluster& other) {
     if (other.interference != cluster_.interference) return Seconds(INFINITY);
-    const std::vector<Seconds> prices = classes_.price(other);
-    double sum = calls_ * std::abs((other.host.call - cluster_.host.call).si());
-    for (std::uint32_t c = 0; c < prices.size(); ++c)
-        sum += static_cast<double>(classes_.tasks_of(c)) * std::abs((prices[c] - prices_[c]).si());
-    return Seconds(sum);
+    const auto size = [](Seconds change) { return Seconds(std::abs(change.si())); };
+    std::vector<Seconds> changes = price(other);
+    for (std::size_t c = 0; c < changes.size(); ++c) changes[c] = size(changes[c] - prices_[c]);
+    const Seconds call = size(other.host.call - cluster_.host.call);
+    if (call == Seconds(0) && std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); })) return call;
+    classes_.fill(other_costs_, changes, call);
+    run_in_order(graph_, other_costs_, other_timeline_);
+    return other_timeline_.end;
 }
 
 std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,

@@ -25,17 +25,21 @@ public:
     // still a chain of the new step, which therefore never changes by less than this; for small changes they are equal.
     [[nodiscard]] Seconds along_path(const Cluster& other) const;
     [[nodiscard]] Seconds simulated(const Cluster& other);
-    // What the prices of all tasks and issues of the step change together, without sign: without contention no chain of
-    // tasks, hence no step, changes by more. Infinite where the interference differs.
-    [[nodiscard]] Seconds most(const Cluster& other) const;
+    // The step of what every price changes, without sign. The step without contention cannot change by more: it is the
+    // longest of all chains of tasks, and none changes by more than its own changes together. Infinite where the
+    // interference differs.
+    [[nodiscard]] Seconds most(const Cluster& other);
 
 private:
+    [[nodiscard]] std::vector<Seconds> price(const Cluster& other) const;
+
     const TaskGraph& graph_;
     const Cluster& cluster_;
     PriceClasses classes_;
     EventEngine engine_;
-    Costs other_costs_;  // as the two that follow: room that every simulation uses again
+    Costs other_costs_;  // these two: room that every simulation uses again
     Timeline other_timeline_;
+    PriceClasses::Paths paths_;
     std::vector<Seconds> prices_;
     Costs costs_;
     Timeline timeline_;
@@ -43,14 +47,14 @@ private:
     std::vector<PathSegment> path_;
     std::vector<Seconds> time_on_path_;  // by class
     double calls_on_path_ = 0;           // host calls that issue segments of the path
-    double calls_ = 0;                   // of the whole step
 };
 
 // Of every parameter of the cluster, strongest first; of those without effect only the keys, in `without_effect`. What
-// cannot move the step by more than `negligible` of itself is not simulated: the change along the path stands for it.
+// moves the step by less than `negligible` of itself, by WhatIf::most(), is not simulated: the change along the path
+// stands for it.
 std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,
                                      std::vector<std::string>& without_effect);
-inline constexpr double negligible = 1e-4;
+inline constexpr double negligible = 1e-3;
 
 // Widest first. A parameter's error is the fit's standard error where the data determined it, the width of its prior
 // where they did not, an assumed one where nobody fitted it; datasheet values and measured tables are taken as exact.

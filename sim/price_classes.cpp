@@ -1,7 +1,6 @@
 #include "sim/price_classes.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "sim/collective_costs.h"
@@ -37,38 +36,38 @@ PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
         if (found == none) {
             found = static_cast<std::uint32_t>(examples_.size());
             examples_.push_back(t);
-            tasks_.push_back(0);
             before.push_back(head);
             head = found;
         }
         class_of_.push_back(found);
-        ++tasks_[found];
     }
 }
 
-std::vector<Seconds> PriceClasses::price(const Cluster& cluster) const {
+PriceClasses::Paths PriceClasses::paths(const Cluster& cluster) const {
+    Paths paths;
+    for (const TaskId t : examples_)
+        if (const GroupId group = graph_.group_id(t); group != 0 && !paths.contains(group))
+            paths.emplace(group, ring_path(graph_.group(group), cluster));
+    return paths;
+}
+
+std::vector<Seconds> PriceClasses::price(const Cluster& cluster, const Paths& paths) const {
     std::vector<Seconds> prices;
     prices.reserve(size());
-    std::map<GroupId, RingPath> paths;
     for (const TaskId t : examples_) {
         const GroupId group = graph_.group_id(t);
-        if (group == 0) {
-            prices.push_back(op_time(graph_.op(t), graph_.phase(t), graph_.places(t), cluster));
-            continue;
-        }
-        auto path = paths.find(group);
-        if (path == paths.end()) path = paths.emplace(group, ring_path(graph_.group(group), cluster)).first;
-        prices.push_back(time_in_step(graph_.op(t), path->second, cluster));
+        prices.push_back(group == 0 ? op_time(graph_.op(t), graph_.phase(t), graph_.places(t), cluster)
+                                    : time_in_step(graph_.op(t), paths.at(group), cluster));
     }
     return prices;
 }
 
-void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, const Cluster& cluster) const {
+void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds call) const {
     costs.duration.resize(class_of_.size());
     costs.issue.resize(class_of_.size());
     for (TaskId t = 0; t < class_of_.size(); ++t) {
         costs.duration[t] = prices[class_of_[t]];
-        costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * cluster.host.call;
+        costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * call;
     }
 }
 

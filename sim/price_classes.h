@@ -2,12 +2,14 @@
 // distinct ops.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
 #include "model/cluster.h"
 #include "model/task_graph.h"
 #include "sim/costs.h"
+#include "sim/ring_path.h"
 
 namespace stepcast {
 
@@ -18,17 +20,20 @@ public:
 
     [[nodiscard]] std::size_t size() const { return examples_.size(); }
     [[nodiscard]] std::uint32_t of(TaskId t) const { return class_of_[t]; }
-    [[nodiscard]] std::size_t tasks_of(std::uint32_t of_class) const { return tasks_[of_class]; }
 
-    [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster) const;  // by class
-    // Every task at the price of its class, and what the hosts take to issue it.
-    void fill(Costs& costs, std::span<const Seconds> prices, const Cluster& cluster) const;
+    // Of every group that takes part in a class.
+    using Paths = std::map<GroupId, RingPath>;
+    [[nodiscard]] Paths paths(const Cluster& cluster) const;
+
+    // By class; `paths` of a cluster with the same_paths().
+    [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster, const Paths& paths) const;
+    // Every task at the price of its class, and what the hosts take to issue it at `call` a host call.
+    void fill(Costs& costs, std::span<const Seconds> prices, Seconds call) const;
 
 private:
     const TaskGraph& graph_;
     std::vector<std::uint32_t> class_of_;
-    std::vector<TaskId> examples_;      // a task of each class
-    std::vector<std::uint32_t> tasks_;  // of each class, how many
+    std::vector<TaskId> examples_;  // a task of each class
 };
 
 }  // namespace stepcast
