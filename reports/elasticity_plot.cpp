@@ -58,7 +58,7 @@ void plot_elasticities(const Explanation& x, const std::string& title, const std
     script += block("gains", bars.gains) + block("losses", bars.losses) + block("marks", bars.marks);
     script += fmt::format(
         "set lmargin at screen 0.28\nset border 1\nset yrange [0.3:{}]\nset xrange [{:.6g}:{:.6g}]\n"
-        "set ytics ({}) font ',15'\nset xlabel 'change of the step, %' font ',17'\nset format x '%+g'\n"
+        "set ytics ({}) font ',15'\nset xlabel 'change of the step, %' font ',17'\nset format x '%g'\n"
         "set style fill solid 0.85 noborder\nset arrow from 0,0.3 to 0,{} nohead lc '#555555' lw 1\n",
         static_cast<double>(count) + 0.7, bars.least - room, bars.most + room, bars.ticks,
         static_cast<double>(count) + 0.7);

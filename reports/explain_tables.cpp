@@ -53,8 +53,8 @@ std::string rank_text(const IdleTime& i) {
 }
 
 std::string idle_lines(const Explanation& x) {
-    std::string text = fmt::format("{:<24} {:>20} {:>9} {:>20} {:>9}\n", "where ranks idle",
-                                   "slowest " + rank_text(x.slowest), "", "median " + rank_text(x.median), "");
+    std::string text = fmt::format("{:<24} {:>20} {:>9} {:>20}\n", "where ranks idle",
+                                   "slowest " + rank_text(x.slowest), "", "median " + rank_text(x.median));
     const auto add = [&](const char* name, Seconds slowest, Seconds median) {
         text += fmt::format("  {:<22} {:>20} {:>9} {:>20} {:>9}\n", name, time_text(slowest),
                             percent_text(share_of(slowest, x.step)), time_text(median),
@@ -81,7 +81,7 @@ std::string elasticity_lines(const Explanation& x) {
                             change_text(e.along_path, x.step));
     }
     const std::size_t hidden = x.elasticities.size() - std::min(shown_parameters, x.elasticities.size());
-    return text + fmt::format("  {} more change it by less; {} parameters have no effect on this step\n", hidden,
+    return text + fmt::format("  {} more change it by less, {} not at all\n", hidden,
                               x.without_effect.size());
 }
 

@@ -64,7 +64,7 @@ public:
         if (std::holds_alternative<SendRecv>(graph_.op(t))) return true;
         if (bindings_.empty()) bindings_ = bindings(graph_, costs_, timeline_);
         BackWalk walk(graph_, costs_, timeline_, bindings_, t);
-        for (PathSegment before; walk.step(before) && timeline_.finish[before.task] > begin;)
+        for (PathSegment before; walk.step(before) && timeline_.finish[before.task] >= begin;)
             if (std::holds_alternative<SendRecv>(graph_.op(before.task))) return true;
         return false;
     }
