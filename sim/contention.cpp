@@ -146,6 +146,7 @@ private:
     const Costs* costs_ = nullptr;
     Timeline* timeline_ = nullptr;
     std::array<double, 2> slowed_{};
+    std::array<bool, 3> slows_{};  // whether tasks of a kind slow others: only then their activity counts
     double now_ = 0;
     std::size_t finished_ = 0;
 
@@ -168,6 +169,7 @@ void EventEngine::Run::reset(const Costs& costs, const Contention& contention, T
     costs_ = &costs;
     timeline_ = &timeline;
     slowed_ = {1 + contention.compute_slowdown, 1 + contention.communication_slowdown};
+    slows_ = {contention.communication_slowdown > 0, contention.compute_slowdown > 0, false};
     now_ = 0;
     finished_ = 0;
     pending_ = structure_.waits;
@@ -234,7 +236,7 @@ void EventEngine::Run::start(TaskId t) {
     for (const Place& place : places) {
         running_[place.index].task = t;
         running_[place.index].slot = slot;
-        if (kind != on_host) change_activity(place, kind, 1);
+        if (slows_[kind]) change_activity(place, kind, 1);
     }
     Running& running = running_[slot];
     running.kind = kind;
@@ -251,7 +253,7 @@ void EventEngine::Run::finish(TaskId t) {
     std::uint32_t entry = graph_.place_offset(t);
     for (const Place& place : places) {
         running_[place.index].task = none;
-        if (kind != on_host) change_activity(place, kind, std::uint32_t(-1));
+        if (slows_[kind]) change_activity(place, kind, std::uint32_t(-1));
         if (const TaskId next = structure_.next_on_place[entry++]; next != none) release(next);
     }
     for (std::uint32_t s = structure_.successor_begin[t]; s != structure_.successor_begin[t + 1]; ++s)
@@ -274,7 +276,7 @@ void EventEngine::Run::settle_rank(std::uint32_t rank) {
         const bool busy = activity.count[kind] > 0;
         if (std::exchange(activity.seen[kind], busy) == busy) continue;
         const Kind other = kind == computing ? communicating : computing;
-        if (activity.count[other] == 0) continue;
+        if (slows_[other] && activity.count[other] == 0) continue;  // nothing runs whose rate could change
         const std::uint32_t first = rank * lane_count;
         for (std::uint32_t p = first; p < first + static_cast<std::uint32_t>(Lane::host); ++p) {
             if (running_[p].task == none) continue;
