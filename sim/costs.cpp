@@ -11,10 +11,12 @@
 
 namespace stepcast {
 
+Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * cluster.host.call; }
+
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
     Costs costs;
-    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), cluster.host.call);
+    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster));
     return costs;
 }
 

@@ -19,6 +19,9 @@ struct Costs {
 // Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
 
+// What issuing takes for one of a task's host_calls.
+Seconds host_call_time(const Cluster& cluster);
+
 // Prices every task, those of one class (sim/price_classes.h) once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 

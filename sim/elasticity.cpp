@@ -15,7 +15,7 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
       paths_(classes_.paths(cluster)),
       prices_(classes_.price(cluster, paths_)),
       time_on_path_(classes_.size()) {
-    classes_.fill(costs_, prices_, cluster.host.call);
+    classes_.fill(costs_, prices_, host_call_time(cluster));
     run(graph, costs_, cluster.interference, timeline_);
     bindings_ = stepcast::bindings(graph, costs_, timeline_);
     path_ = critical_path(graph, costs_, timeline_, bindings_);
@@ -32,14 +32,14 @@ std::vector<Seconds> WhatIf::price(const Cluster& other) const {
 
 Seconds WhatIf::along_path(const Cluster& other) const {
     const std::vector<Seconds> prices = price(other);
-    Seconds more = calls_on_path_ * (other.host.call - cluster_.host.call);
+    Seconds more = calls_on_path_ * (host_call_time(other) - host_call_time(cluster_));
     for (std::size_t c = 0; c < prices.size(); ++c)
         if (prices_[c] > Seconds(0)) more += time_on_path_[c] * (prices[c] / prices_[c] - 1);
     return more;
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {
-    classes_.fill(other_costs_, price(other), other.host.call);
+    classes_.fill(other_costs_, price(other), host_call_time(other));
     const Interference& i = other.interference;
     if (i == Interference{})
         run_in_order(graph_, other_costs_, other_timeline_);
@@ -53,7 +53,7 @@ Seconds WhatIf::most(const Cluster& other) {
     const auto size = [](Seconds change) { return Seconds(std::abs(change.si())); };
     std::vector<Seconds> changes = price(other);
     for (std::size_t c = 0; c < changes.size(); ++c) changes[c] = size(changes[c] - prices_[c]);
-    const Seconds call = size(other.host.call - cluster_.host.call);
+    const Seconds call = size(host_call_time(other) - host_call_time(cluster_));
     if (call == Seconds(0) && std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); })) return call;
     classes_.fill(other_costs_, changes, call);
     run_in_order(graph_, other_costs_, other_timeline_);

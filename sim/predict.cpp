@@ -145,6 +145,9 @@ Forecast predict(const Experiment& e) {
     std::optional<Simulated> kept;  // where all draws are this one, scaled
     if (draws_scale(e)) {
         kept = simulate_scaled(e, draws);
+    } else if (e.routing.draws == 1) {
+        kept = simulate_draw(e, 0);
+        draws.push_back({step_times(kept->graph, kept->timeline, reporting_rank(kept->graph)), 0});
     } else {
         for (int d = 0; d < e.routing.draws; ++d) {
             const Simulated s = simulate_draw(e, d);
@@ -159,9 +162,11 @@ Forecast predict(const Experiment& e) {
     f.step = interval_of(draws, &StepTimes::step);
     f.forward = interval_of(draws, &StepTimes::forward);
     f.backward = interval_of(draws, &StepTimes::backward);
+    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync);
+    f.optimizer = interval_of(draws, &StepTimes::optimizer);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    if (kept) scale_to(*kept, median_draw);
+    if (kept && draws.size() > 1) scale_to(*kept, median_draw);
     const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, slowest_rank(s.graph, s.timeline));
