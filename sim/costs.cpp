@@ -13,19 +13,10 @@ namespace stepcast {
 
 Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * cluster.host.call; }
 
-void apply_rank_rates(const TaskGraph& graph, const Cluster& cluster, Costs& costs) {
-    const auto& rates = cluster.gpu.rank_rates;
-    if (rates.empty()) return;
-    for (TaskId t = 0; t < graph.size(); ++t)
-        if (const Place place = graph.places(t).front(); place.lane() == Lane::compute)
-            costs.duration[t] = costs.duration[t] / rates.at(static_cast<std::size_t>(place.rank()));
-}
-
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
     Costs costs;
-    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster));
-    apply_rank_rates(graph, cluster, costs);
+    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster), cluster.gpu.rank_rates);
     return costs;
 }
 

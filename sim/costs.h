@@ -25,9 +25,6 @@ Seconds host_call_time(const Cluster& cluster);
 // Prices every task, those of one class (sim/price_classes.h) once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
-// Kernels of each rank at its own rate (cluster.gpu.rank_rates).
-void apply_rank_rates(const TaskGraph& graph, const Cluster& cluster, Costs& costs);
-
 // What lies outside the calibrated ranges, one line each ("gemm 64x8x8 fp16: extrapolated, ..."); empty when nothing.
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
 
