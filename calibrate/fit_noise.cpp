@@ -32,6 +32,20 @@ double both_spread(const std::vector<double>& values) {
     const std::vector<double> logs = logs_of(values);
     return logs.empty() ? 0 : (quantile(logs, 0.75) - quantile(logs, 0.25)) / (2 * quartile_spread);
 }
+// The log-normal with the mean and the variance of the values: the tail decides the mean step, so it must not be a guess
+// from the middle.
+struct LogNormal {
+    double median = 0, spread = 0;
+};
+LogNormal log_normal_of(const std::vector<double>& values) {
+    if (values.empty()) return {};
+    const double count = static_cast<double>(values.size());
+    double mean = 0, squares = 0;
+    for (const double value : values) mean += value / count;
+    for (const double value : values) squares += (value - mean) * (value - mean) / count;
+    const double growth = 1 + squares / (mean * mean);
+    return {mean / std::sqrt(growth), std::sqrt(std::log(growth))};
+}
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 // Slow kernels: steps whose forward or backward exceeds its median by more than the quiet spread explains.
@@ -149,8 +163,8 @@ void report_stragglers(Report& report, const std::vector<double>& late, const St
     const bool seen = phases && late.size() >= static_cast<std::size_t>(fewest_events);
     const double count = static_cast<double>(late.size()), steps = static_cast<double>(series.step.size());
     const double rate = 1 - std::pow(1 - std::min(0.999, count / steps), 1.0 / std::max(1, series.ranks));
-    const double error = seen ? 1 / std::sqrt(count) : 0, delay = late.empty() ? 0 : median(late);
-    const double spread = both_spread(late);
+    const double error = seen ? 1 / std::sqrt(count) : 0;
+    const auto [delay, spread] = log_normal_of(late);
     report.set("noise.straggler_rate", fmt::format("{:.4g}", rate), error, seen);
     report.set("noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay), 1.25 * spread * error, seen);
     report.set("noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
