@@ -74,7 +74,9 @@ TEST_CASE("parameter groups, not bytes, are the cost of CoCa's optimizer phase")
     const Forecast base = coca();
     const Forecast faster_memory = coca({{"cluster.gpu.memory_bandwidth", "20 TB/s"}});
     CHECK(error(faster_memory.phases.optimizer, base.phases.optimizer.si()) < 0.05);
-    CHECK(base.breakdown.host > 0.8 * base.phases.optimizer);
+    const Forecast no_input = coca({{"cluster.host.input", "0 s"}});
+    CHECK(no_input.breakdown.host > 0.9 * base.phases.optimizer);
+    CHECK(no_input.breakdown.host < 1.05 * base.phases.optimizer);
     const Forecast one_group = coca({{"workload.optimizer_groups", "1"}});
     const HostCosts& host = e.cluster.host;
     const Seconds calls = host.load * 82.0 * (host.flatten + host.update + host.gather + 2 * host.read);
