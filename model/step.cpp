@@ -17,7 +17,8 @@ MoeLayer layer_of(const Experiment& e) {
             .hidden = e.workload.hidden,
             .ffn = e.workload.ffn,
             .dtype = e.workload.dtype,
-            .overlap_chunks = e.parallelism.overlap_chunks};
+            .overlap_chunks = e.parallelism.overlap_chunks,
+            .weight_dtype = e.workload.dtype};
 }
 
 void check_routing(const MoeLayer& layer, const Routing& routing) {

@@ -13,7 +13,6 @@ struct Traffic {
     double read, written;
 };
 constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
-constexpr float unfused_adam_kernels = 9;
 
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
 // training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
@@ -127,8 +126,9 @@ void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
     const StateBytes state = state_bytes(e);
     Planner planner(graph_);
-    const bool steps = e.parallelism.unfused && e.workload.optimizer == Optimizer::adam;
-    const float calls = static_cast<float>(e.workload.optimizer_groups) * (steps ? unfused_adam_kernels : 1);
+    const float calls =
+        static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);
+    if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
     add_bucket_copies(planner);
     planner.compute("optimizer",
                     MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
