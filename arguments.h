@@ -9,10 +9,10 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, format = "auto", what = "presets";
-    std::vector<std::string> inputs, set, measurements;
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, format = "auto", what = "presets";
+    std::vector<std::string> inputs, set, measurements, step_inputs;
     int ranks = 0, steps = 0, warmup = -1;
-    bool json = false, explain = false, strict = false;
+    bool json = false, explain = false, strict = false, medians = false;
 };
 // `--set` texts as read, in order.
 std::vector<Override> overrides_of(const Options& options);

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "model/cases_cells.h"
 #include "model/cases_transformer.h"
 #include "model/csv.h"
@@ -22,6 +24,7 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     run.source = "executed";
     run.experiment = experiment_of(record);
     run.case_id = run.series = run.experiment.name;
+    for (const Override& one : record.overrides) run.case_id += fmt::format(" {}={}", one.key, one.value);
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
     run.measured_step = median.step;
@@ -29,7 +32,8 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     run.measured_backward = median.backward;
     run.measured_durations =
         median_durations(build_step(run.experiment, routing_of(run.experiment), Folding::never), record.measurement);
-    run.assumptions = record.measurement.warnings;
+    for (const std::string& warning : record.measurement.warnings)
+        run.assumptions.push_back(fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
     return run;
 }
 
@@ -83,8 +87,10 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
     } else if (holds_measurements(path)) {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
-        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster))
+        const std::vector<Sample> samples = read_measurements(path);
+        for (Case& known : cases_of_measurements(samples, routing, cluster))
             found.push_back({std::move(known), {}, {}, {}});
+        for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
         found = comparisons_of(read_cases(path), cluster);
     }

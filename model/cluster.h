@@ -178,11 +178,11 @@ struct MemoryOverheads {
 // logarithm. Bursts: from time to time all kernels of a rank take longer for a while. Stragglers: a rank is late in a step
 // by a log-normal time, and the others wait for it in the next collective.
 struct Noise {
-    double op = 0;            // per task and step
-    double step = 0;          // common to a whole step (clocks, neighbours)
-    double host = 0;          // of what the host does, common to a step
-    double burst_factor = 1;  // how much longer kernels take in a burst
-    Seconds burst_every;      // mean time from burst to burst; 0 = none
+    double op = 0;              // per task and step
+    double step = 0;            // common to a whole step (clocks, neighbours)
+    double host = 0;            // of what the host does, common to a step
+    double burst_slowdown = 0;  // kernels take so much longer in a burst
+    Seconds burst_every;        // mean time from burst to burst; 0 = none
     Seconds burst_length;
     double straggler_rate = 0;  // chance that a rank is late in a step
     Seconds straggler_delay;    // median lateness

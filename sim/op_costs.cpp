@@ -96,7 +96,9 @@ struct Pricer {
 
     Seconds operator()(const MemoryPass& op) const {
         const Bytes bytes = op.read + op.written;
-        if (!cluster.kernel.memory_curve.empty()) return interpolate(cluster.kernel.memory_curve, bytes);
+        if (!cluster.kernel.memory_curve.empty())  // of streams
+            return interpolate(cluster.kernel.memory_curve, bytes) *
+                   (cluster.kernel.memory_efficiency / pass_efficiency(op.access));
         return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster);
     }
 

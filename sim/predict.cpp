@@ -155,6 +155,8 @@ Forecast predict(const Experiment& e) {
     f.step = interval_of(draws, &StepTimes::step);
     f.forward = interval_of(draws, &StepTimes::forward);
     f.backward = interval_of(draws, &StepTimes::backward);
+    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync);
+    f.optimizer = interval_of(draws, &StepTimes::optimizer);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
     if (kept) scale_to(*kept, median_draw);
