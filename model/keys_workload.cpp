@@ -60,6 +60,9 @@ const Key table[] = {
     {"workload.loss_in_forward", field<&E::workload, &W::loss_in_forward>, "the forward computes the loss too"},
     {"workload.optimizer_groups", field<&E::workload, &W::optimizer_groups>,
      "parameter groups with optimizer kernels of their own; 1 = fused", 1, 1 << 20},
+    {"workload.optimizer_calls", field<&E::workload, &W::optimizer_calls>, "calls of the optimizer for each group", 1,
+     1000},
+    {"workload.reads_loss", field<&E::workload, &W::reads_loss>, "the host waits for the loss before the optimizer"},
     {"workload.vision.layers", field<&E::workload, &W::vision, &Tower::layers>, "vision tower: layers", 0, 10000},
     {"workload.vision.hidden", field<&E::workload, &W::vision, &Tower::hidden>, "vision tower: width", 0, widest},
     {"workload.vision.heads", field<&E::workload, &W::vision, &Tower::heads>, "vision tower: attention heads", 0,
@@ -171,6 +174,8 @@ const Key table[] = {
     {"routing.seed", field<&E::routing, &R::seed>, "seed of the first draw", 0, 9e18},
     {"routing.skew", field<&E::routing, &R::skew>,
      "zipf: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000},
+    {"routing.skew_spread", field<&E::routing, &R::skew_spread>,
+     "transformer with a MoE system: spread of the skew over draws, standard deviation of its logarithm", 0, 10},
     {"routing.file", field<&E::routing, &R::file>, "routing file, for kind = file"},
     {"routing.draws", field<&E::routing, &R::draws>, "Monte Carlo draws", 1, 100000},
 

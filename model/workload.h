@@ -118,6 +118,8 @@ struct Workload {
     bool loss_in_forward = true;  // false: the model returns logits, and the forward ends before the loss
     Optimizer optimizer = Optimizer::none;
     int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    int optimizer_calls = 1;   // of each group: gradient copies, norm, clip, update, zeroing
+    bool reads_loss = false;   // the host waits for the loss before it calls the optimizer
     Moe moe;
     Tower vision, decoder;
     int patch = 16;          // pixels of a patch's side, three colours
