@@ -9,7 +9,7 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, format = "auto",
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, step_range, format = "auto",
                                                                                               what = "presets";
     std::vector<std::string> inputs, set, measurements, step_inputs, phases;
     int ranks = 0, steps = 0, warmup = -1;

@@ -160,6 +160,7 @@ void run_import(const Options& options) {
                                 .routing_out = options.routing_out,
                                 .medians_only = options.medians,
                                 .kept_phases = options.phases,
+                                .steps = options.step_range,
                                 .pattern = options.pattern,
                                 .system = options.system,
                                 .model = options.model,

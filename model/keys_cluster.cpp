@@ -37,6 +37,8 @@ const Key table[] = {
     {"cluster.gpu.peak.fp16", field<&E::cluster, &C::gpu, &G::fp16>, "dense peak; 0 = none"},
     {"cluster.gpu.peak.bf16", field<&E::cluster, &C::gpu, &G::bf16>, "dense peak; 0 = none"},
     {"cluster.gpu.peak.fp8", field<&E::cluster, &C::gpu, &G::fp8>, "dense peak; 0 = none"},
+    {"cluster.gpu.rank_rates", field<&E::cluster, &C::gpu, &G::rank_rates>,
+     "rate of each rank's kernels relative to the laws; empty = all alike"},
 
     {"cluster.network.nics", field<&E::cluster, &C::network, &Network::nics>, "NICs of a node; 0 = one a rank", 0,
      1024},
@@ -237,6 +239,8 @@ const Key table[] = {
      "share of the memory bandwidth in optimizer passes", least_share, most_share},
     {"cluster.kernel.gemm_table", field<&E::cluster, &C::kernel, &K::gemm_table>,
      "measured shapes, used before the law"},
+    {"cluster.kernel.gemm_table_by_weight", field<&E::cluster, &C::kernel, &K::gemm_table_by_weight>,
+     "the table holds rows of single weights (n, k); the law answers elsewhere"},
     {"cluster.kernel.memory_curve", field<&E::cluster, &C::kernel, &K::memory_curve>,
      "measured memory passes, bytes read and written"},
 
@@ -254,6 +258,8 @@ const Key table[] = {
      "host-side scheduler of faster_moe and mix_moe, once a pass", 0, longest},
     {"cluster.host.assignment", field<&E::cluster, &C::host, &H::assignment>,
      "block lists of mix_moe, the part that a step waits for", 0, longest},
+    {"cluster.host.message", field<&E::cluster, &C::host, &H::message>,
+     "one blocking message to another rank, on either side", 0, longest},
     {"cluster.host.read", field<&E::cluster, &C::host, &H::read>, "reduce a tensor to one value and wait for it", 0,
      longest},
     {"cluster.host.flatten", field<&E::cluster, &C::host, &H::flatten>,

@@ -103,10 +103,12 @@ struct AllToAll {
     std::vector<Bytes> bytes;
     friend bool operator==(const AllToAll&, const AllToAll&) = default;
 };
-// From the task's first place to its second, as `messages` messages of equal size.
+// From the task's first place to its second, as `messages` messages of equal size; or `blocking`: small messages, the payload
+// in some of them, each a call that holds the host at both ends.
 struct SendRecv {
     Bytes bytes;
     int messages = 1;
+    bool blocking = false;
     friend bool operator==(const SendRecv&, const SendRecv&) = default;
 };
 // All participants meet; no data.

@@ -37,6 +37,14 @@ private:
 
 }  // namespace
 
+void apply_rank_rates(const TaskGraph& graph, const Cluster& cluster, Costs& costs) {
+    const auto& rates = cluster.gpu.rank_rates;
+    if (rates.empty()) return;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (const Place place = graph.places(t).front(); place.lane() == Lane::compute)
+            costs.duration[t] = costs.duration[t] / rates.at(static_cast<std::size_t>(place.rank()));
+}
+
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     Costs costs;
     costs.duration.reserve(graph.size());
@@ -62,6 +70,7 @@ Costs price(const TaskGraph& graph, const Cluster& cluster) {
         costs.duration.push_back(*time);
         costs.issue.push_back(static_cast<double>(graph.host_calls(t)) * cluster.host.load * cluster.host.call);
     }
+    apply_rank_rates(graph, cluster, costs);
     return costs;
 }
 
@@ -82,7 +91,7 @@ struct RangeCheck {
     }
     void operator()(const Gemm& op) const {
         const auto& table = cluster.kernel.gemm_table;
-        if (table.empty()) return;
+        if (table.empty() || cluster.kernel.gemm_table_by_weight) return;
         const auto outside = [&](long GemmPoint::*size, long value) {
             const auto [low, high] =
                 std::minmax_element(table.begin(), table.end(), [&](auto& a, auto& b) { return a.*size < b.*size; });

@@ -22,6 +22,9 @@ Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const 
 // Prices every task; tasks that share an op id, phase and place count are priced once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
+// Kernels of each rank at its own rate (cluster.gpu.rank_rates).
+void apply_rank_rates(const TaskGraph& graph, const Cluster& cluster, Costs& costs);
+
 // What lies outside the calibrated ranges, one line each ("gemm 64x8x8 fp16: extrapolated, ..."); empty when nothing.
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
 

@@ -1,6 +1,7 @@
 #include "sim/predict.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "sim/attribution.h"
 #include "sim/breakdown.h"
 #include "sim/noise.h"
+#include "sim/pipeline_notes.h"
 
 namespace stepcast {
 namespace {
@@ -167,7 +169,7 @@ Forecast predict(const Experiment& e) {
     if (kept) scale_to(*kept, median_draw);
     const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
-    f.breakdown = breakdown(s.graph, s.costs, s.timeline, slowest_rank(s.graph, s.timeline));
+    f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
@@ -177,6 +179,7 @@ Forecast predict(const Experiment& e) {
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
+    std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
     return f;
 }
 

@@ -105,6 +105,23 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
             });
         plans.experts.recompute = plans.experts.forward;
     }
+    if (c.experiment.parallelism.cut == StageCut::modules) {
+        plans.opened = passes(
+            graph, traffic, split,
+            [&](Planner& p) {
+                plan_module(p);
+                plan_attention_forward(p, c);
+                plan_feed_forward_start(p, c);
+            },
+            [&](BackwardPlanners b) {
+                plan_module(b.inputs);
+                plan_feed_forward_start_backward(b, c);
+                plan_attention_backward(b, c);
+            });
+        plans.rest = passes(
+            graph, traffic, split, [&](Planner& p) { plan_feed_forward_rest(p, c); },
+            [&](BackwardPlanners b) { plan_feed_forward_rest_backward(b, c); });
+    }
     plans.embedding = passes(
         graph, traffic, split, [&](Planner& p) { plan_embedding_forward(p, c); },
         [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
