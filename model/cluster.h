@@ -158,12 +158,12 @@ struct HostCosts {
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
+    Seconds message = Seconds(0.1e-3);   // one blocking message to another rank, on either side
     Seconds read = Seconds(50e-6);    // HostWork::Kind::read: one value is reduced on the device, copied and waited for
     Seconds flatten = Seconds(1e-4);  // HostWork::Kind::flatten: gradients of a parameter group, flattened and unscaled
     Seconds update = Seconds(1e-4);   // HostWork::Kind::update: optimizer of a parameter group
     Seconds gather = Seconds(1.5e-4);  // HostWork::Kind::gather: parameters of a group, gathered and handed back
-    Seconds input;                     // HostWork::Kind::input: the next batch and what a script does once a step
-    Seconds message = Seconds(0.1e-3);   // one blocking message to another rank, on either side
+    Seconds input = Seconds(0);        // HostWork::Kind::input: the next batch and what a script does once a step
     double load = 1;  // times all of these: other work on the machine's processors (data loading, neighbours)
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };

@@ -258,6 +258,8 @@ const Key table[] = {
      "host-side scheduler of faster_moe and mix_moe, once a pass", 0, longest},
     {"cluster.host.assignment", field<&E::cluster, &C::host, &H::assignment>,
      "block lists of mix_moe, the part that a step waits for", 0, longest},
+    {"cluster.host.message", field<&E::cluster, &C::host, &H::message>,
+     "one blocking message to another rank, on either side", 0, longest},
     {"cluster.host.read", field<&E::cluster, &C::host, &H::read>, "reduce a tensor to one value and wait for it", 0,
      longest},
     {"cluster.host.flatten", field<&E::cluster, &C::host, &H::flatten>,
@@ -268,8 +270,6 @@ const Key table[] = {
      "gather the updated parameters of a group and hand them back", 0, longest},
     {"cluster.host.input", field<&E::cluster, &C::host, &H::input>,
      "the next batch and what a training script does once a step", 0, longest},
-    {"cluster.host.message", field<&E::cluster, &C::host, &H::message>,
-     "one blocking message to another rank, on either side", 0, longest},
     {"cluster.host.load", field<&E::cluster, &C::host, &H::load>,
      "all of these take so many times longer: other work on the machine's processors", 1e-3, 1000},
 

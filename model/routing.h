@@ -13,9 +13,10 @@ struct RoutingSpec {
     enum class Kind : std::uint8_t { uniform, zipf, random_gate, file };
     Kind kind = Kind::uniform;
     std::uint64_t seed = 1;
-    double skew = 1.0;  // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
-    std::string file;   // file: a routing CSV
-    int draws = 1;      // Monte Carlo: seeds seed .. seed + draws - 1
+    double skew = 1.0;       // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
+    double skew_spread = 0;  // of a model whose gates are unknown: each draw's skew is log-normal around `skew`
+    std::string file;        // file: a routing CSV
+    int draws = 1;           // Monte Carlo: seeds seed .. seed + draws - 1
     friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
 };
 std::string_view to_string(RoutingSpec::Kind kind);
@@ -34,9 +35,9 @@ struct BlockTotals {
 // Expert e lives on rank e / (experts / ranks). A slot is one (token, chosen expert) pair.
 struct Routing {
     int ranks = 0;
-    int experts = 0;                        // total over all ranks
-    std::vector<int> counts;                // ranks * experts, or empty
-    std::vector<BlockTotals> totals;        // ranks, or empty
+    int experts = 0;                          // total over all ranks
+    std::vector<int> counts;                  // ranks * experts, or empty
+    std::vector<BlockTotals> totals;          // ranks, or empty
     std::vector<std::vector<int>> further{};  // counts of the second layer with experts, the third ..
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int count(int source, int expert) const {

@@ -1,5 +1,8 @@
 #include "model/step.h"
 
+#include <cmath>
+#include <random>
+
 #include "model/errors.h"
 #include "model/mlp.h"
 #include "model/moe/layer.h"
@@ -18,7 +21,8 @@ MoeLayer layer_of(const Experiment& e) {
             .hidden = e.workload.hidden,
             .ffn = e.workload.ffn,
             .dtype = e.workload.dtype,
-            .overlap_chunks = e.parallelism.overlap_chunks};
+            .overlap_chunks = e.parallelism.overlap_chunks,
+            .weight_dtype = e.workload.dtype};
 }
 
 void check_routing(const MoeLayer& layer, const Routing& routing) {
@@ -49,6 +53,16 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
                           " for tokens x top_k = " + std::to_string(slots) + " slots of each rank");
 }
 
+// What a run's gates make of its activations is not known before: all layers of a draw share one skew.
+RoutingSpec drawn_skew(RoutingSpec spec, int draw) {
+    if (spec.skew_spread == 0) return spec;
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(draw), 0x736bU};
+    std::mt19937_64 random(sequence);
+    std::normal_distribution<double> normal;
+    spec.skew *= std::exp(spec.skew_spread * normal(random));
+    return spec;
+}
+
 // Of one expert-parallel group; balanced routing needs no counts.
 Routing transformer_routing(const Experiment& e, int draw) {
     const bool system = e.parallelism.moe_system != MoeSystem::alltoall;  // its layers are written expert by expert
@@ -56,8 +70,9 @@ Routing transformer_routing(const Experiment& e, int draw) {
     const Parallelism& p = e.parallelism;
     const int split = p.sequence_parallel || !p.expert_tensor_parallel ? p.tp : 1;
     const int tokens = (p.micro_batch * e.workload.seq / p.cp + split - 1) / split;
+    const RoutingSpec spec = system ? drawn_skew(e.routing, draw) : e.routing;
     const auto draw_gate = [&](int index) {
-        return make_routing(e.routing, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, index);
+        return make_routing(spec, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, index);
     };
     if (!system || e.routing.kind == RoutingSpec::Kind::file) return draw_gate(draw);
     // Every layer has a gate of its own.

@@ -113,13 +113,15 @@ struct Workload {
     Mla mla;
     Dtype dtype = Dtype::fp16;
     bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products
+    bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
     int loss_pieces = 1;     // slices of the logits whose losses are added up one by one
     bool loss_in_forward = true;  // false: the model returns logits, and the forward ends before the loss
-    bool fused_projections = true;  // query, key and value are one product, gate and up another
-    bool fused_loss = true;         // softmax, loss and its gradient in one pass over the logits
     Optimizer optimizer = Optimizer::none;
-    bool fused_optimizer = true;  // adam: one pass over its tensors; else operation by operation, each a pass
-    int optimizer_groups = 1;     // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    int optimizer_groups = 1;       // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    int optimizer_calls = 1;        // of each group: gradient copies, norm, clip, update, zeroing
+    bool reads_loss = false;        // the host waits for the loss before it calls the optimizer
+    bool fused_projections = true;  // query, key and value are one product, gate and up another
+    bool fused_optimizer = true;    // adam: one pass over its tensors; else operation by operation, each a pass
     Moe moe;
     Tower vision, decoder;
     int patch = 16;          // pixels of a patch's side, three colours

@@ -1,12 +1,12 @@
-// States of P parameters on one of n ranks: weights 2 P, gradients 2 P, of the own piece an fp32 weight and two moments 12 P / n
-// (pieces padded as in model/multimodal/tensors.h), the bucket buffer (two with overlap). Kept for the backward of a
-// block (16 bit, in units of its tensors; r rows, k keys, f inner, s scores):
-//   attention  norm in and out, queries, keys, values, result (r; of a cross block norm in and out, keys, values k); scores
-//              s, under autocast the fp32 softmax 2 s and its cast s; sub-norm r; feed-forward norm in and out r; inner
-//              f before and after the activation, gated 4 f, sub-norm f
-// A block that is computed again keeps its input, and while its backward runs all of the above beside gradients of two of
-// its largest tensors. Logits are kept with the loss's fp32 log-softmax; its backward needs their fp32 gradient twice.
-// Ignores allocator slack, library workspaces and the poolers' queries.
+// States of P parameters on one of n ranks: weights 2 P, gradients 2 P, of the own piece an fp32 weight and two
+// moments 12 P / n (pieces padded as in model/multimodal/tensors.h), the bucket buffer (two with overlap). Kept for
+// the backward of a block (16 bit, in units of its tensors; r rows, k keys, f inner, s scores):
+//   attention  norm in and out, queries, keys, values, result (r; of a cross block norm in and out, keys, values k);
+//              scores s, under autocast the fp32 softmax 2 s and its cast s; sub-norm r; feed-forward norm in and out
+//              r; inner f before and after the activation, gated 4 f, sub-norm f
+// A block that is computed again keeps its input, and while its backward runs all of the above beside gradients of
+// two of its largest tensors. Logits are kept with the loss's fp32 log-softmax; its backward needs their fp32
+// gradient twice. Ignores allocator slack, library workspaces and the poolers' queries.
 #include "sim/coca_memory.h"
 
 #include <algorithm>

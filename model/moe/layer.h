@@ -13,12 +13,17 @@ struct MoeLayer {
     long hidden = 0, ffn = 0;
     Dtype dtype = Dtype::fp16;
     int overlap_chunks = 1;
+    Dtype weight_dtype = dtype;     // of the weights that are kept: fp32 under automatic casting
+    bool behind_attention = false;  // in a whole model
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
     [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }   // one slot's vector
     [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }  // its inner vector
     [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }  // one rank's slots
-    [[nodiscard]] Bytes expert_weights() const { return 2.0 * static_cast<double>(ffn) * row(); }
+    // Both matrices of an expert as they are kept.
+    [[nodiscard]] Bytes expert_weights() const {
+        return 2.0 * static_cast<double>(ffn) * static_cast<double>(hidden) * size_of(weight_dtype);
+    }
 };
 
 // Each system appends its forward and its backward; the routing must hold what the system needs (full counts, or

@@ -22,6 +22,9 @@ public:
     // The same single-rank op on every rank.
     void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute);
 
+    // Work of every host that waits for no device: without launch blocking the host runs ahead.
+    void ahead(std::string_view name, Phase phase, const HostWork& work);
+
     // What comes next on every rank follows `task`, which was added to the graph directly.
     void follow_all(TaskId task);
 

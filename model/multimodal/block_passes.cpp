@@ -1,16 +1,17 @@
-// A block, forward: norm, projections, (rotary positions), scale, scores, (mask), softmax, values, back to rows, (norm),
-// output projection, residual; norm, first product, activation, (norm), second product, residual. Its backward mirrors it
-// as automatic differentiation runs it: a tensor that is used twice has its gradients added, each bias is a sum over
-// rows, a norm's backward reads input and gradient once for its input's gradient and once for its weights'.
+// A block, forward: norm, projections, (rotary positions), scale, scores, (mask), softmax, values, back to rows,
+// (norm), output projection, residual; norm, first product, activation, (norm), second product, residual. Its
+// backward mirrors it as automatic differentiation runs it: a tensor that is used twice has its gradients added, each
+// bias is a sum over rows, a norm's backward reads input and gradient once for its input's gradient and once for its
+// weights'.
 //
 // Passes, in units of the tensor (r reads, w writes), 16 bit:
 //   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2) cast for the next product
 //   (r2 w1); of the backward r2 w1, under autocast cast r1 w2, softmax r4 w1
 //   packed projections: three contiguous copies r3 w3; backward: joined again r3 w3
-//   rotary, for queries and for keys: x cos r1 w1, every second element negated r1 w.5, interleaved with the others r1.5 w1,
-//   times sin r1 w1, sum r2 w1, class token put in front r1 w1; backward: two products, negation and interleaving again,
-//   sum, two gradients of slices (zeros, copy) and their sum: r9.5 w8.5. Values are copied for the product; the backward lays
-//   three gradients out as rows
+//   rotary, for queries and for keys: x cos r1 w1, every second element negated r1 w.5, interleaved with the others
+//   r1.5 w1, times sin r1 w1, sum r2 w1, class token put in front r1 w1; backward: two products, negation and
+//   interleaving again, sum, two gradients of slices (zeros, copy) and their sum: r9.5 w8.5. Values are copied for
+//   the product; the backward lays three gradients out as rows
 //   GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two products r2 w1, SiLU r2 w1
 // Reading every second 16-bit element moves all bytes. Ignores launch gaps.
 #include "model/multimodal/plans.h"

@@ -1,5 +1,5 @@
-// A model of several towers as blocks: attention of `seq` positions to `keys`, then a feed-forward. What its parameters,
-// arithmetic, kernels and memory follow from.
+// A model of several towers as blocks: attention of `seq` positions to `keys`, then a feed-forward. What its
+// parameters, arithmetic, kernels and memory follow from.
 #pragma once
 
 #include <string>

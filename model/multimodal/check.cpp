@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/keys.h"
 #include "model/multimodal/step.h"
 #include "model/multimodal/tensors.h"
 
@@ -38,6 +39,43 @@ void check_towers(const Workload& w) {
         refuse("workload.decoder.seq: {}, but the decoder reads a text of workload.seq = {}", w.decoder.seq, w.seq);
 }
 
+// Keys that a transformer's step knows and this one does not.
+constexpr std::string_view transformer_keys[] = {"workload.kv_heads",
+                                                 "workload.head_dim",
+                                                 "workload.positions",
+                                                 "workload.norm",
+                                                 "workload.attention",
+                                                 "workload.linear_bias",
+                                                 "workload.qkv_bias",
+                                                 "workload.dropout",
+                                                 "workload.activation",
+                                                 "workload.head",
+                                                 "workload.memory",
+                                                 "workload.token_types",
+                                                 "workload.loss_pieces",
+                                                 "workload.fused_loss",
+                                                 "parallelism.eager",
+                                                 "parallelism.unfused",
+                                                 "parallelism.schedule",
+                                                 "parallelism.stage_layers",
+                                                 "parallelism.overlap_tp",
+                                                 "parallelism.shard",
+                                                 "parallelism.recompute_layers",
+                                                 "parallelism.overlap_chunks"};
+
+void check_unmodelled(const Experiment& e) {
+    const Experiment defaults;
+    for (const auto path : transformer_keys) {
+        const Key& key = *find_key(path);
+        if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
+            refuse("{}: {}, but workload.kind coca does not model it; expected {}", path, found, expected);
+    }
+    if (e.parallelism.overlap_params)
+        refuse(
+            "parallelism.overlap_params: true, but workload.kind coca gathers parameters at the end of its step; "
+            "expected false");
+}
+
 void check_split(const Parallelism& p) {
     for (const auto& [key, value] :
          {std::pair("tp", p.tp), std::pair("pp", p.pp), std::pair("vp", p.vp), std::pair("cp", p.cp)})
@@ -62,6 +100,7 @@ void check_split(const Parallelism& p) {
 
 void check_coca(const Experiment& e) {
     check_towers(e.workload);
+    check_unmodelled(e);
     check_split(e.parallelism);
     (void)parameter_groups(e.workload);
 }

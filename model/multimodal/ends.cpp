@@ -1,7 +1,8 @@
 // What stands around the blocks of a model of several towers, and its two losses.
-// Patches are laid out as rows (a convolution whose stride is its width), multiplied, the class token put in front, positions
-// added. The caption loss is computed in fp32 under autocast: logits cast (r2 w4 bytes), log-softmax (r4 w4); its backward
-// sets a gradient of that size to zero (w4), reads it with the probabilities (r8 w4) and casts back (r4 w2).
+// Patches are laid out as rows (a convolution whose stride is its width), multiplied, the class token put in front,
+// positions added. The caption loss is computed in fp32 under autocast: logits cast (r2 w4 bytes), log-softmax (r4
+// w4); its backward sets a gradient of that size to zero (w4), reads it with the probabilities (r8 w4) and casts back
+// (r4 w2).
 #include "model/multimodal/plans.h"
 
 namespace stepcast {

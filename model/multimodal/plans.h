@@ -1,5 +1,5 @@
-// The passes of a model of several towers as plans (model/transformer/plan.h), operation by operation as an eager framework
-// runs them: every tensor that is read or written counts.
+// The passes of a model of several towers as plans (model/transformer/plan.h), operation by operation as an eager
+// framework runs them: every tensor that is read or written counts.
 #pragma once
 
 #include "model/experiment.h"
@@ -46,8 +46,9 @@ void plan_image_end_backward(Planner& planner, const TowerContext& context);
 void plan_caption_head_forward(Planner& planner, const TowerContext& context);  // final norm, logits
 void plan_caption_head_backward(Planner& planner, const TowerContext& context);
 
-// The next batch; where in the step its host work lies makes no difference to its length. Contrastive loss: image and text features of all ranks are gathered, each rank compares its own with them; caption loss:
-// cross entropy over the logits. The backward sends the gradients of gathered features home.
+// The next batch; where in the step its host work lies makes no difference to its length. Contrastive loss: image and
+// text features of all ranks are gathered, each rank compares its own with them; caption loss: cross entropy over the
+// logits. The backward sends the gradients of gathered features home.
 void plan_losses_forward(Planner& planner, const TowerContext& context);
 void plan_losses_backward(Planner& planner, const TowerContext& context);
 

@@ -23,8 +23,8 @@ void add_norm(Tensors& tensors, const std::string& name, long width) {
     tensors.push_back({name + ".bias", static_cast<double>(width), {}});
 }
 
-// With rotary positions the projections are separate and the keys' has no bias (EVA-02, arXiv 2303.11331); else they are
-// one tensor. Keys of another width have separate matrices and one bias.
+// With rotary positions the projections are separate and the keys' has no bias (EVA-02, arXiv 2303.11331); else they
+// are one tensor. Keys of another width have separate matrices and one bias.
 void add_attention(BlockTensors& t, const Block& b, const std::string& at) {
     const auto h = static_cast<double>(b.hidden), k = static_cast<double>(b.key_width);
     if (b.rotary) {

@@ -1,6 +1,6 @@
-// The parameters of a model of several towers, tensor by tensor, in the groups that its optimizer gets: for each layer the
-// tensors that decay (matrices) and those that do not (biases, norms, positions), because each layer has a learning rate of
-// its own; and how ZeRO cuts a group into pieces.
+// The parameters of a model of several towers, tensor by tensor, in the groups that its optimizer gets: for each
+// layer the tensors that decay (matrices) and those that do not (biases, norms, positions), because each layer has a
+// learning rate of its own; and how ZeRO cuts a group into pieces.
 #pragma once
 
 #include <string>
@@ -31,8 +31,8 @@ double elements_of(const ParameterGroup& group);
 double elements_of(const std::vector<ParameterGroup>& groups, std::string_view tower = "");
 std::size_t tensors_of(const std::vector<ParameterGroup>& groups);
 
-// ZeRO 1: a group is laid out flat, padded to a multiple of 2 x ranks elements, and cut into one piece a rank (DeepSpeed's
-// stage_1_and_2). A tensor may lie on several ranks.
+// ZeRO 1: a group is laid out flat, padded to a multiple of 2 x ranks elements, and cut into one piece a rank
+// (DeepSpeed's stage_1_and_2). A tensor may lie on several ranks.
 struct Slice {
     int rank = 0;
     double elements = 0;

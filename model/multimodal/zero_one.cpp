@@ -28,7 +28,8 @@ void ZeroOne::add(const ParameterTensor& tensor, const std::vector<Slice>& slice
     }
 }
 
-// The buffer is used again: the next bucket's copies wait for these reductions, but with overlap, which has two buffers.
+// The buffer is used again: the next bucket's copies wait for these reductions; with overlap, which has two buffers, for
+// those of the bucket before.
 void ZeroOne::close() {
     const Parallelism& p = context_.experiment.parallelism;
     if (runs_.empty()) return;
@@ -43,10 +44,9 @@ void ZeroOne::close() {
         done = stage_.exchange(name, Phase::gradient_sync,
                                graph_.add_op(Reduce{run.elements * size_of(p.gradient_dtype), run.rank}), group,
                                Lane::data, ready);
-    if (p.overlap)
-        sent_.push_back(done);
-    else
-        stage_.follow(done);
+    sent_.push_back(std::move(done));
+    const std::size_t buffers = p.overlap ? 2 : 1;
+    if (sent_.size() >= buffers) stage_.follow(sent_[sent_.size() - buffers]);
     runs_.clear();
     filled_ = 0;
 }
@@ -100,8 +100,8 @@ void ZeroOne::add_norms(Planner& planner) const {
     }
 }
 
-// Flatten r2 w2, to fp32 r2 w4, unscale r4 w4. LAMB: fp32 gradient, master weight and two moments in, the last three out,
-// its update written, read for its norm and applied; then the 16-bit weight is written.
+// Flatten r2 w2, to fp32 r2 w4, unscale r4 w4. LAMB: fp32 gradient, master weight and two moments in, the last three
+// out, its update written, read for its norm and applied; then the 16-bit weight is written.
 void ZeroOne::update_groups(Planner& planner) const {
     const bool lamb = context_.workload().optimizer == Optimizer::lamb;
     for (const ParameterGroup& group : groups_) {

@@ -1,10 +1,12 @@
 // Gradient exchange and optimizer under ZeRO stage 1 as DeepSpeed runs them (stage_1_and_2.py, 0.8): with n ranks
-//   exchange  each gradient is copied into a bucket buffer; when the next would not fit, or all are there, the whole buffer
-//             is divided by n and each run of elements that one rank owns is reduced to it. Without overlap all this follows
-//             the backward, group by group; with it each layer's gradients go as its backward has made them, beside the rest
-//   step      for each tensor that this rank owns a part of: is it finite, what is its norm: a value that the host waits
-//             for each time; for each group the norms of all ranks are added (one value sent, one read); then for each group
-//             the owned gradients are flattened and unscaled, the optimizer updates them, and at last the ranks gather
+//   exchange  each gradient is copied into a bucket buffer; when the next would not fit, or all are there, the whole
+//             buffer is divided by n and each run of elements that one rank owns is reduced to it. Without overlap
+//             all this follows the backward, group by group; with it each layer's gradients go as its backward has
+//             made them, beside the rest
+//   step      for each tensor that this rank owns a part of: is it finite, what is its norm: a value that the host
+//             waits for each time; for each group the norms of all ranks are added (one value sent, one read); then
+//             for each group the owned gradients are flattened and unscaled, the optimizer updates them, and at last
+//             the ranks gather
 // All of it costs the host a call a tensor or group whatever their sizes. Source: ZeRO, arXiv 1910.02054.
 #pragma once
 

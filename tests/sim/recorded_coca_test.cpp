@@ -1,5 +1,5 @@
-// The shipped coca_zero1 against the recorded run (docs/recorded-runs.md). Its cluster's host costs and noise were fitted on steps
-// 30 to 465: what is measured here are the later ones.
+// The shipped coca_zero1 against the recorded run (docs/recorded-runs.md). Its cluster's host costs and noise were
+// fitted on steps 30 to 465: what is measured here are the later ones.
 #include <algorithm>
 #include <cmath>
 
@@ -55,8 +55,8 @@ TEST_CASE("70 to 90 % of CoCa's recorded steps lie inside p10..p90, and the mean
     CHECK(error(f.step.p50, median(steps)) < 0.05);
 }
 
-// The run prints 0.72 GB (binary) allocated before its optimizer's states and 1.2 GB after: 2 bytes of 253,026,049 weights
-// and 4 of the owned quarter are 0.707, with 8 more of the quarter 1.178.
+// The run prints 0.72 GB (binary) allocated before its optimizer's states and 1.2 GB after: 2 bytes of 253,026,049
+// weights and 4 of the owned quarter are 0.707, with 8 more of the quarter 1.178.
 TEST_CASE("CoCa's states take the memory that the run prints, within 15 %") {
     const StateMemory states = coca_states(read_experiment("coca_zero1"));
     const double gigabyte = 1073741824.0;
@@ -74,12 +74,14 @@ TEST_CASE("parameter groups, not bytes, are the cost of CoCa's optimizer phase")
     const Forecast base = coca();
     const Forecast faster_memory = coca({{"cluster.gpu.memory_bandwidth", "20 TB/s"}});
     CHECK(error(faster_memory.phases.optimizer, base.phases.optimizer.si()) < 0.05);
-    CHECK(base.breakdown.host > 0.8 * base.phases.optimizer);
+    const Forecast no_input = coca({{"cluster.host.input", "0 s"}});
+    CHECK(no_input.breakdown.host > 0.9 * base.phases.optimizer);
+    CHECK(no_input.breakdown.host < 1.05 * base.phases.optimizer);
     const Forecast one_group = coca({{"workload.optimizer_groups", "1"}});
     const HostCosts& host = e.cluster.host;
     const Seconds calls = host.load * 82.0 * (host.flatten + host.update + host.gather + 2 * host.read);
     CHECK(base.phases.optimizer - one_group.phases.optimizer > calls);
-    CHECK(one_group.phases.optimizer < 0.45 * base.phases.optimizer);
+    CHECK(one_group.phases.optimizer < 0.5 * base.phases.optimizer);
     CHECK(one_group.phases.forward == base.phases.forward);
 }
 
