@@ -76,6 +76,22 @@ LOG
 refused 'cut.log' -- import cut.log --out samples.csv
 [ "$(cat samples.csv)" = "as it was" ] || fail "$command_line: touched samples.csv"
 refused 'moe-step' 'moe-steps' -- import cut.log --format moe-step --out new.csv
+refused '--pattern FILE' -- import cut.log --format custom --out new.csv
+printf 'lines = ["step {#} took {step:parsec}"]\n' >pattern.toml
+refused 'pattern.toml:1' 'parsec' 'ms' -- import cut.log --format custom --pattern pattern.toml --out new.csv
+refused 'workload.sek' 'did you mean "workload.seq"?' -- import cut.log --input workload.sek=1 --out new.csv
+refused '--only-steps 9-3' 'FIRST-LAST' -- import cut.log --only-steps 9-3 --out new.csv
+
+# A DeepSpeed log with a line of a megabyte, bytes that are no UTF-8, carriage returns and a cut end: counted, not silent.
+{
+    printf '[2024-02-20 09:55:05,000] [INFO] [Rank 0] time (ms) | fwd: 10.0 | bwd: 20.0 | step: 3.0\r\n'
+    head -c 1000000 /dev/zero | tr '\0' 'x'
+    printf '\n\377\376\n[2024-02-20 09:55:06,000] [INFO] [Rank 0] time (ms) | fwd: 10.0 | bwd: 20.0 | step: 3.0\n'
+    printf '[2024-02-20 09:55:07,000] [INFO] [Rank 0] time (ms) | fwd: 10.0 | bw'
+} >rough.log
+run 0 import rough.log --out rough.csv
+stderr_has 'deepspeed, 1 runs; lines: 2 used, 0 skipped, 3 unknown'
+stderr_has 'rough.log:5:'
 absent new.csv
 
 # Places that cannot be written: below a plain file.
