@@ -75,8 +75,11 @@ std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
         const std::string key = "cluster.host.message", now = get_key(e, key);
         if (now == p.prior) return {"from priors alone: no constant was fitted to a step time"};
         const Seconds before = step_with(e, [&](Experiment& x) { set_key(x, {key, p.prior}); });
-        return {fmt::format("from priors alone (one message {}): {}; fitted to steps of this run (one message {}): {}",
-                            p.prior, in_ms(before), now, in_ms(step))};
+        return {
+            fmt::format("from priors alone (datasheet, the run's layer timers, one message {}; nothing fitted to a "
+                        "step): {}; with the "
+                        "message fitted to steps of the run ({}): {}",
+                        p.prior, in_ms(before), now, in_ms(step))};
     }
     return {};
 }
