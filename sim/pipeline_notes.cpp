@@ -56,7 +56,7 @@ std::string message_note(const Experiment& e, Seconds step) {
         percent(step - without, step), in_ms(without), in_ms(data_alone));
 }
 
-// Both change the step by less than runs of it scatter, so its time cannot tell them.
+// Another message cost undoes either, so the step's time cannot tell them.
 std::string unknown_note(const Experiment& e, Seconds step) {
     const Schedule other = e.parallelism.schedule == Schedule::gpipe ? Schedule::one_f_one_b : Schedule::gpipe;
     const Seconds with_other = step_with(e, [&](Experiment& x) { x.parallelism.schedule = other; });

@@ -170,21 +170,22 @@ TEST_CASE("the last stage limits the Llama pipeline and its messages are a quart
     CHECK(has_note(f, "cluster.link.intra.bandwidth: not determined"));
 }
 
-// The last stage handles 84 messages a micro-batch; without headers 9 there and 7 back: 68 fewer, 7.2 ms of 106 us each.
+// The last stage handles 84 messages a micro-batch; without headers 9 there and 7 back: 68 fewer, 6.9 ms of 102 us each.
 // 32 of them on the last stage; the first micro-batch's way there and the last one's way back cross seven hops: 39 in all.
-TEST_CASE(
-    "what if: without message headers the Llama pipeline is faster by what they cost the last stage and the way") {
+TEST_CASE("what if: without message headers the step is shorter by theirs on the last stage and on the way") {
     Experiment e = recorded();
     const double with_headers = step_of(e).si();
     e.parallelism.messages_per_tensor = 1;
     e.parallelism.messages_per_tuple = 0;
     const double saved = with_headers - step_of(e).si();
-    CHECK(saved == Approx(39 * 68 * 106e-6).epsilon(0.15));
+    CHECK(saved == Approx(39 * 68 * 102e-6).epsilon(0.15));
 }
 
-// Without logits and their copy of the embedding the last stage is no longer the slowest; an interior one is: 168 messages of
-// 106 us; 51.7 MB in and out over 12 GB/s; products 3 x 2.3 ms; gradients of 121.6 M weights, 12 bytes each over 626 GB/s;
-// two passes of a layer's host code: 17.8 + 4.3 + 6.9 + 2.3 + 1.3 = 32.6 ms. 32 of them and 221 ms: 1264 ms.
+// Without logits and their copy of the embedding the last stage no longer sets the period. Interior stages do: neighbours
+// meet after every pass, one's forward beside the other's backward, so that the period is two meetings and two backwards. A
+// meeting: 84 messages of 102 us and 25.8 MB over 12 GB/s: 10.7 ms. A backward: products 2 x 2.3 ms, gradients of 121.6 M
+// weights at 12 bytes over 626 GB/s 2.3 ms, a layer's host code 0.65 ms, small kernels 0.4 ms: 8.0 ms. 32 x 37.4 ms, and
+// 221 ms as before.
 TEST_CASE("what if: with the logits on a stage of their own an interior stage sets the period") {
     Experiment e = recorded();
     e.cluster.gpu.rank_rates.clear();
@@ -193,17 +194,23 @@ TEST_CASE("what if: with the logits on a stage of their own an interior stage se
     e.parallelism.head_apart = true;
     check_experiment(e);
     CHECK(step_of(e) < before);
-    CHECK(step_of(e).si() == Approx(32 * 32.6e-3 + 0.221).epsilon(0.04));
+    CHECK(step_of(e).si() == Approx(32 * 37.4e-3 + 0.221).epsilon(0.04));
 }
 
-// What the step cannot tell: the other schedule and a link twice as fast change it by less than 4 %.
-TEST_CASE("schedule and link speed move the Llama pipeline's step too little to be told from it") {
+// What the step cannot tell: the other schedule (1700 instead of 1611 ms) and a link twice as fast (1556 ms) change it by less
+// than what priors leave open (12 %), and another message cost undoes either. gpipe: a stage's 168 messages a micro-batch
+// all count, 5400 in all: 88 ms are 16 us of each. The link: 54 ms are 14 us of each of the 39 x 100 messages that count.
+TEST_CASE("the message cost makes up for another schedule or link speed") {
     const Experiment e = recorded();
     const double step = step_of(e).si();
     Experiment other = e;
     other.parallelism.schedule = Schedule::gpipe;
-    CHECK(std::abs(step_of(other).si() / step - 1) < 0.04);
+    CHECK(std::abs(step_of(other).si() / step - 1) < 0.12);
+    other.cluster.host.message = Seconds(86e-6);
+    CHECK(step_of(other).si() == Approx(step).epsilon(0.02));
     other = e;
     other.cluster.intra.bandwidth *= 2;
-    CHECK(std::abs(step_of(other).si() / step - 1) < 0.04);
+    CHECK(std::abs(step_of(other).si() / step - 1) < 0.12);
+    other.cluster.host.message = Seconds(116e-6);
+    CHECK(step_of(other).si() == Approx(step).epsilon(0.02));
 }
