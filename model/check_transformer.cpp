@@ -134,6 +134,39 @@ void check_shard(const Parallelism& p) {
         refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3", p.shard, p.zero);
 }
 
+// The systems of model/moe write all ranks of one expert-parallel group.
+void check_moe_system(const Workload& w, const Parallelism& p) {
+    if (p.moe_system == MoeSystem::alltoall || w.moe.experts == 0) return;
+    const auto system = to_string(p.moe_system);
+    if (p.tp * p.pp * p.cp != 1 || p.ep != p.dp)
+        refuse(
+            "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected tp, pp and cp of 1 "
+            "and "
+            "ep = dp = {}",
+            system, p.dp);
+    if (p.zero == 3 || p.recompute != Recompute::none)
+        refuse("parallelism.moe_system: {}, with which neither zero 3 nor recompute is modelled", system);
+    if (w.moe.shared_experts > 0 || w.moe.capacity_factor > 0)
+        refuse("workload.moe: {} has no shared experts and no capacity; expected 0", system);
+}
+
+// Operation by operation, blocks are not split over tensor or context-parallel ranks.
+void check_operations(const Workload& w, const Parallelism& p) {
+    const bool relative = w.positions == Positions::relative;
+    if (w.memory > 0 && !relative)
+        refuse("workload.memory: {}, but only workload.positions relative has one; expected 0", w.memory);
+    if (relative && !p.unfused)
+        refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
+    if (w.autocast && !p.unfused) refuse("workload.autocast: true, but parallelism.unfused is false; expected true");
+    if (p.unfused && p.tp * p.cp != 1)
+        refuse("parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1", p.tp, p.cp);
+    if (p.unfused && (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
+        refuse(
+            "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a "
+            "feed-forward "
+            "block without gate");
+}
+
 }  // namespace
 
 void check_transformer(const Experiment& e) {
@@ -149,9 +182,8 @@ void check_transformer(const Experiment& e) {
     check_cut(w, p);
     check_recompute(w, p);
     check_shard(p);
-    if (p.moe_system != MoeSystem::alltoall)
-        refuse("parallelism.moe_system: {}, but workload.kind transformer does not model it; expected alltoall",
-               to_string(p.moe_system));
+    check_moe_system(w, p);
+    check_operations(w, p);
     if (p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",
                p.overlap_chunks);

@@ -24,6 +24,8 @@ void read_value(const ConfigValue& found, Recompute& out);
 void read_value(const ConfigValue& found, Norm& out);
 void read_value(const ConfigValue& found, AttentionKind& out);
 void read_value(const ConfigValue& found, Positions& out);
+void read_value(const ConfigValue& found, Activation& out);
+void read_value(const ConfigValue& found, Head& out);
 void read_value(const ConfigValue& found, ContextExchange& out);
 void read_value(const ConfigValue& found, StageCut& out);
 void read_value(const ConfigValue& found, Fabric& out);

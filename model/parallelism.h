@@ -62,7 +62,8 @@ struct Parallelism {
     int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
     Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
     bool eager = false;                      // element-wise passes run operation by operation: see Planner
-    bool fused_accumulation = true;          // weight-gradient GEMMs add into the accumulated gradients themselves
+    bool unfused = false;            // each element-wise operation is counted by itself: model/transformer/operations.h
+    bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     Bytes bucket = Bytes(25e6);
     bool overlap = true;

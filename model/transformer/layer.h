@@ -47,6 +47,8 @@ void plan_embedding_forward(Planner& planner, const LayerContext& context);
 void plan_embedding_backward(BackwardPlanners planners, const LayerContext& context);
 void plan_head_forward(Planner& planner, const LayerContext& context);  // final norm, logits, loss
 void plan_head_backward(BackwardPlanners planners, const LayerContext& context);
+void plan_span_forward(Planner& planner, const LayerContext& context);  // two scores a token, loss over positions
+void plan_span_backward(BackwardPlanners planners, const LayerContext& context);
 
 // One linear layer of the rank, [tokens, in] x [in, out].
 struct Linear {

@@ -32,6 +32,7 @@ std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ran
 std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const LayerPlans& plans, int& layers) {
     const Parallelism& p = c.experiment.parallelism;
     std::vector<Unit> units;
+    int system_layers = 0;
     if (piece.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
     if (piece.begins_inside) units.push_back({&plans.rest, rest_weights(c)});
     for (int l = piece.first; l < piece.last; ++l, ++layers) {
@@ -41,8 +42,9 @@ std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const Laye
         }
         const bool recomputed =
             p.recompute == Recompute::full && (p.recompute_layers == 0 || layers < p.recompute_layers);
-        units.push_back(
-            {has_experts(c.experiment.workload, l) ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed});
+        const bool experts = has_experts(c.experiment.workload, l);
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed});
+        if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
     }
     if (piece.head) units.push_back({&plans.head, head_weights(c)});
     return units;

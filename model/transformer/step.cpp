@@ -7,6 +7,7 @@
 #include "model/pipeline/schedule.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/joins.h"
+#include "model/transformer/moe_system.h"
 
 namespace stepcast {
 namespace {
@@ -123,6 +124,10 @@ private:
             if (sharded && i + 1 < units.size())
                 gathered = state.data.gather(units[i + 1].weights, Phase::forward, state.stage.last());
             stamp(state, units[i].plans->forward, Phase::forward);
+            if (units[i].system_layer >= 0) {
+                add_system_experts(graph_, state.stage, context_, units[i].system_layer, Phase::forward);
+                stamp(state, plans_.after_experts.forward, Phase::forward);
+            }
         }
     }
 
@@ -137,6 +142,10 @@ private:
             if (sharded && i > 0)
                 gathered = state.data.gather(units[i - 1].weights, Phase::backward, state.stage.last());
             if (units[i].recomputed) stamp(state, units[i].plans->recompute, Phase::backward);
+            if (units[i].system_layer >= 0) {
+                stamp(state, plans_.after_experts.backward, Phase::backward);
+                add_system_experts(graph_, state.stage, context_, units[i].system_layer, Phase::backward);
+            }
             stamp(state, whole ? units[i].plans->backward : units[i].plans->input_backward, Phase::backward);
             if (whole) state.data.add_gradients(units[i].weights, last);
         }
