@@ -93,6 +93,12 @@ void check_cut(const Workload& w, const Parallelism& p) {
             "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; expected gpipe or "
             "1f1b with vp = 1",
             to_string(p.schedule), p.vp);
+    if (p.head_apart && (p.cut == StageCut::layers || p.pp == 1))
+        refuse(
+            "parallelism.head_apart: true, but stages are cut by {}, {} of them; expected parallelism.cut = modules "
+            "and "
+            "pp > 1 (by layers: a last 0 in stage_layers)",
+            to_string(p.cut), p.pp);
     if (p.cut == StageCut::layers) return;
     if (!w.gated || w.fused_projections || w.moe.experts > 0 || w.attention == AttentionKind::mla)
         refuse(
@@ -105,7 +111,7 @@ void check_cut(const Workload& w, const Parallelism& p) {
             "and without stage_layers");
     if (module_count(w) / p.pp < 1) refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
     for (int g = 1; g < p.pp; ++g) {
-        const int before = first_module(w, p.pp, g) - 1;  // of the layers' modules
+        const int before = first_module(w, p, g) - 1;  // of the layers' modules
         if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
             refuse(
                 "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled between layers and "

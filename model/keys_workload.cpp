@@ -143,6 +143,8 @@ const Key table[] = {
      "full recompute ends with the last tensor that the backward needs"},
     {"parallelism.cut", field<&E::parallelism, &P::cut>,
      "where stages are cut: between layers, or after equal numbers of modules"},
+    {"parallelism.head_apart", field<&E::parallelism, &P::head_apart>,
+     "cut by modules: the last stage holds the logits alone"},
     {"parallelism.stage_layers", field<&E::parallelism, &P::stage_layers>,
      "layers of each stage piece, first to last; empty = even"},
     {"parallelism.scatter_p2p", field<&E::parallelism, &P::scatter_p2p>,

@@ -51,6 +51,7 @@ struct Parallelism {
     int recompute_layers = 0;            // full: layers of each stage that are computed again; 0 = all
     bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
     StageCut cut = StageCut::layers;
+    bool head_apart = false;        // cut by modules: the last stage holds final norm and logits alone
     std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
     bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
     bool overlap_p2p = true;  // sends between stages run beside the next task

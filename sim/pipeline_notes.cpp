@@ -56,7 +56,7 @@ std::string message_note(const Experiment& e, Seconds step) {
         percent(step - without, step), in_ms(without), in_ms(data_alone));
 }
 
-// Both change the step by less than runs of it scatter, so its time cannot tell them.
+// Another message cost undoes either, so the step's time cannot tell them.
 std::string unknown_note(const Experiment& e, Seconds step) {
     const Schedule other = e.parallelism.schedule == Schedule::gpipe ? Schedule::one_f_one_b : Schedule::gpipe;
     const Seconds with_other = step_with(e, [&](Experiment& x) { x.parallelism.schedule = other; });
@@ -75,8 +75,11 @@ std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
         const std::string key = "cluster.host.message", now = get_key(e, key);
         if (now == p.prior) return {"from priors alone: no constant was fitted to a step time"};
         const Seconds before = step_with(e, [&](Experiment& x) { set_key(x, {key, p.prior}); });
-        return {fmt::format("from priors alone (one message {}): {}; fitted to steps of this run (one message {}): {}",
-                            p.prior, in_ms(before), now, in_ms(step))};
+        return {
+            fmt::format("from priors alone (datasheet, the run's layer timers, one message {}; nothing fitted to a "
+                        "step): {}; with the "
+                        "message fitted to steps of the run ({}): {}",
+                        p.prior, in_ms(before), now, in_ms(step))};
     }
     return {};
 }

@@ -121,16 +121,17 @@ bool Hops::meet(const std::vector<Order>& orders) {
     return std::erase_if(waiting_, met) > 0;
 }
 
-// The sender's data is complete; the receiver's host comes to it in its own order.
+// Nothing runs beside it on either end: it follows what both devices did before.
 TasksByRank Hops::write_blocking(StageState& from, StageState& to, const At& at) {
     const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
     const OpId op = send_op(at);
     TasksByRank sent;
     for (std::size_t r = 0; r < from.stage.size(); ++r) {
         const Place places[2] = {{from.stage.graph_rank(r), Lane::host}, {to.stage.graph_rank(r), Lane::host}};
-        const TaskId after = from.stage.last()[r];
+        std::vector<TaskId> after{from.stage.last()[r]};
+        if (to.stage.last()[r] != no_task) after.push_back(to.stage.last()[r]);
         sent.push_back(graph_.add(at.back ? backward_name_ : forward_name_, at.back ? Phase::backward : Phase::forward,
-                                  op, places, {&after, 1}, 0, group));
+                                  op, places, after, 0, group));
     }
     return sent;
 }

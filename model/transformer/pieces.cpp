@@ -8,24 +8,28 @@ int directions(const Parallelism& p) { return p.schedule == Schedule::dualpipe ?
 
 int module_count(const Workload& w) { return w.layers * modules_per_layer + 2; }
 
-int first_module(const Workload& w, int pieces, int piece) { return piece * (module_count(w) / pieces); }
+int first_module(const Workload& w, const Parallelism& p, int stage) {
+    const int apart = p.head_apart ? 1 : 0;
+    if (p.head_apart && stage + 1 == p.pp) return module_count(w) - 1;
+    return stage * ((module_count(w) - apart) / (p.pp - apart));
+}
 
 namespace {
 
 // Modules 1 .. are the layers'. A piece that begins with the last module of a layer begins inside it.
-void cut_by_modules(const Workload& w, std::vector<Piece>& pieces) {
+void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Piece>& pieces) {
     const int count = static_cast<int>(pieces.size());
     const auto layer_of = [](int module) { return (module - 1) / modules_per_layer; };
     const auto inside = [](int module) { return (module - 1) % modules_per_layer == modules_per_layer - 1; };
     for (int g = 0; g < count; ++g) {
         Piece& piece = pieces[static_cast<std::size_t>(g)];
-        if (const int begin = first_module(w, count, g); g > 0) {
+        if (const int begin = first_module(w, p, g); g > 0) {
             piece.begins_inside = inside(begin);
             piece.first = layer_of(begin) + (piece.begins_inside ? 1 : 0);
         }
         piece.last = w.layers;
         if (g + 1 == count) continue;
-        const int end = first_module(w, count, g + 1);
+        const int end = first_module(w, p, g + 1);
         piece.ends_inside = inside(end);
         piece.last = layer_of(end) + (piece.ends_inside ? 1 : 0);
     }
@@ -54,7 +58,7 @@ std::vector<Piece> pieces_of(const Workload& w, const Parallelism& p, int direct
     }
     pieces.front().embedding = pieces.back().head = true;
     if (p.cut == StageCut::modules)
-        cut_by_modules(w, pieces);
+        cut_by_modules(w, p, pieces);
     else
         cut_by_layers(w, p, pieces);
     return pieces;

@@ -31,8 +31,8 @@ inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_p
                                                      "gate_proj", "act_fn", "up_proj", "down_proj"};
 inline constexpr int modules_per_layer = std::size(layer_modules);
 
-// The first module of a piece, counted from the embedding (0); `pieces` in all.
-int first_module(const Workload& workload, int pieces, int piece);
+// The first module of a stage, counted from the embedding (0).
+int first_module(const Workload& workload, const Parallelism& parallelism, int stage);
 int module_count(const Workload& workload);
 
 // dualpipe: micro-batches of stage piece 1 go the other way.
