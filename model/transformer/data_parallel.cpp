@@ -10,8 +10,8 @@ struct StateBytes {
 // A framework that is left to itself updates 16-bit weights in place: no fp32 copies, no loss scale.
 bool keeps_masters(const Experiment& e) { return !e.parallelism.unfused || e.workload.autocast; }
 
-// Adam as nine operations in fp32: first moment (scale, add), second (scale, add product), root, add, divide and add to the
-// weight, decay. In tensors of four bytes.
+// Adam as nine operations in fp32: first moment (scale, add), second (scale, add product), root, add, divide and add to
+// the weight, decay. In tensors of four bytes.
 struct Traffic {
     double read, written;
 };
