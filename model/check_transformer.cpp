@@ -9,6 +9,7 @@
 #include "model/errors.h"
 #include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/pieces.h"
 
 namespace stepcast {
 namespace {
@@ -68,6 +69,7 @@ void check_sequence_split(const Workload& w, const Parallelism& p) {
 void check_pieces(const Workload& w, const Parallelism& p) {
     const int pieces = model_pieces(p.schedule, p.pp, pieces_per_stage(p));
     const auto& stated = p.stage_layers;
+    if (p.cut == StageCut::modules) return;
     if (stated.empty()) {
         if (pieces > w.layers)
             refuse(
@@ -82,6 +84,34 @@ void check_pieces(const Workload& w, const Parallelism& p) {
         refuse("parallelism.stage_layers: {} is no number of layers", least);
     if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
         refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
+}
+
+// What the splitter's cut by modules, and the messages that such pipelines send, are modelled for.
+void check_cut(const Workload& w, const Parallelism& p) {
+    if (p.blocking_p2p && (p.vp > 1 || (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b)))
+        refuse(
+            "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; expected gpipe or "
+            "1f1b with vp = 1",
+            to_string(p.schedule), p.vp);
+    if (p.cut == StageCut::layers) return;
+    if (!w.gated || w.fused_projections || w.moe.experts > 0 || w.attention == AttentionKind::mla)
+        refuse(
+            "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
+            "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
+    if (p.vp > 1 || p.tp > 1 || p.recompute == Recompute::full || !p.stage_layers.empty() ||
+        (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b))
+        refuse(
+            "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, without full recompute "
+            "and without stage_layers");
+    if (module_count(w) / p.pp < 1) refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
+    for (int g = 1; g < p.pp; ++g) {
+        const int before = first_module(w, p.pp, g) - 1;  // of the layers' modules
+        if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
+            refuse(
+                "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled between layers and "
+                "behind up_proj",
+                p.pp, module_count(w), before / modules_per_layer, layer_modules[part - 1]);
+    }
 }
 
 void check_recompute(const Workload& w, const Parallelism& p) {
@@ -146,6 +176,7 @@ void check_transformer(const Experiment& e) {
     check_sequence_split(w, p);
     check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
     check_pieces(w, p);
+    check_cut(w, p);
     check_recompute(w, p);
     check_shard(p);
     check_moe_system(w, p);

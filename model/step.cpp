@@ -6,6 +6,7 @@
 #include "model/errors.h"
 #include "model/mlp.h"
 #include "model/moe/layer.h"
+#include "model/multimodal/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/step.h"
 
@@ -85,7 +86,7 @@ Routing transformer_routing(const Experiment& e, int draw) {
 }  // namespace
 
 Routing routing_of(const Experiment& e, int draw) {
-    if (e.workload.kind == Workload::Kind::mlp) return {};
+    if (e.workload.kind == Workload::Kind::mlp || e.workload.kind == Workload::Kind::coca) return {};
     if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
     const MoeLayer layer = layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
@@ -96,6 +97,7 @@ Routing routing_of(const Experiment& e, int draw) {
 
 TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
+    if (e.workload.kind == Workload::Kind::coca) return build_coca_step(e, folding);
     if (e.workload.kind == Workload::Kind::transformer) return build_transformer_step(e, routing, folding);
     const MoeLayer layer = layer_of(e);
     check_routing(layer, routing);

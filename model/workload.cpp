@@ -19,9 +19,10 @@ constexpr std::array<Named<Positions>, 4> position_kinds{{{Positions::none, "non
 constexpr std::array<Named<Activation>, 3> activations{
     {{Activation::gelu, "gelu"}, {Activation::gelu_steps, "gelu_steps"}, {Activation::relu, "relu"}}};
 constexpr std::array<Named<Head>, 2> heads{{{Head::tokens, "tokens"}, {Head::span, "span"}}};
-constexpr std::array<Named<Workload::Kind>, 3> kinds{{{Workload::Kind::moe_layer, "moe_layer"},
+constexpr std::array<Named<Workload::Kind>, 4> kinds{{{Workload::Kind::moe_layer, "moe_layer"},
                                                       {Workload::Kind::mlp, "mlp"},
-                                                      {Workload::Kind::transformer, "transformer"}}};
+                                                      {Workload::Kind::transformer, "transformer"},
+                                                      {Workload::Kind::coca, "coca"}}};
 
 }  // namespace
 

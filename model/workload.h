@@ -62,12 +62,29 @@ struct Moe {
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
+// One tower of a model of several: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
+struct Tower {
+    int layers = 0;
+    int hidden = 0;
+    int heads = 0;
+    int ffn = 0;
+    int seq = 0;
+    bool gated = false;      // SwiGLU: three matrices
+    bool rotary = false;     // queries and keys are turned, operation by operation; their projections are separate
+    bool sub_norms = false;  // more norms: of the attention's result and of the feed-forward's inner width
+    bool causal = false;
+    bool fused_norms = true;  // a kernel of their own in 16 bit; false: the framework's, which autocast runs in fp32
+    friend bool operator==(const Tower&, const Tower&) = default;
+};
+
 // `kind` says how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back,
 // GELU between), forward and backward, no optimizer; mlp: `layers` times two dense GEMMs of those shapes with GELU
 // between, gradients all-reduced over the data-parallel ranks in buckets, then the optimizer. transformer: embedding,
-// `layers` blocks of attention and feed-forward, final norm, logits, loss; optimizer.
+// `layers` blocks of attention and feed-forward, final norm, logits, loss; optimizer. coca: the text tower has the shapes
+// of the workload itself; `vision` reads patches, a pooler of `pool_queries` and one of a single query read what it makes,
+// each layer of `decoder` is a block over the text and one that attends to the pooled patches (CoCa, arXiv 2205.01917).
 struct Workload {
-    enum class Kind : std::uint8_t { moe_layer, mlp, transformer };
+    enum class Kind : std::uint8_t { moe_layer, mlp, transformer, coca };
     std::string name;
     Kind kind = Kind::moe_layer;
     int layers = 1;
@@ -100,10 +117,15 @@ struct Workload {
     int loss_pieces = 1;     // slices of the logits whose losses are added up one by one
     bool loss_in_forward = true;  // false: the model returns logits, and the forward ends before the loss
     Optimizer optimizer = Optimizer::none;
-    int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
-    int optimizer_calls = 1;   // of each group: gradient copies, norm, clip, update, zeroing
-    bool reads_loss = false;   // the host waits for the loss before it calls the optimizer
+    int optimizer_groups = 1;       // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    int optimizer_calls = 1;        // of each group: gradient copies, norm, clip, update, zeroing
+    bool reads_loss = false;        // the host waits for the loss before it calls the optimizer
+    bool fused_projections = true;  // query, key and value are one product, gate and up another
+    bool fused_optimizer = true;    // adam: one pass over its tensors; else operation by operation, each a pass
     Moe moe;
+    Tower vision, decoder;
+    int patch = 16;          // pixels of a patch's side, three colours
+    int pool_queries = 256;  // what the decoder sees of an image
     friend bool operator==(const Workload&, const Workload&) = default;
 };
 std::string_view to_string(Workload::Kind kind);

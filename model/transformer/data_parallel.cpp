@@ -18,7 +18,9 @@ struct Traffic {
 constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
 
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
-// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
+// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms. Adam operation
+// by operation (PyTorch's foreach), elements read + written: clip 1 + 1; first moment 2 + 1; second 1 + 1 and 2 + 1;
+// denominator 1 + 1 three times; weight 3 + 1.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
@@ -30,7 +32,9 @@ StateBytes state_bytes(const Experiment& e) {
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};
-        case Optimizer::adam: return {gradient + Bytes(12), Bytes(12) + weight};
+        case Optimizer::adam:
+            if (!w.fused_optimizer) return {Bytes(4 * 12), Bytes(4 * 8) + weight};
+            return {gradient + Bytes(12), Bytes(12) + weight};
         case Optimizer::lamb: return {gradient + Bytes(12 + 8), Bytes(12 + 4) + weight};
     }
     return {};

@@ -45,7 +45,7 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
 void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stages, const Path& path) {
     const Parallelism& p = c.experiment.parallelism;
     const int first = path.front().stage, last = path.back().stage;
-    if (!c.experiment.workload.tied || p.pp == 1 || first == last) return;
+    if (!c.experiment.workload.tied || !p.join_tied || p.pp == 1 || first == last) return;
     const Bytes bytes =
         static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) * size_of(p.gradient_dtype);
     across(graph, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce",
@@ -57,7 +57,7 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     for (const auto& state : stages) state->data.add_norm();
     std::vector<std::size_t> all;
     for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
-    if (everybody > 1)
+    if (everybody > 1 && !c.experiment.parallelism.clip_per_rank)
         across(graph, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1}, true, Phase::optimizer);
     for (const auto& state : stages) state->data.add_optimizer();
 }

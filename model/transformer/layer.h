@@ -34,6 +34,12 @@ void plan_feed_forward(Planner& planner, const LayerContext& context);
 void plan_feed_forward_again(Planner& planner, const LayerContext& context);
 void plan_feed_forward_backward(BackwardPlanners planners, const LayerContext& context);
 
+// The same in two: up to the inner width, and from there (the down projection) on.
+void plan_feed_forward_start(Planner& planner, const LayerContext& context);
+void plan_feed_forward_rest(Planner& planner, const LayerContext& context);
+void plan_feed_forward_start_backward(BackwardPlanners planners, const LayerContext& context);
+void plan_feed_forward_rest_backward(BackwardPlanners planners, const LayerContext& context);
+
 void plan_experts_forward(Planner& planner, const LayerContext& context);
 void plan_experts_backward(BackwardPlanners planners, const LayerContext& context);
 

@@ -119,6 +119,24 @@ PassPlans plans_after_system(const Maker& m) {
                   });
 }
 
+// A layer that a cut between its modules divides.
+void add_cut_plans(LayerPlans& plans, const Maker& m) {
+    const LayerContext& c = m.c;
+    plans.opened = m.make(
+        [&](Planner& p) {
+            plan_module(p);
+            plan_attention_forward(p, c);
+            plan_feed_forward_start(p, c);
+        },
+        [&](BackwardPlanners b) {
+            plan_module(b.inputs);
+            plan_feed_forward_start_backward(b, c);
+            plan_attention_backward(b, c);
+        });
+    plans.rest = m.make([&](Planner& p) { plan_feed_forward_rest(p, c); },
+                        [&](BackwardPlanners b) { plan_feed_forward_rest_backward(b, c); });
+}
+
 }  // namespace
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
@@ -133,6 +151,7 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
         plans.experts = system ? plans_before_system(m) : expert_plans(m);
         if (system) plans.after_experts = plans_after_system(m);
     }
+    if (parallelism.cut == StageCut::modules) add_cut_plans(plans, m);
     plans.embedding = m.make([&](Planner& p) { plan_embedding_forward(p, c); },
                              [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
     plans.head = m.make([&](Planner& p) { span(c) ? plan_span_forward(p, c) : plan_head_forward(p, c); },

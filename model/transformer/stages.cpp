@@ -34,7 +34,12 @@ std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const Laye
     std::vector<Unit> units;
     int system_layers = 0;
     if (piece.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
+    if (piece.begins_inside) units.push_back({&plans.rest, rest_weights(c)});
     for (int l = piece.first; l < piece.last; ++l, ++layers) {
+        if (piece.ends_inside && l + 1 == piece.last) {
+            units.push_back({&plans.opened, opened_weights(c, l)});
+            break;
+        }
         const bool recomputed =
             p.recompute == Recompute::full && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);

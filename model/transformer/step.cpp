@@ -59,10 +59,12 @@ private:
         for (bool moved = true; moved;) {
             moved = false;
             for (std::size_t s = 0; s < orders.size(); ++s)
-                while (stages_[s]->next < orders[s].size() && run_slot(s, orders[s][stages_[s]->next])) {
+                while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s]) &&
+                       run_slot(s, orders[s][stages_[s]->next])) {
                     ++stages_[s]->next;
                     moved = true;
                 }
+            moved = hops_.meet(orders) || moved;
         }
         for (std::size_t s = 0; s < orders.size(); ++s)
             if (stages_[s]->next < orders[s].size())
@@ -165,6 +167,7 @@ private:
 
 bool can_fold(const Experiment& e, const Routing& routing) {
     if (!routing.counts.empty()) return false;
+    if (!e.cluster.gpu.rank_rates.empty() && ranks_of_stage(e.parallelism) > 1) return false;
     const RankGroups g = rank_groups(e.parallelism);
     return std::ranges::all_of(
         std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert, g.expert_data, g.shard,
