@@ -158,6 +158,9 @@ void check_operations(const Workload& w, const Parallelism& p) {
     if (relative && !p.unfused)
         refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
     if (w.autocast && !p.unfused) refuse("workload.autocast: true, but parallelism.unfused is false; expected true");
+    if (p.unfused && p.recompute == Recompute::selective)
+        refuse(
+            "parallelism.recompute: selective, which is not modelled with parallelism.unfused; expected none or full");
     if (p.unfused && p.tp * p.cp != 1)
         refuse("parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1", p.tp, p.cp);
     if (p.unfused && (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))

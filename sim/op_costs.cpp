@@ -50,8 +50,8 @@ struct Pricer {
 
     // One thread block computes its blocks over all n columns, so time goes in waves of one thread block a SM:
     //   t = ramp + ceil(thread blocks / SMs) * flops per thread block / (SM peak * efficiency).
-    // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left, at most a wave:
-    // max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
+    // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left, at most one
+    // wave: max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
     // Source: MODELS section 1 (kernels AG and GA); ignores which peer holds the rows.
     Seconds operator()(const FusedGemm& op) const {
         const double thread_blocks =

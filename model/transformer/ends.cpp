@@ -45,8 +45,8 @@ void plan_loss(Planner& planner, const LayerContext& c) {
     plan_loss_sums(planner, c);
 }
 
-// A loss added up over slices of the logits: automatic differentiation makes of each slice's gradient one of the whole, zero
-// elsewhere, and sums them.
+// A loss added up over slices of the logits: automatic differentiation makes of each slice's gradient one of the whole,
+// zero elsewhere, and sums them.
 void plan_slices_backward(Planner& planner, const LayerContext& c) {
     const double pieces = c.experiment.workload.loss_pieces;
     if (pieces == 1) return;

@@ -46,88 +46,116 @@ Blocks blocks_of(const Experiment& e) {
 
 bool span(const LayerContext& c) { return c.experiment.workload.head == Head::span; }
 
-}  // namespace
+// What every kind of layer is written with.
+struct Maker {
+    TaskGraph& graph;
+    const LayerContext& c;
+    double traffic;
+    bool split;
+    Blocks blocks;
+    template <typename Forward, typename Backward>
+    [[nodiscard]] PassPlans make(Forward forward, Backward backward) const {
+        return passes(graph, traffic, split, forward, backward);
+    }
+};
 
-LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
-    const Schedule schedule = c.experiment.parallelism.schedule;
-    const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
-    const double traffic = c.experiment.parallelism.eager ? 2 : 1;
-    const Blocks blocks = blocks_of(c.experiment);
-    LayerPlans plans;
-    plans.dense = passes(
-        graph, traffic, split,
+PassPlans dense_plans(const Maker& m) {
+    const LayerContext& c = m.c;
+    PassPlans plans = m.make(
         [&](Planner& p) {
             plan_module(p);
-            blocks.attention(p, c);
-            blocks.feed_forward(p, c);
+            m.blocks.attention(p, c);
+            m.blocks.feed_forward(p, c);
         },
         [&](BackwardPlanners b) {
             plan_module(b.inputs);
-            blocks.feed_forward_backward(b, c);
-            blocks.attention_backward(b, c);
+            m.blocks.feed_forward_backward(b, c);
+            m.blocks.attention_backward(b, c);
         });
-    Planner again(graph, traffic);
+    Planner again(m.graph, m.traffic);
     plan_module(again);
-    plan_attention_forward(again, c);
-    plan_feed_forward_again(again, c);
-    plans.dense.recompute = again.take();
-    const bool system = c.experiment.parallelism.moe_system != MoeSystem::alltoall;
-    if (c.experiment.workload.moe.experts > 0 && system) {
-        plans.experts = passes(
-            graph, traffic, split,
-            [&](Planner& p) {
-                plan_module(p);
-                blocks.attention(p, c);
-                plan_before_experts(p, c);
-            },
-            [&](BackwardPlanners b) {
-                plan_before_experts_backward(b, c);
-                blocks.attention_backward(b, c);
-            });
-        plans.after_experts = passes(
-            graph, traffic, split, [&](Planner& p) { plan_after_experts(p, c); },
-            [&](BackwardPlanners b) {
-                plan_module(b.inputs);
-                plan_after_experts_backward(b, c);
-            });
-    } else if (c.experiment.workload.moe.experts > 0) {
-        plans.experts = passes(
-            graph, traffic, split,
-            [&](Planner& p) {
-                plan_module(p);
-                plan_attention_forward(p, c);
-                plan_experts_forward(p, c);
-            },
-            [&](BackwardPlanners b) {
-                plan_module(b.inputs);
-                plan_experts_backward(b, c);
-                plan_attention_backward(b, c);
-            });
-        plans.experts.recompute = plans.experts.forward;
+    m.blocks.attention(again, c);
+    c.experiment.parallelism.unfused ? m.blocks.feed_forward(again, c) : plan_feed_forward_again(again, c);
+    plans.recompute = again.take();
+    return plans;
+}
+
+PassPlans expert_plans(const Maker& m) {
+    const LayerContext& c = m.c;
+    PassPlans plans = m.make(
+        [&](Planner& p) {
+            plan_module(p);
+            m.blocks.attention(p, c);
+            plan_experts_forward(p, c);
+        },
+        [&](BackwardPlanners b) {
+            plan_module(b.inputs);
+            plan_experts_backward(b, c);
+            m.blocks.attention_backward(b, c);
+        });
+    plans.recompute = plans.forward;
+    return plans;
+}
+
+PassPlans plans_before_system(const Maker& m) {
+    const LayerContext& c = m.c;
+    return m.make(
+        [&](Planner& p) {
+            plan_module(p);
+            m.blocks.attention(p, c);
+            plan_before_experts(p, c);
+        },
+        [&](BackwardPlanners b) {
+            plan_before_experts_backward(b, c);
+            m.blocks.attention_backward(b, c);
+        });
+}
+
+PassPlans plans_after_system(const Maker& m) {
+    return m.make([&](Planner& p) { plan_after_experts(p, m.c); },
+                  [&](BackwardPlanners b) {
+                      plan_module(b.inputs);
+                      plan_after_experts_backward(b, m.c);
+                  });
+}
+
+// A layer that a cut between its modules divides.
+void add_cut_plans(LayerPlans& plans, const Maker& m) {
+    const LayerContext& c = m.c;
+    plans.opened = m.make(
+        [&](Planner& p) {
+            plan_module(p);
+            plan_attention_forward(p, c);
+            plan_feed_forward_start(p, c);
+        },
+        [&](BackwardPlanners b) {
+            plan_module(b.inputs);
+            plan_feed_forward_start_backward(b, c);
+            plan_attention_backward(b, c);
+        });
+    plans.rest = m.make([&](Planner& p) { plan_feed_forward_rest(p, c); },
+                        [&](BackwardPlanners b) { plan_feed_forward_rest_backward(b, c); });
+}
+
+}  // namespace
+
+LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
+    const Parallelism& parallelism = c.experiment.parallelism;
+    const Schedule schedule = parallelism.schedule;
+    const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
+    const Maker m{graph, c, parallelism.eager ? 2.0 : 1.0, split, blocks_of(c.experiment)};
+    LayerPlans plans;
+    plans.dense = dense_plans(m);
+    if (c.experiment.workload.moe.experts > 0) {
+        const bool system = parallelism.moe_system != MoeSystem::alltoall;
+        plans.experts = system ? plans_before_system(m) : expert_plans(m);
+        if (system) plans.after_experts = plans_after_system(m);
     }
-    if (c.experiment.parallelism.cut == StageCut::modules) {
-        plans.opened = passes(
-            graph, traffic, split,
-            [&](Planner& p) {
-                plan_module(p);
-                plan_attention_forward(p, c);
-                plan_feed_forward_start(p, c);
-            },
-            [&](BackwardPlanners b) {
-                plan_module(b.inputs);
-                plan_feed_forward_start_backward(b, c);
-                plan_attention_backward(b, c);
-            });
-        plans.rest = passes(
-            graph, traffic, split, [&](Planner& p) { plan_feed_forward_rest(p, c); },
-            [&](BackwardPlanners b) { plan_feed_forward_rest_backward(b, c); });
-    }
-    plans.embedding = passes(
-        graph, traffic, split, [&](Planner& p) { plan_embedding_forward(p, c); },
-        [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
-    plans.head = passes(
-        graph, traffic, split, [&](Planner& p) { span(c) ? plan_span_forward(p, c) : plan_head_forward(p, c); },
-        [&](BackwardPlanners b) { span(c) ? plan_span_backward(b, c) : plan_head_backward(b, c); });
+    if (parallelism.cut == StageCut::modules) add_cut_plans(plans, m);
+    plans.embedding = m.make([&](Planner& p) { plan_embedding_forward(p, c); },
+                             [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
+    plans.head = m.make([&](Planner& p) { span(c) ? plan_span_forward(p, c) : plan_head_forward(p, c); },
+                        [&](BackwardPlanners b) { span(c) ? plan_span_backward(b, c) : plan_head_backward(b, c); });
     return plans;
 }
 

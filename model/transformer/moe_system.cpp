@@ -22,9 +22,7 @@ MoeLayer layer_of(const LayerContext& c) {
             .behind_attention = true};
 }
 
-bool unfused(const LayerContext& c) {
-    return c.experiment.parallelism.unfused || c.experiment.workload.positions == Positions::relative;
-}
+bool unfused(const LayerContext& c) { return c.experiment.parallelism.unfused; }
 
 // Under automatic casting the weights of a rank's experts are cast once a step, and their gradients back.
 void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {

@@ -1,7 +1,7 @@
-// Element-wise operations as a framework runs them that fuses nothing: one kernel each, with the bytes of an element that it
-// reads and writes. `matrix` is the width of what goes into and out of matrix products, `wide` that of norms, residuals and
-// softmax, which automatic casting keeps in fp32. Counted from the operators that PyTorch's automatic differentiation calls
-// (torch.cuda.amp's lists say which of them run in fp32).
+// Element-wise operations as a framework runs them that fuses nothing: one kernel each, with the bytes of an element
+// that it reads and writes. `matrix` is the width of what goes into and out of matrix products, `wide` that of norms,
+// residuals and softmax, which automatic casting keeps in fp32. Counted from the operators that PyTorch's automatic
+// differentiation calls (torch.cuda.amp's lists say which of them run in fp32).
 #pragma once
 
 #include "model/transformer/layer.h"

@@ -1,7 +1,8 @@
-// Transformer-XL's attention over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B): memory and input are
-// put one after the other and projected together; positions are projected once for all sequences; scores of contents
-// (q + u) k and of positions (q + v) r are two batched products; the positions' are shifted row by row (a padded copy); then
-// sum, scale, mask, softmax. Memory has no gradient of its own, but its rows go through the projection's backward.
+// Transformer-XL's attention over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B): memory and
+// input are put one after the other and projected together; positions are projected once for all sequences; scores of
+// contents (q + u) k and of positions (q + v) r are two batched products; the positions' are shifted row by row (a
+// padded copy); then sum, scale, mask, softmax. Memory has no gradient of its own, but its rows go through the
+// projection's backward.
 #include "model/transformer/operations.h"
 
 namespace stepcast {

@@ -169,8 +169,12 @@ TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no 
           "parallelism.moe_system: fast_moe spreads its experts over all data-parallel ranks; expected tp, pp and cp "
           "of 1 "
           "and ep = dp = 2");
-    CHECK(with_experts([](auto&, auto& p) { p.tp = p.pp = p.cp = 1, p.dp = p.ep = 8; }).empty());
-    CHECK(with_experts([](auto& w, auto& p) { p.tp = p.pp = p.cp = 1, p.dp = p.ep = 8, w.moe.shared_experts = 1; }) ==
+    const auto on_all_ranks = [](Workload& w, Parallelism& p) {
+        p.tp = p.pp = p.cp = 1;
+        p.dp = p.ep = p.global_batch = w.moe.experts = 16;
+    };
+    CHECK(with_experts(on_all_ranks).empty());
+    CHECK(with_experts([&](auto& w, auto& p) { on_all_ranks(w, p), w.moe.shared_experts = 1; }) ==
           "workload.moe: fast_moe has no shared experts and no capacity; expected 0");
     CHECK(told([](auto&, auto& p) { p.overlap_chunks = 2; }) ==
           "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; expected 1");

@@ -1,6 +1,6 @@
 // The shipped experiments of whole models under DDP against the medians of steps 20 to 99 of the recorded runs
-// (docs/recorded-runs.md). The rate of unaligned GEMMs and the optimizer's calls of Transformer-XL were chosen on these runs;
-// everything else comes from the MoE layers' runs and from tables of the same GPU.
+// (docs/recorded-runs.md). The rate of unaligned GEMMs and the optimizer's calls of Transformer-XL were chosen on these
+// runs; everything else comes from the MoE layers' runs and from tables of the same GPU.
 #include <catch2/catch.hpp>
 
 #include "model/presets.h"
@@ -48,16 +48,16 @@ TEST_CASE("models with experts: the recorded step lies inside p10..p90 over rout
     }
 }
 
-// BERT's 108.9 million gradients in fp32 take 2 x 3/4 x 435.6 MB / 7.2 GB/s = 91 ms. Beside the backward they slow it by a
-// quarter while they run, so overlap saves less than they take, and more than half of it.
+// BERT's 108.9 million gradients in fp32 take 2 x 3/4 x 435.6 MB / 7.2 GB/s = 91 ms. Beside the backward they slow it
+// by a quarter while they run, so overlap saves less than they take, and more than half of it.
 TEST_CASE("what if: gradients that are not exchanged beside the backward lengthen the step") {
     const double beside = step_of("bert_naive", {}), after = step_of("bert_naive", {{"parallelism.overlap", "false"}});
     CHECK(after - beside > 0.5 * 91);
     CHECK(after - beside < 91);
 }
 
-// One bucket of everything closes with the last gradient, so nothing is left to overlap with; half a layer a bucket hides as
-// much as one layer a bucket but for the exchanges' fixed costs.
+// One bucket of everything closes with the last gradient, so nothing is left to overlap with; half a layer a bucket
+// hides as much as one layer a bucket but for the exchanges' fixed costs.
 TEST_CASE("what if: larger buckets hide less, smaller ones no more") {
     const double step = step_of("bert_naive", {});
     const double one = step_of("bert_naive", {{"parallelism.bucket", "1 GB"}});
