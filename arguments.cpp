@@ -40,7 +40,9 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
 void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
     add_experiment(verb, options);
-    verb->add_flag("--explain", options.explain, "also the time of every kernel on its busiest rank");
+    CLI::Option* explain = verb->add_flag(
+        "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
+    verb->add_option("--out", options.out, "folder for the plot of --explain")->needs(explain);
 
     verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
     add_experiment(verb, options);

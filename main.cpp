@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
+#include "calibrate_cuda.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
+#include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
@@ -22,10 +25,14 @@
 #include "model/step.h"
 #include "model/whole_files.h"
 #include "reports/chrome_trace.h"
+#include "reports/elasticity_plot.h"
+#include "reports/explain_tables.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/tables.h"
+#include "sim/explain.h"
 #include "sim/predict.h"
+#include "startup.h"
 
 using namespace stepcast;
 
@@ -54,10 +61,14 @@ void require_other_file(const std::string& trace, const std::string& experiment)
         throw ConfigError(trace + ": is the experiment; expected another file for --trace");
 }
 
-void require_host(const std::string& device) {
-    if (device == "cuda")
-        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
-    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+void require_device(const std::string& device) {
+    if (device != "host" && device != "cuda")
+        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
+    if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
+    return open_host_device(ranks);
 }
 
 void run_simulate(const Options& options) {
@@ -68,19 +79,24 @@ void run_simulate(const Options& options) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
-    print(options.json ? to_json(forecast) : forecast_table(forecast));
-    if (options.explain && !options.json) print("\n" + kernel_table(forecast));
+    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    print(options.json ? to_json(forecast, why) : forecast_table(forecast));
+    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
+    if (why && !options.out.empty()) {
+        make_folder(options.out);
+        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+    }
 }
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_other_file(options.trace, options.experiment);
-    require_host(options.device);
+    require_device(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_host_device(graph.rank_count());
+    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
     ExecuteOptions how = execute_options(experiment.run);
     if (options.steps > 0) how.steps = options.steps;
     if (options.warmup >= 0) how.warmup = options.warmup;
@@ -102,8 +118,6 @@ void run_execute(const Options& options) {
 }
 
 void calibrate_host(const Options& options) {
-    require_host(options.device);
-    make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     if (const std::size_t cores = allowed_cores().size();
         static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
@@ -129,8 +143,12 @@ void calibrate_host(const Options& options) {
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
-    if (!options.device.empty()) return calibrate_host(options);
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded files");
+    if (!options.device.empty()) {
+        require_device(options.device);
+        make_folder(std::filesystem::path(options.out).parent_path());
+        return options.device == "cuda" ? print(calibrate_cuda(options, show_progress)) : calibrate_host(options);
+    }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     print(calibrate_from_measurements(
@@ -185,6 +203,8 @@ int fail(int code, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    close_blas_threads();
+    keep_freed_memory();
     try {
         return run_command_line(argc, argv,
                                 {.simulate = run_simulate,

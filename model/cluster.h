@@ -168,6 +168,8 @@ struct HostCosts {
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 
+HostCosts no_host_costs();  // all zero
+
 // What computation and communication cost each other while both run on a rank: see Contention in sim/simulate.h.
 struct Interference {
     double compute_slowdown = 0;

@@ -201,6 +201,8 @@ const Key table[] = {
     {"run.warmup", field<&E::run, &Run::warmup>, "steps before the measured ones", 0, 1e6},
     {"run.seed", field<&E::run, &Run::seed>, "seed of operand values", 0, 9e18},
     {"run.timeout", field<&E::run, &Run::timeout>, "longest wait for another rank", 1e-3, 1e6},
+    {"run.cuda_graph", field<&E::run, &Run::cuda_graph>,
+     "a step on a CUDA device is captured once and replayed as one CUDA graph"},
 
     {"recorded.system", field<&E::recorded, &Recorded::system>,
      "systems of the recorded runs that this experiment predicts, separated by commas"},

@@ -19,11 +19,11 @@ struct Costs {
 // Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
 
-// Prices every task; tasks that share an op id, phase and place count are priced once.
-Costs price(const TaskGraph& graph, const Cluster& cluster);
+// What issuing takes for one of a task's host_calls.
+Seconds host_call_time(const Cluster& cluster);
 
-// Kernels of each rank at its own rate (cluster.gpu.rank_rates).
-void apply_rank_rates(const TaskGraph& graph, const Cluster& cluster, Costs& costs);
+// Prices every task, those of one class (sim/price_classes.h) once.
+Costs price(const TaskGraph& graph, const Cluster& cluster);
 
 // What lies outside the calibrated ranges, one line each ("gemm 64x8x8 fp16: extrapolated, ..."); empty when nothing.
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);

@@ -107,12 +107,16 @@ Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
-    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    // Equal names are one string in a graph, so that its address tells them apart.
+    std::map<std::tuple<const char*, Phase, int>, Seconds> by_address;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Place place = graph.places(t).front();
         if (place.lane() != Lane::compute) continue;
-        sums[{graph.name(t), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
+        by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
     }
+    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    for (const auto& [key, time] : by_address)
+        sums[{std::string_view(std::get<0>(key)), std::get<1>(key), std::get<2>(key)}] = time;
     std::vector<KernelTime> kernels;
     for (const auto& [key, time] : sums)
         kernels.push_back({std::string(std::get<0>(key)), std::get<1>(key), std::get<2>(key), time});
@@ -151,6 +155,9 @@ Forecast predict(const Experiment& e) {
     std::optional<Simulated> kept;  // where all draws are this one, scaled
     if (draws_scale(e)) {
         kept = simulate_scaled(e, draws);
+    } else if (e.routing.draws == 1) {
+        kept = simulate_draw(e, 0);
+        draws.push_back({step_times(kept->graph, kept->timeline, reporting_rank(kept->graph)), 0});
     } else {
         draws = simulate_draws(e);
     }
@@ -166,7 +173,7 @@ Forecast predict(const Experiment& e) {
     f.optimizer = interval_of(draws, &StepTimes::optimizer);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    if (kept) scale_to(*kept, median_draw);
+    if (kept && draws.size() > 1) scale_to(*kept, median_draw);
     const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
