@@ -81,8 +81,8 @@ FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parame
 // Errors of the final cluster on both parts.
 void judge(FitResult& result, const Split& split, HeldOutShare share) {
     result.fitted_errors = errors_on(split.fitted, result.cluster, "fitted");
-    result.held_out_errors = errors_on(split.held_out, result.cluster,
-                                       share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
+    result.held_out_errors =
+        errors_on(split.held_out, result.cluster, share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
     fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
     fitted.errors = result.held_out_errors;
@@ -208,8 +208,9 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     const auto as_fitted = [](Cluster&) {};
     add(gemm_parameters(blocks), gemms, as_fitted);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
-    add(collective_parameters(start), collectives,
-        [&](Cluster& cluster) { cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster); });
+    add(collective_parameters(start), collectives, [&](Cluster& cluster) {
+        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster);
+    });
     add(moe_layer_parameters(), layers, as_fitted);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);

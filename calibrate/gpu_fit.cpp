@@ -135,7 +135,8 @@ GpuFit fit_gpu(const Cluster& start, const GpuPoints& points, const std::functio
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;
     fitted.sources = {"GPU sweeps: " + points.device};
-    fitted.parameters.push_back({"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
+    fitted.parameters.push_back(
+        {"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
     return fit;
 }
 

@@ -107,7 +107,8 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     } else if (std::holds_alternative<SendRecv>(op)) {
         points.ops.push_back({"send_recv", op, time});
     } else if (is_collective(op)) {
-        points.blocks.collectives.push_back({"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+        points.blocks.collectives.push_back(
+            {"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
     }
 }
 

@@ -102,7 +102,8 @@ void add_sustained(GpuSweep& sweep) {
         sweep.begin();
         const Bytes activation(2.0 * static_cast<double>(tokens * width));
         for (int layer = 0; layer < layers; ++layer)
-            for (const auto& [n, k] : {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
+            for (const auto& [n, k] :
+                 {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
                 sweep.on_each("sustained", Gemm{tokens, n, k, 1, Dtype::bf16});
                 sweep.on_each("sustained", Gemm{tokens, k, n, 1, Dtype::bf16});
                 sweep.on_each("sustained", Gemm{k, n, tokens, 1, Dtype::bf16, true});

@@ -170,8 +170,8 @@ void Rendezvous::look_for_first(const Launch& launch) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } while (now() < deadline);
-    throw DeviceError(fmt::format("rank 0 did not answer at {}:{} within {}", launch.address, launch.port,
-                                  to_string(timeout_)));
+    throw DeviceError(
+        fmt::format("rank 0 did not answer at {}:{} within {}", launch.address, launch.port, to_string(timeout_)));
 }
 
 void Rendezvous::lost(int peer, const std::string& how) {
@@ -197,8 +197,7 @@ void Rendezvous::send(int peer, char kind, const std::string& text) {
 void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
     const Seconds deadline = now() + timeout_;
     for (std::size_t read = 0; read < count;) {
-        if (!wait_for(peer_socket(peer), POLLIN, deadline))
-            lost(peer, "did not arrive within " + to_string(timeout_));
+        if (!wait_for(peer_socket(peer), POLLIN, deadline)) lost(peer, "did not arrive within " + to_string(timeout_));
         const ssize_t got = recv(peer_socket(peer), bytes + read, count - read, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
         if (got > 0) read += static_cast<std::size_t>(got);

@@ -48,7 +48,7 @@ private:
     int rank_, processes_;
     Seconds timeout_;
     std::vector<int> sockets_;  // by rank; -1 where there is no connection
-    int culprit_ = -1;  // whom the others are told of
+    int culprit_ = -1;          // whom the others are told of
     bool failed_ = false;
 };
 

@@ -46,11 +46,11 @@ struct CudaDevice::Run {
     RankGroup everyone;
     Seconds offset;  // added to this process's clock to read rank 0's
     std::vector<CommunicatorKey> communicators;
-    std::vector<std::uint32_t> communicator_of;             // by task
-    std::vector<CudaPlan> plans;                            // of the ranks here
-    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;   // by task: ranks that have queued it, over all steps
-    std::vector<std::uint64_t> steps;                       // by rank: steps begun
-    std::vector<std::vector<double>> values;                // by rank, for gather
+    std::vector<std::uint32_t> communicator_of;            // by task
+    std::vector<CudaPlan> plans;                           // of the ranks here
+    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;  // by task: ranks that have queued it, over all steps
+    std::vector<std::uint64_t> steps;                      // by rank: steps begun
+    std::vector<std::vector<double>> values;               // by rank, for gather
 };
 
 CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
@@ -134,20 +134,22 @@ void CudaDevice::check_edges(const TaskGraph& graph) const {
             const std::vector<int> before = participants(graph.places(predecessor));
             const auto meets = [&](int rank) { return has(before, rank) || ranks.size() > 1; };
             if (!std::all_of(ranks.begin(), ranks.end(), meets))
-                throw ConfigError(fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
-                                              "cannot express; run the ranks as threads{}",
-                                              task, graph.name(task), predecessor,
-                                              replay_ ? "a CUDA graph" : "GPU processes",
-                                              replay_ ? " with run.cuda_graph = false" : ""));
+                throw ConfigError(
+                    fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
+                                "cannot express; run the ranks as threads{}",
+                                task, graph.name(task), predecessor, replay_ ? "a CUDA graph" : "GPU processes",
+                                replay_ ? " with run.cuda_graph = false" : ""));
             if (replay_ && graph.on_host(task) && !graph.on_host(predecessor))
-                throw ConfigError(fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
-                                              "CUDA graph cannot hold; expected false for this experiment",
-                                              task, graph.name(task)));
+                throw ConfigError(
+                    fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
+                                "CUDA graph cannot hold; expected false for this experiment",
+                                task, graph.name(task)));
         }
     }
     if (replay_ && graph.launch_blocking())
-        throw ConfigError("run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
-                          "cannot hold; set one of them to false");
+        throw ConfigError(
+            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
+            "cannot hold; set one of them to false");
 }
 
 void CudaDevice::check_dtypes(const TaskGraph& graph) const {
@@ -155,9 +157,9 @@ void CudaDevice::check_dtypes(const TaskGraph& graph) const {
         constexpr int ampere = 80, ada = 89;
         const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
         if (gpu().capability < needed)
-            throw ConfigError(fmt::format("execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})",
-                                          kind_name(op), to_string(dtype), gpu().name, gpu().capability / 10,
-                                          gpu().capability % 10, needed / 10, needed % 10));
+            throw ConfigError(fmt::format(
+                "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
+                to_string(dtype), gpu().name, gpu().capability / 10, gpu().capability % 10, needed / 10, needed % 10));
         if (dtype == Dtype::fp8 && std::holds_alternative<GroupedGemm>(op))
             throw ConfigError("execute: grouped_gemm in fp8, which cuBLAS has not; choose bf16");
     };
@@ -170,8 +172,9 @@ void CudaDevice::check_dtypes(const TaskGraph& graph) const {
     for (const Op& op : graph.ops())
         if (const auto* fused = std::get_if<FusedGemm>(&op);
             fused != nullptr && fused->remote_blocks > 0 && processes())
-            throw ConfigError("execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
-                              "ranks as threads, without the launcher");
+            throw ConfigError(
+                "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
+                "ranks as threads, without the launcher");
 }
 
 void CudaDevice::connect(const TaskGraph& graph) {
@@ -201,6 +204,8 @@ void CudaDevice::plan(const TaskGraph& graph) {
         check(cudaSetDevice(at(rank).gpu()));
         std::size_t available = 0, whole = 0;
         check(cudaMemGetInfo(&available, &whole));
+        constexpr std::size_t libraries = std::size_t{1} << 30;  // what cuBLAS and NCCL take for themselves
+        available -= std::min(available, libraries);
         run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
                                                Bytes(static_cast<double>(available)),
                                                Bytes(static_cast<double>(whole))));
@@ -220,7 +225,8 @@ std::vector<std::string> CudaDevice::opening_doubts(const TaskGraph& graph) cons
         host = host || std::holds_alternative<HostWork>(op);
     }
     std::vector<std::string> doubts;
-    if (flash) doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
+    if (flash)
+        doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
     if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
     if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
     if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
@@ -237,9 +243,16 @@ std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds tim
     check_dtypes(graph);
     const auto ranks = static_cast<std::size_t>(rank_count_);
     const Patience patience{timeout, false};
-    run_.reset(new Run{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {},
+    run_.reset(new Run{graph,
+                       patience,
+                       RankGroup(local_ranks(), patience, failed_),
+                       {},
+                       {},
+                       {},
+                       {},
                        std::unique_ptr<std::atomic<std::uint64_t>[]>(new std::atomic<std::uint64_t>[graph.size()]()),
-                       std::vector<std::uint64_t>(ranks), std::vector<std::vector<double>>(ranks)});
+                       std::vector<std::uint64_t>(ranks),
+                       std::vector<std::vector<double>>(ranks)});
     plan(graph);
     if (processes()) {
         rendezvous_->set_timeout(timeout);
@@ -332,8 +345,7 @@ void CudaDevice::synchronize(int rank, Seconds timeout) {
             const TaskId first = here.timeline().first_unfinished();
             if (first != task) begin = now();
             task = first;
-            if (now() - begin > timeout)
-                throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
+            if (now() - begin > timeout) throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
             if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
                 throw DeviceError(fmt::format("given up because rank {} failed", failed));
             here.check_health();

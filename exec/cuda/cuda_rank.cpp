@@ -31,8 +31,7 @@ CudaGpu describe_gpu(int gpu) {
             BytesPerSecond(transfers * 1e3 * static_cast<double>(clock) * static_cast<double>(width) / 8)};
 }
 
-CudaRank::CudaRank(int rank, int gpu)
-    : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
+CudaRank::CudaRank(int rank, int gpu) : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
 
 CudaRank::~CudaRank() {
     cudaSetDevice(gpu_);
@@ -45,7 +44,6 @@ void CudaRank::clear() {
     products_.reset();
     timeline_.reset();
     memory_.reset();
-    estimates_.clear();
     setting_.reset();
 }
 
@@ -60,7 +58,6 @@ void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watc
     grouped_ = std::make_unique<GroupedProducts>();
     choose_algorithms();
     connect(id, watch);
-    ask_estimates();
     check(cudaDeviceSynchronize());
 }
 
@@ -73,8 +70,7 @@ void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
         if (communicators_.contains(key)) continue;
         const auto self = std::find(key.ranks.begin(), key.ranks.end(), rank_);
         const bool member = self != key.ranks.end();
-        communicators_.emplace(
-            key, world_.split(member ? 0 : -1, static_cast<int>(self - key.ranks.begin()), watch));
+        communicators_.emplace(key, world_.split(member ? 0 : -1, static_cast<int>(self - key.ranks.begin()), watch));
     }
     for (CudaRank* peer : setting_->peers) {
         int can = 0;
@@ -106,7 +102,8 @@ void CudaRank::choose_algorithms() {
             grouped_->prepare(*groups, *memory_, facts_.cache, timeline_->any_stream());
         if (const auto* attention = std::get_if<Attention>(&op)) prepare_attention(*products_, *attention);
         if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->blocks > 0)
-            products_->prepare({fused->blocks * fused->rows_per_block, fused->n, fused->k, 1, fused->dtype, false, true});
+            products_->prepare(
+                {fused->blocks * fused->rows_per_block, fused->n, fused->k, 1, fused->dtype, false, true});
     }
 }
 
@@ -306,7 +303,10 @@ void CudaRank::run_fused(const FusedGemm& op, TaskId task) {
     if (op.transfer == FusedGemm::Transfer::scatter) copy_all(false);
 }
 
-void CudaRank::ask_estimates() {
+std::vector<TaskEstimate> CudaRank::estimates() {
+    std::vector<TaskEstimate> estimates;
+    if (!setting_ || world_.empty()) return estimates;
+    check(cudaSetDevice(gpu_));
     std::map<std::pair<std::uint32_t, OpId>, std::optional<Seconds>> known;
     const TaskGraph& graph = setting_->graph;
     for (TaskId task = 0; task < graph.size(); ++task) {
@@ -331,8 +331,9 @@ void CudaRank::ask_estimates() {
             if (const auto* one = std::get_if<Broadcast>(&op)) ask(Communicator::Kind::broadcast, one->bytes, 1);
             if (const auto* one = std::get_if<Reduce>(&op)) ask(Communicator::Kind::reduce, one->bytes, 1);
         }
-        if (entry->second) estimates_.push_back({task, *entry->second});
+        if (entry->second) estimates.push_back({task, *entry->second});
     }
+    return estimates;
 }
 
 void CudaRank::check_health() const {

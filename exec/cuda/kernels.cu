@@ -5,6 +5,7 @@
 #include <cuda_fp8.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace stepcast {
 
@@ -90,7 +91,8 @@ __global__ void transpose_kernel(const std::uint32_t* source, std::uint32_t* tar
     __shared__ std::uint32_t shared[tile][tile + 1];
     const std::size_t offset = blockIdx.z * static_cast<std::size_t>(matrix) * matrix;
     for (int row = static_cast<int>(threadIdx.y); row < tile; row += tile_rows)
-        shared[row][threadIdx.x] = source[offset + (blockIdx.y * tile + row) * matrix + blockIdx.x * tile + threadIdx.x];
+        shared[row][threadIdx.x] =
+            source[offset + (blockIdx.y * tile + row) * matrix + blockIdx.x * tile + threadIdx.x];
     __syncthreads();
     for (int row = static_cast<int>(threadIdx.y); row < tile; row += tile_rows)
         target[offset + (blockIdx.x * tile + row) * matrix + blockIdx.y * tile + threadIdx.x] =
@@ -112,12 +114,34 @@ __device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
     return count < 0 ? 0 : (count > shape.columns ? shape.columns : count);
 }
 
+// Sixteen bytes of a row, read and written at once.
+template <typename T>
+struct alignas(16) Pack {
+    static constexpr int size = 16 / sizeof(T);
+    T values[size];
+};
+
+// Rows go through a thread block in packs, held in registers between their uses: one read, one write. A row takes at most
+// `packs` of them a thread.
+constexpr int packs = 4;
+
 template <typename T>
 __global__ void mask_kernel(T* scores, Scores shape, float scale, float masked) {
     const std::int64_t all = shape.matrices * shape.rows;
     for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
         const std::int64_t visible = seen(shape, row);
         T* values = scores + row * shape.columns;
+        if (shape.columns % Pack<T>::size == 0) {
+            auto* wide = reinterpret_cast<Pack<T>*>(values);
+            for (std::int64_t i = threadIdx.x; i < shape.columns / Pack<T>::size; i += blockDim.x) {
+                Pack<T> pack = wide[i];
+                for (int j = 0; j < Pack<T>::size; ++j)
+                    pack.values[j] =
+                        from_float<T>(i * Pack<T>::size + j < visible ? to_float(pack.values[j]) * scale : masked);
+                wide[i] = pack;
+            }
+            continue;
+        }
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             values[j] = from_float<T>(j < visible ? to_float(values[j]) * scale : masked);
     }
@@ -139,12 +163,12 @@ __device__ float over_block(float value, Combine combine) {
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
     __syncthreads();
     value = parts[0];
-    for (int warp = 1; warp < block_size / 32; ++warp) value = combine(value, parts[warp]);
+    for (int warp = 1; warp < static_cast<int>(blockDim.x) / 32; ++warp) value = combine(value, parts[warp]);
     __syncthreads();
     return value;
 }
 
-// One block a row at a time. The row is read once for each of its three uses; the later reads come from the caches.
+// A row of any width: read once for each use; the later reads come from the caches.
 template <typename T>
 __global__ void softmax_kernel(T* scores, Scores shape) {
     const std::int64_t all = shape.matrices * shape.rows;
@@ -165,6 +189,47 @@ __global__ void softmax_kernel(T* scores, Scores shape) {
 }
 
 template <typename T>
+__global__ void softmax_packed_kernel(T* scores, Scores shape) {
+    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / Pack<T>::size;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        auto* wide = reinterpret_cast<Pack<T>*>(scores + row * shape.columns);
+        float held[packs][Pack<T>::size];
+        float largest = -INFINITY;
+#pragma unroll
+        for (int p = 0; p < packs; ++p) {
+            const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
+            Pack<T> pack;
+            if (i < width) pack = wide[i];
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j) {
+                held[p][j] = i < width ? to_float(pack.values[j]) : -INFINITY;
+                largest = fmaxf(largest, held[p][j]);
+            }
+        }
+        largest = over_block(largest, Largest{});
+        float sum = 0;
+#pragma unroll
+        for (int p = 0; p < packs; ++p)
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j) {
+                held[p][j] = largest > -INFINITY ? __expf(held[p][j] - largest) : 0.0f;
+                sum += held[p][j];
+            }
+        sum = over_block(sum, Sum{});
+        const float share = sum > 0 ? 1.0f / sum : 0.0f;
+#pragma unroll
+        for (int p = 0; p < packs; ++p) {
+            const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
+            if (i >= width) continue;
+            Pack<T> pack;
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j) pack.values[j] = from_float<T>(held[p][j] * share);
+            wide[i] = pack;
+        }
+    }
+}
+
+template <typename T>
 __global__ void softmax_backward_kernel(const T* p, T* gradient, Scores shape) {
     const std::int64_t all = shape.matrices * shape.rows;
     for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
@@ -177,6 +242,46 @@ __global__ void softmax_backward_kernel(const T* p, T* gradient, Scores shape) {
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             values[j] = from_float<T>(to_float(share[j]) * (to_float(values[j]) - dot));
     }
+}
+
+template <typename T>
+__global__ void softmax_backward_packed_kernel(const T* p, T* gradient, Scores shape) {
+    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / Pack<T>::size;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        const auto* share = reinterpret_cast<const Pack<T>*>(p + row * shape.columns);
+        auto* wide = reinterpret_cast<Pack<T>*>(gradient + row * shape.columns);
+        Pack<T> shares[packs], gradients[packs];
+        float dot = 0;
+#pragma unroll
+        for (int q = 0; q < packs; ++q) {
+            const std::int64_t i = threadIdx.x + q * static_cast<std::int64_t>(blockDim.x);
+            if (i >= width) continue;
+            shares[q] = share[i];
+            gradients[q] = wide[i];
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j)
+                dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
+        }
+        dot = over_block(dot, Sum{});
+#pragma unroll
+        for (int q = 0; q < packs; ++q) {
+            const std::int64_t i = threadIdx.x + q * static_cast<std::int64_t>(blockDim.x);
+            if (i >= width) continue;
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j)
+                gradients[q].values[j] =
+                    from_float<T>(to_float(shares[q].values[j]) * (to_float(gradients[q].values[j]) - dot));
+            wide[i] = gradients[q];
+        }
+    }
+}
+
+// Threads of a block that takes rows in packs; 0 when the rows do not go into packs or not into its registers.
+template <typename T>
+int packed_threads(const Scores& shape) {
+    const std::int64_t width = shape.columns / Pack<T>::size;
+    if (shape.columns % Pack<T>::size != 0 || width > packs * block_size) return 0;
+    return static_cast<int>(std::min<std::int64_t>((width + 31) / 32 * 32, block_size));
 }
 
 unsigned int blocks_for_rows(const Scores& shape) {
@@ -242,7 +347,8 @@ cudaError_t transpose_memory(const void* source, std::size_t read, void* target,
             reinterpret_cast<std::uint32_t*>(to + done * matrix_bytes));
     }
     const std::size_t done = matrices * matrix_bytes;
-    if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess || (matrices > 0 && read == done && written == done))
+    if (const cudaError_t code = cudaGetLastError();
+        code != cudaSuccess || (matrices > 0 && read == done && written == done))
         return code;
     return stream_memory(from + done, read - done, to + done, written - done, sink, stream);
 }
@@ -256,15 +362,24 @@ cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStre
 
 cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream) {
     return with_type(shape.element, [&](auto* type) {
-        softmax_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(scores), shape);
+        auto* values = static_cast<decltype(type)>(scores);
+        if (const int threads = packed_threads<std::remove_pointer_t<decltype(type)>>(shape); threads > 0)
+            softmax_packed_kernel<<<blocks_for_rows(shape), threads, 0, stream>>>(values, shape);
+        else
+            softmax_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(values, shape);
     });
 }
 
 cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream) {
     return with_type(shape.element, [&](auto* type) {
         using Pointer = decltype(type);
-        softmax_backward_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(
-            static_cast<const std::remove_pointer_t<Pointer>*>(p), static_cast<Pointer>(gradient), shape);
+        const auto* shares = static_cast<const std::remove_pointer_t<Pointer>*>(p);
+        if (const int threads = packed_threads<std::remove_pointer_t<Pointer>>(shape); threads > 0)
+            softmax_backward_packed_kernel<<<blocks_for_rows(shape), threads, 0, stream>>>(
+                shares, static_cast<Pointer>(gradient), shape);
+        else
+            softmax_backward_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(
+                shares, static_cast<Pointer>(gradient), shape);
     });
 }
 

@@ -77,8 +77,8 @@ TEST_CASE("all ranks learn which rank failed, also those that talk to rank 0 onl
         }
         return "met";
     });
-    CHECK(results == std::vector<std::string>{"given up because rank 2 failed", "given up because rank 2 failed",
-                                              "failed"});
+    CHECK(results ==
+          std::vector<std::string>{"given up because rank 2 failed", "given up because rank 2 failed", "failed"});
 }
 
 TEST_CASE("a rank that ends without a word is named") {

@@ -54,8 +54,8 @@ TEST_CASE("the plan covers the largest op, the cache and a workspace a lane, and
     CHECK(plan.output == (2 << 20) + 16 * alignment);
     // In: 4 MiB, out: 2 MiB, workspace 32 MiB, and some alignment.
     CHECK_THROWS_WITH(plan_cuda_memory(graph, 0, Bytes(1 << 20), Bytes(32 << 20), Bytes(64 << 20)),
-                      Catch::StartsWith("execute: rank 0 needs 39.8") && Catch::Contains("the GPU has 32 MiB free of 64 MiB") &&
-                          Catch::Contains("task 0 \"large\""));
+                      Catch::StartsWith("execute: rank 0 needs 39.8") &&
+                          Catch::Contains("the GPU has 32 MiB free of 64 MiB") && Catch::Contains("task 0 \"large\""));
 }
 
 TEST_CASE("a forward product takes weights as frameworks keep them, a weight gradient sums over the outer dimension") {
