@@ -91,12 +91,10 @@ void add_special_gemms(GpuSweep& sweep) {
             sweep.measure("gemm", GroupedGemm{even, 4096, 1024, Dtype::bf16});
             sweep.measure("gemm", GroupedGemm{even, 1024, 4096, Dtype::bf16});
         }
-    for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
-        for (const bool backward : {false, true})
-            sweep.measure("gemm", Attention{batch, 16, seq, seq, 64, true, backward, Dtype::bf16});
 }
 
-// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause.
+// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then
+// attention.
 void add_sustained(GpuSweep& sweep) {
     for (const auto& [width, tokens, layers] : {std::tuple{768L, 8192L, 60}, {1600L, 8192L, 20}, {4096L, 8192L, 6}}) {
         sweep.begin();
@@ -110,6 +108,12 @@ void add_sustained(GpuSweep& sweep) {
                 sweep.on_each("between", MemoryPass{activation, activation});
             }
     }
+    sweep.begin();
+    for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
+        for (const bool backward : {false, true}) {
+            sweep.on_each("sustained", Attention{batch, 16, seq, seq, 64, true, backward, Dtype::bf16});
+            sweep.on_each("between", MemoryPass{Bytes(1e8), Bytes(1e8)});
+        }
 }
 
 void add_memory_passes(GpuSweep& sweep) {
