@@ -46,6 +46,23 @@ FitPlot plot_of(const FitResult& result) {
     return plot;
 }
 
+// Names of the plots; where none can be drawn, why: everything else is written by then.
+std::string plot_lines(const GpuFit& fit, const std::string& stem) {
+    std::string text;
+    for (const FitResult& result : fit.results) {
+        const FitPlot plot = plot_of(result);
+        if (plot.points.empty()) continue;
+        const std::string path = stem + "-" + plot.kind;
+        try {
+            plot_fit(plot, fit.cluster.name, path);
+            text += path + ".png\n";
+        } catch (const ConfigError& error) {
+            text += std::string("no plot: ") + error.what() + "\n";
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string calibrate_cuda(const Options& options, const std::function<void(std::string_view)>& progress) {
@@ -67,13 +84,7 @@ std::string calibrate_cuda(const Options& options, const std::function<void(std:
     if (progress) progress("");
     std::string text = options.out + "\n";
     for (const PlannedFile& table : tables) text += table.path + "\n";
-    for (const FitResult& result : fit.results) {
-        const FitPlot plot = plot_of(result);
-        if (plot.points.empty()) continue;
-        const std::string path = stem + "-" + plot.kind;
-        plot_fit(plot, fit.cluster.name, path);
-        text += path + ".png\n";
-    }
+    text += plot_lines(fit, stem);
     for (const FitResult& result : fit.results) text += describe(result);
     return text + provenance_text(fit.cluster) + "\n";
 }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/check_graph.h"
 #include "exec/footprint.h"
 #include "exec/mpi_address.h"
 #include "model/errors.h"
@@ -124,59 +125,6 @@ std::vector<int> CudaDevice::local_ranks() const {
     return ranks;
 }
 
-// A single-rank task may wait for another rank only where both are here and steps are issued: an event is known to one
-// process, and to one capture. Where both ranks meet in the task anyway, its collective is the wait.
-void CudaDevice::check_edges(const TaskGraph& graph) const {
-    if (!processes() && !replay_) return;
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::vector<int> ranks = participants(graph.places(task));
-        for (const TaskId predecessor : graph.predecessors(task)) {
-            const std::vector<int> before = participants(graph.places(predecessor));
-            const auto meets = [&](int rank) { return has(before, rank) || ranks.size() > 1; };
-            if (!std::all_of(ranks.begin(), ranks.end(), meets))
-                throw ConfigError(
-                    fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
-                                "cannot express; run the ranks as threads{}",
-                                task, graph.name(task), predecessor, replay_ ? "a CUDA graph" : "GPU processes",
-                                replay_ ? " with run.cuda_graph = false" : ""));
-            if (replay_ && graph.on_host(task) && !graph.on_host(predecessor))
-                throw ConfigError(
-                    fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
-                                "CUDA graph cannot hold; expected false for this experiment",
-                                task, graph.name(task)));
-        }
-    }
-    if (replay_ && graph.launch_blocking())
-        throw ConfigError(
-            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
-            "cannot hold; set one of them to false");
-}
-
-void CudaDevice::check_dtypes(const TaskGraph& graph) const {
-    const auto refuse = [&](Dtype dtype, const Op& op) {
-        constexpr int ampere = 80, ada = 89;
-        const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
-        if (gpu().capability < needed)
-            throw ConfigError(fmt::format(
-                "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
-                to_string(dtype), gpu().name, gpu().capability / 10, gpu().capability % 10, needed / 10, needed % 10));
-        if (dtype == Dtype::fp8 && std::holds_alternative<GroupedGemm>(op))
-            throw ConfigError("execute: grouped_gemm in fp8, which cuBLAS has not; choose bf16");
-    };
-    for (const Op& op : graph.ops())
-        std::visit(
-            [&](const auto& one) {
-                if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
-            },
-            op);
-    for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op);
-            fused != nullptr && fused->remote_blocks > 0 && processes())
-            throw ConfigError(
-                "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
-                "ranks as threads, without the launcher");
-}
-
 void CudaDevice::connect(const TaskGraph& graph) {
     run_->communicator_of.assign(graph.size(), CudaRank::no_communicator);
     std::map<CommunicatorKey, std::uint32_t> known;
@@ -214,33 +162,13 @@ void CudaDevice::plan(const TaskGraph& graph) {
     for (CudaPlan& plan : run_->plans) plan.window = window;
 }
 
-std::vector<std::string> CudaDevice::opening_doubts(const TaskGraph& graph) const {
-    bool flash = false, narrow = false, fused = false, host = false;
-    for (const Op& op : graph.ops()) {
-        if (const auto* attention = std::get_if<Attention>(&op)) {
-            flash = flash || attention->flash;
-            narrow = narrow || attention->dtype == Dtype::fp8;
-        }
-        fused = fused || std::holds_alternative<FusedGemm>(op);
-        host = host || std::holds_alternative<HostWork>(op);
-    }
-    std::vector<std::string> doubts;
-    if (flash)
-        doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
-    if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
-    if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
-    if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
-    if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
-    return doubts;
-}
-
 std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds timeout) {
     if (graph.rank_count() != rank_count_)
         throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
                                       graph.rank_count(), rank_count_));
     failed_ = -1;
-    check_edges(graph);
-    check_dtypes(graph);
+    check_edges(graph, processes(), replay_);
+    check_ops(graph, gpu(), processes());
     const auto ranks = static_cast<std::size_t>(rank_count_);
     const Patience patience{timeout, false};
     run_.reset(new Run{graph,
@@ -259,7 +187,9 @@ std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds tim
         run_->offset = rendezvous_->clock_offset();
     }
     connect(graph);
-    return opening_doubts(graph);
+    std::vector<std::string> doubts = execution_doubts(graph);
+    if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
+    return doubts;
 }
 
 // Judges one wait: throws when another rank failed, when a communicator did, or when the GPU finishes no task any more.

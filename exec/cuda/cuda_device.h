@@ -45,10 +45,7 @@ private:
     [[nodiscard]] CudaRank& at(int rank) const { return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)]; }
     void require_own_gpus();
     void connect(const TaskGraph& graph);
-    void check_edges(const TaskGraph& graph) const;
-    void check_dtypes(const TaskGraph& graph) const;
     void plan(const TaskGraph& graph);
-    [[nodiscard]] std::vector<std::string> opening_doubts(const TaskGraph& graph) const;
     Watch watch(int rank);
 
     int rank_count_;

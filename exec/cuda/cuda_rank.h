@@ -60,6 +60,7 @@ public:
 private:
     struct Compute;
     struct Collective;
+    void communicate(TaskId task, const Op& op, const Watch& watch);
     void connect(const ncclUniqueId& id, const Watch& watch);
     void choose_algorithms();
     [[nodiscard]] char* workspace(TaskId task) const;
