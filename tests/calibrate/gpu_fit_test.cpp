@@ -112,7 +112,7 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
     GpuPoints points;
     points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
     points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(2e-5)});
-    const Cluster start = start_cluster(points, {"Unheard Of", 7, 8_GiB, BytesPerSecond(1e12)}, nullptr);
+    const Cluster start = start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)}, nullptr);
     CHECK(start.gpu.name == "Unheard Of");
     CHECK(start.gpu.bf16.si() == Approx(2e14));
     CHECK(start.gpu.sms == 7);
