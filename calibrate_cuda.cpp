@@ -77,8 +77,8 @@ std::string calibrate_cuda(const Options& options, const std::function<void(std:
     write_whole(tables);  // first: where nothing can be fitted, they can be taken elsewhere
     const Nameplate plate{opened.gpu.name, opened.gpu.multiprocessors, opened.gpu.memory, opened.gpu.memory_bandwidth};
     const std::optional<Cluster> known = datasheet_of(options.cluster, plate.name);
-    Cluster start = start_cluster(points, plate, known ? &*known : nullptr);
-    start.name = out.stem().string();
+    Start start = start_cluster(points, plate, known ? &*known : nullptr);
+    start.cluster.name = out.stem().string();
     const GpuFit fit = fit_gpu(start, points, progress);
     write_whole({{options.out, write_cluster(fit.cluster)}});
     if (progress) progress("");

@@ -8,6 +8,7 @@
 
 #include "calibrate/fit_corrections.h"
 #include "model/errors.h"
+#include "model/experiment.h"
 #include "sim/collective_costs.h"
 #include "sim/gemm_law.h"
 
@@ -118,6 +119,16 @@ std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
     return ranges;
 }
 
+std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
+    std::vector<FitParameter> parameters = gemm_parameters(blocks);
+    if (how.keep_launch) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
+    Experiment holder;
+    holder.cluster = start;
+    for (FitParameter& p : parameters)
+        if (how.priors_from_start) p.prior = get_key(holder, "cluster." + p.key);
+    return parameters;
+}
+
 template <typename Row, typename Same>
 void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
     const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return same(other, row); });
@@ -181,7 +192,8 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
 }
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress, HeldOutShare share) {
+                     const std::function<void(std::string_view)>& progress, TablesHow how) {
+    const HeldOutShare share = how.share;
     std::vector<FitCase> gemms, collectives, layers;
     for (const GemmRow& row : blocks.gemms) gemms.push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
@@ -206,7 +218,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         all.results.push_back(std::move(result));
     };
     const auto as_fitted = [](Cluster&) {};
-    add(gemm_parameters(blocks), gemms, as_fitted);
+    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
     add(collective_parameters(start), collectives, [&](Cluster& cluster) {
         cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster);

@@ -54,9 +54,8 @@ struct GpuFit {
     Cluster cluster;
     std::vector<FitResult> results;
 };
-// GEMMs and collectives as fit_tables() does; then memory passes and what a GEMM loses inside a step. A fifth of each kind
+// Memory streams; GEMMs and collectives as fit_tables() does; then other passes and what a GEMM loses inside a step. A fifth of each kind
 // is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
-GpuFit fit_gpu(const Cluster& start, const GpuPoints& points,
-               const std::function<void(std::string_view)>& progress = {});
+GpuFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

@@ -20,6 +20,16 @@ public:
         align();
         for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{Bytes(1e9), Bytes(1e9)});
     }
+    // After everything that the graph has so far.
+    void together_after_all(std::string_view name, Op op) {
+        std::vector<Place> places;
+        std::vector<TaskId> after;
+        for (int rank = 0; rank < ranks_; ++rank) {
+            places.emplace_back(rank, Lane::collective);
+            after.push_back(static_cast<TaskId>(graphs_.back().size() - 1 - static_cast<std::size_t>(rank)));
+        }
+        graphs_.back().add(name, Phase::forward, std::move(op), places, after, 1);
+    }
     void begin_without_head() {
         graphs_.emplace_back(ranks_);
         align();
@@ -158,11 +168,12 @@ void add_collectives(GpuSweep& sweep, int members) {
     }
 }
 
-// Products on one lane while large all-reduces fill the other, and both apart.
+// Products on one lane while large all-reduces fill the other, and both apart. The last tasks of the front are one a rank.
 void add_interference(GpuSweep& sweep) {
     constexpr Bytes large(512.0 * (1 << 20));
     sweep.begin();
-    sweep.together("beside", AllReduce{large});
+    sweep.together_after_all("beside", AllReduce{large});
+    for (int more = 0; more < 3; ++more) sweep.together("beside", AllReduce{large});
     for (int product = 0; product < 40; ++product) sweep.on_each("beside", Gemm{8192, 4096, 4096, 1, Dtype::bf16});
     sweep.begin();
     for (int product = 0; product < 40; ++product) sweep.on_each("apart", Gemm{8192, 4096, 4096, 1, Dtype::bf16});

@@ -37,7 +37,8 @@ std::vector<SweepResult> simulated_sweeps(const Cluster& cluster, int ranks) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : gpu_sweeps(ranks, false)) {
         const bool in_step = graph.name(static_cast<TaskId>(graph.size() - 1)) == "between";
-        Trace trace = simulate(graph, price(graph, in_step ? cluster : alone));
+        Trace trace = simulate(graph, price(graph, in_step ? cluster : alone),
+                               {cluster.interference.compute_slowdown, cluster.interference.communication_slowdown});
         Measurement measurement;
         measurement.device = "simulated";
         measurement.steps.emplace_back();
@@ -51,16 +52,25 @@ std::vector<SweepResult> simulated_sweeps(const Cluster& cluster, int ranks) {
 
 TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on the fifth that was held out") {
     const Cluster truth = known_cluster(1);
-    const GpuPoints points = collect_gpu_points(simulated_sweeps(truth, 1));
+    GpuPoints points = collect_gpu_points(simulated_sweeps(truth, 1));
     CHECK(points.blocks.gemms.size() > 300);
+    // A third of them will do for a test.
+    std::size_t row = 0;
+    std::erase_if(points.blocks.gemms, [&](const GemmRow&) { return row++ % 3 != 0; });
     CHECK(points.blocks.collectives.empty());
     CHECK(points.issue.si() == Approx(6e-6).epsilon(0.01));
 
-    const Cluster start =
-        start_cluster(points, {truth.gpu.name, truth.gpu.sms, truth.gpu.memory, truth.gpu.memory_bandwidth}, &truth);
-    CHECK_FALSE(start.fitted);
-    CHECK(start.host.call == points.issue);
-    CHECK(start.host.layer == Seconds(0));
+    Cluster preset = truth;  // fitted elsewhere, to a card a little slower
+    preset.kernel.gemm_efficiency *= 0.9;
+    preset.kernel.gemm_tile_64 *= 1.1;
+    preset.kernel.gemm_traffic_efficiency *= 0.92;
+    preset.kernel.gemm_k0 *= 1.2;
+    const Start start =
+        start_cluster(points, {truth.gpu.name, truth.gpu.sms, truth.gpu.memory, truth.gpu.memory_bandwidth}, &preset);
+    CHECK(start.fitted_before);
+    CHECK_FALSE(start.cluster.fitted);
+    CHECK(start.cluster.host.call == points.issue);
+    CHECK(start.cluster.host.layer == Seconds(0));
     const GpuFit fit = fit_gpu(start, points);
     const KernelCosts& k = fit.cluster.kernel;
     CHECK(k.memory_efficiency == Approx(0.9).epsilon(0.02));
@@ -73,9 +83,10 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
         ++kinds;
         INFO(error.kind);
         CHECK(error.samples > 3);
-        CHECK(error.mape < 0.03);
+        CHECK(error.median < 0.03);
+        CHECK(error.mape < 0.06);
     }
-    CHECK(kinds == 6);  // gemm, memory_pass, transpose, optimizer, sustained_gemm; attention, not fitted
+    CHECK(kinds == 7);  // memory_pass, gemm, grouped_gemm, transpose, optimizer, sustained_gemm; attention, not fitted
 }
 
 TEST_CASE("the tables of a calibration are what calibrate --measurements reads") {
@@ -112,7 +123,9 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
     GpuPoints points;
     points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
     points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(2e-5)});
-    const Cluster start = start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)}, nullptr);
+    const auto [start, fitted_before] =
+        start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)}, nullptr);
+    CHECK_FALSE(fitted_before);
     CHECK(start.gpu.name == "Unheard Of");
     CHECK(start.gpu.bf16.si() == Approx(2e14));
     CHECK(start.gpu.sms == 7);
