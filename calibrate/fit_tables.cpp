@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "calibrate/fit_corrections.h"
+#include "calibrate/fit_parameter.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "sim/collective_costs.h"
@@ -119,13 +120,26 @@ std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
     return ranges;
 }
 
+// A value of 0 or at its bound switched an effect off and is no belief about its size.
+bool is_inside_bounds(const FitParameter& parameter) {
+    try {
+        scale(parameter);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
     if (how.keep_launch) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
     Experiment holder;
     holder.cluster = start;
-    for (FitParameter& p : parameters)
-        if (how.priors_from_start) p.prior = get_key(holder, "cluster." + p.key);
+    for (FitParameter& general : parameters) {
+        FitParameter known = general;
+        known.prior = get_key(holder, "cluster." + general.key);
+        if (how.priors_from_start && is_inside_bounds(known)) general = known;
+    }
     return parameters;
 }
 

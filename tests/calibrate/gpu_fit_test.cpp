@@ -82,8 +82,8 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
         if (error.method != "held-out fifth" && error.method != "not fitted") continue;
         ++kinds;
         INFO(error.kind);
-        CHECK(error.samples > 3);
-        CHECK(error.median < 0.03);
+        CHECK(error.samples > 0);
+        CHECK(error.median < (error.method == "not fitted" ? 0.06 : 0.03));
         CHECK(error.mape < 0.06);
     }
     CHECK(kinds == 7);  // memory_pass, gemm, grouped_gemm, transpose, optimizer, sustained_gemm; attention, not fitted
