@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,14 @@
 #include "model/step.h"
 #include "model/whole_files.h"
 #include "reports/chrome_trace.h"
+#include "reports/elasticity_plot.h"
+#include "reports/explain_tables.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/tables.h"
+#include "sim/explain.h"
 #include "sim/predict.h"
+#include "startup.h"
 
 using namespace stepcast;
 
@@ -74,8 +79,13 @@ void run_simulate(const Options& options) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
-    print(options.json ? to_json(forecast) : forecast_table(forecast));
-    if (options.explain && !options.json) print("\n" + kernel_table(forecast));
+    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    print(options.json ? to_json(forecast, why) : forecast_table(forecast));
+    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
+    if (why && !options.out.empty()) {
+        make_folder(options.out);
+        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+    }
 }
 
 void run_execute(const Options& options) {
@@ -168,6 +178,8 @@ void run_import(const Options& options) {
                                 .out = options.out,
                                 .routing_out = options.routing_out,
                                 .medians_only = options.medians,
+                                .kept_phases = options.phases,
+                                .steps = options.step_range,
                                 .pattern = options.pattern,
                                 .system = options.system,
                                 .model = options.model,
@@ -192,6 +204,8 @@ int fail(int code, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    close_blas_threads();
+    keep_freed_memory();
     try {
         return run_command_line(argc, argv,
                                 {.simulate = run_simulate,

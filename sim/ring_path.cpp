@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "model/rank_groups.h"
 #include "sim/group_path.h"
@@ -49,6 +50,14 @@ RingPath ring_path(const Group& group, const Cluster& cluster) {
     const GroupPath path = path_of(group, cluster);
     return {path.ranks, path.nodes,           path.ring,       path.inter * ring_share(path.per_node, cluster),
             path.pair,  path.node_all_to_all, path.all_to_all, nodes_of(members, cluster)};
+}
+
+bool same_paths(const Cluster& a, const Cluster& b) {
+    const auto links = [](const Cluster& c) {
+        return std::tie(c.nodes, c.gpus_per_node, c.fabric, c.network, c.intra.bandwidth, c.intra.pair_bandwidth,
+                        c.intra.socket_bandwidth, c.inter.bandwidth);
+    };
+    return links(a) == links(b);
 }
 
 }  // namespace stepcast

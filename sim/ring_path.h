@@ -31,4 +31,7 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 // A rule, beside all groups of its shape: sim/group_path.h.
 RingPath ring_path(const Group& group, const Cluster& cluster);
 
+// Whether every group has the same path on both: links, network and nodes are equal.
+bool same_paths(const Cluster& a, const Cluster& b);
+
 }  // namespace stepcast

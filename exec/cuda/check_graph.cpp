@@ -37,6 +37,15 @@ void check_edges(const TaskGraph& graph, bool processes, bool replay) {
                                 task, graph.name(task)));
         }
     }
+    const auto blocks = [](const Op& op) {
+        const auto* message = std::get_if<SendRecv>(&op);
+        return message != nullptr && message->blocking;
+    };
+    if (replay && std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
+        throw ConfigError(
+            "run.cuda_graph: messages that hold the host (parallelism.blocking_p2p) cannot be in a CUDA graph; set one "
+            "of "
+            "them to false");
     if (replay && graph.launch_blocking())
         throw ConfigError(
             "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "

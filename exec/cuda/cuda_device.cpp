@@ -254,7 +254,8 @@ void CudaDevice::record(TaskId task, int rank, Edge edge) {
     if (edge == Edge::start) return timeline.start(task);
     timeline.finish(task);
     run_->queued[task].fetch_add(1, std::memory_order_release);
-    if (run_->graph.launch_blocking()) timeline.await(task, watch(rank));
+    const auto* message = std::get_if<SendRecv>(&run_->graph.op(task));
+    if (run_->graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
 }
 
 void CudaDevice::synchronize(int rank, Seconds timeout) {
