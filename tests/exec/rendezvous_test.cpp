@@ -104,3 +104,25 @@ TEST_CASE("a rank that never arrives ends the wait") {
     });
     CHECK(results[0] == "rank 1 did not arrive within 200 ms");
 }
+
+TEST_CASE("rank 0 that waits for a rank which waits for a failed one hears of the failed one") {
+    // Rank 1 never sends: it stands for one that hangs in a collective with rank 2. Far sooner than the 20 s of patience.
+    const auto results = run_ranks(3, 6, [](int rank, Rendezvous& rendezvous) -> std::string {
+        if (rank == 2) {
+            rendezvous.fail();
+            return "failed";
+        }
+        try {
+            if (rank == 0) rendezvous.gather("");
+            for (;;) {
+                rendezvous.check_others();
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        } catch (const DeviceError& error) {
+            rendezvous.fail();
+            return error.what();
+        }
+    });
+    CHECK(results[0] == "given up because rank 2 failed");
+    CHECK(results[1] == "given up because rank 2 failed");
+}

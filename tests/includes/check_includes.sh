@@ -30,7 +30,8 @@ mpi.h:              exec/mpi_group.h
 cuda:               exec/cuda/*
 cublas:             exec/cuda/*
 nccl.h:             exec/cuda/*
-dlfcn.h:            exec/*.cpp at most 1
+dlfcn.h:            exec/shared_library.cpp startup.cpp
+malloc.h:           startup.cpp
 catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
