@@ -33,6 +33,13 @@ std::string host_name() {
     return text;
 }
 
+bool moves_rows(const TaskGraph& graph) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
+        const auto* fused = std::get_if<FusedGemm>(&op);
+        return fused != nullptr && fused->remote_blocks > 0;
+    });
+}
+
 // Processes find rank 0 by the address that the launcher states; where it states none, by MPI.
 std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
     if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());
@@ -147,7 +154,7 @@ void CudaDevice::connect(const TaskGraph& graph) {
 
 void CudaDevice::plan(const TaskGraph& graph) {
     for (const std::unique_ptr<CudaRank>& rank : ranks_) rank->clear();
-    std::size_t window = 0;
+    CudaPlan most;  // fused kernels read and write the buffers of others
     for (const int rank : local_ranks()) {
         check(cudaSetDevice(at(rank).gpu()));
         std::size_t available = 0, whole = 0;
@@ -157,9 +164,14 @@ void CudaDevice::plan(const TaskGraph& graph) {
         run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
                                                Bytes(static_cast<double>(available)),
                                                Bytes(static_cast<double>(whole))));
-        window = std::max(window, run_->plans.back().window);
+        most.window = std::max(most.window, run_->plans.back().window);
+        for (std::size_t i = 0; i < element_count; ++i)
+            most.inputs[i] = std::max(most.inputs[i], run_->plans.back().inputs[i]);
     }
-    for (CudaPlan& plan : run_->plans) plan.window = window;
+    for (CudaPlan& plan : run_->plans) {
+        plan.window = most.window;
+        if (moves_rows(graph)) plan.inputs = most.inputs;
+    }
 }
 
 std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds timeout) {
