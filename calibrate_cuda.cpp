@@ -46,6 +46,23 @@ FitPlot plot_of(const FitResult& result) {
     return plot;
 }
 
+// Names of the plots; where none can be drawn, why: everything else is written by then.
+std::string plot_lines(const GpuFit& fit, const std::string& stem) {
+    std::string text;
+    for (const FitResult& result : fit.results) {
+        const FitPlot plot = plot_of(result);
+        if (plot.points.empty()) continue;
+        const std::string path = stem + "-" + plot.kind;
+        try {
+            plot_fit(plot, fit.cluster.name, path);
+            text += path + ".png\n";
+        } catch (const ConfigError& error) {
+            text += std::string("no plot: ") + error.what() + "\n";
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string calibrate_cuda(const Options& options, const std::function<void(std::string_view)>& progress) {
@@ -60,20 +77,14 @@ std::string calibrate_cuda(const Options& options, const std::function<void(std:
     write_whole(tables);  // first: where nothing can be fitted, they can be taken elsewhere
     const Nameplate plate{opened.gpu.name, opened.gpu.multiprocessors, opened.gpu.memory, opened.gpu.memory_bandwidth};
     const std::optional<Cluster> known = datasheet_of(options.cluster, plate.name);
-    Cluster start = start_cluster(points, plate, known ? &*known : nullptr);
-    start.name = out.stem().string();
+    Start start = start_cluster(points, plate, known ? &*known : nullptr);
+    start.cluster.name = out.stem().string();
     const GpuFit fit = fit_gpu(start, points, progress);
     write_whole({{options.out, write_cluster(fit.cluster)}});
     if (progress) progress("");
     std::string text = options.out + "\n";
     for (const PlannedFile& table : tables) text += table.path + "\n";
-    for (const FitResult& result : fit.results) {
-        const FitPlot plot = plot_of(result);
-        if (plot.points.empty()) continue;
-        const std::string path = stem + "-" + plot.kind;
-        plot_fit(plot, fit.cluster.name, path);
-        text += path + ".png\n";
-    }
+    text += plot_lines(fit, stem);
     for (const FitResult& result : fit.results) text += describe(result);
     return text + provenance_text(fit.cluster) + "\n";
 }

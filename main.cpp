@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "arguments.h"
-#include "calibrate_cuda.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
+#include "calibrate_cuda.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
@@ -143,7 +143,8 @@ void calibrate_host(const Options& options) {
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded files");
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
+            "files");
     if (!options.device.empty()) {
         require_device(options.device);
         make_folder(std::filesystem::path(options.out).parent_path());

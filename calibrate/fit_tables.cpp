@@ -7,7 +7,9 @@
 #include <numeric>
 
 #include "calibrate/fit_corrections.h"
+#include "calibrate/fit_parameter.h"
 #include "model/errors.h"
+#include "model/experiment.h"
 #include "sim/collective_costs.h"
 #include "sim/gemm_law.h"
 
@@ -81,8 +83,8 @@ FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parame
 // Errors of the final cluster on both parts.
 void judge(FitResult& result, const Split& split, HeldOutShare share) {
     result.fitted_errors = errors_on(split.fitted, result.cluster, "fitted");
-    result.held_out_errors = errors_on(split.held_out, result.cluster,
-                                       share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
+    result.held_out_errors =
+        errors_on(split.held_out, result.cluster, share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
     fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
     fitted.errors = result.held_out_errors;
@@ -116,6 +118,29 @@ std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
         widen(ranges, row.op + ".ranks", row.ranks);
     }
     return ranges;
+}
+
+// A value of 0 or at its bound switched an effect off and is no belief about its size.
+bool is_inside_bounds(const FitParameter& parameter) {
+    try {
+        scale(parameter);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
+    std::vector<FitParameter> parameters = gemm_parameters(blocks);
+    if (how.keep_launch) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
+    Experiment holder;
+    holder.cluster = start;
+    for (FitParameter& general : parameters) {
+        FitParameter known = general;
+        known.prior = get_key(holder, "cluster." + general.key);
+        if (how.priors_from_start && is_inside_bounds(known)) general = known;
+    }
+    return parameters;
 }
 
 template <typename Row, typename Same>
@@ -181,7 +206,8 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
 }
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress, HeldOutShare share) {
+                     const std::function<void(std::string_view)>& progress, TablesHow how) {
+    const HeldOutShare share = how.share;
     std::vector<FitCase> gemms, collectives, layers;
     for (const GemmRow& row : blocks.gemms) gemms.push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
@@ -206,10 +232,11 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         all.results.push_back(std::move(result));
     };
     const auto as_fitted = [](Cluster&) {};
-    add(gemm_parameters(blocks), gemms, as_fitted);
+    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
-    add(collective_parameters(start), collectives,
-        [&](Cluster& cluster) { cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster); });
+    add(collective_parameters(start), collectives, [&](Cluster& cluster) {
+        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster);
+    });
     add(moe_layer_parameters(), layers, as_fitted);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);

@@ -29,6 +29,12 @@ FitCase moe_layer_case(const MoeLayerRow& row);
 enum class HeldOutShare : std::uint8_t { tenth, fifth };
 bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
 
+struct TablesHow {
+    HeldOutShare share = HeldOutShare::tenth;
+    bool keep_launch = false;        // small memory passes told it before, and better than GEMMs do
+    bool priors_from_start = false;  // of GEMMs: `start` was fitted to other measurements of the same device
+};
+
 struct TablesFit {
     Cluster cluster;                 // with `fitted`, except date and sources
     std::vector<FitResult> results;  // of GEMMs, collectives, MoE layers, as far as there are rows
@@ -36,10 +42,9 @@ struct TablesFit {
 };
 
 // Fits on what is not held out, reports the errors on that (method "held-out tenth") and on the rest ("fitted"),
-// and keeps what `start` was fitted on before for other keys and kinds. Throws ConfigError when no row is of the device.
+// and keeps what `start` was fitted on before for other keys and kinds; Throws ConfigError when no row is of the device.
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress = {},
-                     HeldOutShare share = HeldOutShare::tenth);
+                     const std::function<void(std::string_view)>& progress = {}, TablesHow how = {});
 
 // `later` after `earlier`: parameters, errors and ranges of the same name are replaced, samples and sources added up.
 Fitted merged(const Fitted& earlier, const Fitted& later);

@@ -50,10 +50,15 @@ struct Kind {
     std::vector<FitParameter> parameters;
 };
 
-// Stream passes also tell what a kernel costs at least, which GEMMs have told before; so only their slope is free.
-std::vector<Kind> op_kinds() {
-    return {{"memory_pass", {{"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}}},
-            {"transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}},
+// Small passes tell best what a kernel costs at least; GEMMs are fitted after that.
+Kind stream_kind() {
+    return {
+        "memory_pass",
+        {{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"}, {"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}}};
+}
+
+std::vector<Kind> other_kinds() {
+    return {{"transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}},
             {"optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}},
             {"sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}},
             {"attention", {}},
@@ -101,7 +106,7 @@ void fit_kind(GpuFit& fit, const Kind& kind, const GpuPoints& points,
 
 }  // namespace
 
-Cluster start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known) {
+Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known) {
     Cluster cluster;
     if (known != nullptr) cluster = *known;
     const bool same = known != nullptr && names_device(plate.name, known->gpu);
@@ -124,19 +129,25 @@ Cluster start_cluster(const GpuPoints& points, const Nameplate& plate, const Clu
     cluster.kernel.training_gemm = 1;
     cluster.kernel.gemm_table.clear();
     cluster.kernel.memory_curve.clear();
+    const bool fitted_before = same && cluster.fitted.has_value();
     cluster.fitted.reset();
-    return cluster;
+    return {std::move(cluster), fitted_before};
 }
 
-GpuFit fit_gpu(const Cluster& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress) {
+GpuFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress) {
     if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
-    TablesFit tables = fit_tables(start, points.blocks, progress, HeldOutShare::fifth);
-    GpuFit fit{std::move(tables.cluster), std::move(tables.results)};
-    for (const Kind& kind : op_kinds()) fit_kind(fit, kind, points, progress);
+    GpuFit fit{start.cluster, {}};
+    fit_kind(fit, stream_kind(), points, progress);
+    TablesFit tables =
+        fit_tables(fit.cluster, points.blocks, progress, {HeldOutShare::fifth, true, start.fitted_before});
+    fit.cluster = std::move(tables.cluster);
+    for (FitResult& result : tables.results) fit.results.push_back(std::move(result));
+    for (const Kind& kind : other_kinds()) fit_kind(fit, kind, points, progress);
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;
     fitted.sources = {"GPU sweeps: " + points.device};
-    fitted.parameters.push_back({"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
+    fitted.parameters.push_back(
+        {"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
     return fit;
 }
 

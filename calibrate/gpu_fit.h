@@ -48,15 +48,18 @@ std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& 
 
 // The datasheet to start from: `known` when it is of this GPU, else what was measured stands for it. One node with as
 // many GPUs as were measured, a host without framework, nothing fitted.
-Cluster start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known);
+struct Start {
+    Cluster cluster;
+    bool fitted_before = false;  // its constants come from other measurements of this GPU
+};
+Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known);
 
 struct GpuFit {
     Cluster cluster;
     std::vector<FitResult> results;
 };
-// GEMMs and collectives as fit_tables() does; then memory passes and what a GEMM loses inside a step. A fifth of each kind
-// is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
-GpuFit fit_gpu(const Cluster& start, const GpuPoints& points,
-               const std::function<void(std::string_view)>& progress = {});
+// Memory streams; GEMMs and collectives as fit_tables() does; then other passes and what a GEMM loses inside a step. A
+// fifth of each kind is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
+GpuFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -107,7 +108,8 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     } else if (std::holds_alternative<SendRecv>(op)) {
         points.ops.push_back({"send_recv", op, time});
     } else if (is_collective(op)) {
-        points.blocks.collectives.push_back({"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+        points.blocks.collectives.push_back(
+            {"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
     }
 }
 
@@ -123,21 +125,26 @@ void add_intervals(const TaskGraph& graph, const Measurement& measurement, std::
     }
 }
 
-// The products that lie wholly inside the collective, per repetition.
+// Of rank 0: products that lie wholly inside the time of the collectives, and collectives that lie inside the products'.
 void add_beside(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
+    struct Reach {
+        Seconds begin = Seconds(INFINITY), end;
+    };
     for (const Trace& trace : measurement.traces) {
-        Seconds begin, end;
-        for (const Span& span : trace.spans)
-            if (graph.name(span.task) == "beside" && is_collective(graph.op(span.task))) {
-                begin = span.start;
-                end = std::max(end, span.finish);
-            }
-        if (end <= begin) continue;
-        collected.beside["collective"].push_back((end - begin).si());
-        for (const Span& span : trace.spans)
-            if (graph.name(span.task) == "beside" && span.start >= begin && span.finish <= end &&
-                !is_collective(graph.op(span.task)))
-                collected.beside["gemm"].push_back((span.finish - span.start).si());
+        std::array<Reach, 2> reach;  // products, collectives
+        const auto mine = [&](const Span& span) { return span.place.rank() == 0 && graph.name(span.task) == "beside"; };
+        for (const Span& span : trace.spans) {
+            if (!mine(span)) continue;
+            Reach& own = reach[is_collective(graph.op(span.task)) ? 1 : 0];
+            own = {std::min(own.begin, span.start), std::max(own.end, span.finish)};
+        }
+        for (const Span& span : trace.spans) {
+            if (!mine(span)) continue;
+            const bool collective = is_collective(graph.op(span.task));
+            const Reach& other = reach[collective ? 0 : 1];
+            if (span.start >= other.begin && span.finish <= other.end)
+                collected.beside[collective ? "collective" : "gemm"].push_back((span.finish - span.start).si());
+        }
     }
 }
 

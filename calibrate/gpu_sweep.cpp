@@ -20,6 +20,16 @@ public:
         align();
         for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{Bytes(1e9), Bytes(1e9)});
     }
+    // After everything that the graph has so far.
+    void together_after_all(std::string_view name, Op op) {
+        std::vector<Place> places;
+        std::vector<TaskId> after;
+        for (int rank = 0; rank < ranks_; ++rank) {
+            places.emplace_back(rank, Lane::collective);
+            after.push_back(static_cast<TaskId>(graphs_.back().size() - 1 - static_cast<std::size_t>(rank)));
+        }
+        graphs_.back().add(name, Phase::forward, std::move(op), places, after, 1);
+    }
     void begin_without_head() {
         graphs_.emplace_back(ranks_);
         align();
@@ -91,24 +101,29 @@ void add_special_gemms(GpuSweep& sweep) {
             sweep.measure("gemm", GroupedGemm{even, 4096, 1024, Dtype::bf16});
             sweep.measure("gemm", GroupedGemm{even, 1024, 4096, Dtype::bf16});
         }
-    for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
-        for (const bool backward : {false, true})
-            sweep.measure("gemm", Attention{batch, 16, seq, seq, 64, true, backward, Dtype::bf16});
 }
 
-// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause.
+// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then
+// attention.
 void add_sustained(GpuSweep& sweep) {
     for (const auto& [width, tokens, layers] : {std::tuple{768L, 8192L, 60}, {1600L, 8192L, 20}, {4096L, 8192L, 6}}) {
         sweep.begin();
         const Bytes activation(2.0 * static_cast<double>(tokens * width));
         for (int layer = 0; layer < layers; ++layer)
-            for (const auto& [n, k] : {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
+            for (const auto& [n, k] :
+                 {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
                 sweep.on_each("sustained", Gemm{tokens, n, k, 1, Dtype::bf16});
                 sweep.on_each("sustained", Gemm{tokens, k, n, 1, Dtype::bf16});
                 sweep.on_each("sustained", Gemm{k, n, tokens, 1, Dtype::bf16, true});
                 sweep.on_each("between", MemoryPass{activation, activation});
             }
     }
+    sweep.begin();
+    for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
+        for (const bool backward : {false, true}) {
+            sweep.on_each("sustained", Attention{batch, 16, seq, seq, 64, true, backward, Dtype::bf16});
+            sweep.on_each("between", MemoryPass{Bytes(1e8), Bytes(1e8)});
+        }
 }
 
 void add_memory_passes(GpuSweep& sweep) {
@@ -153,11 +168,12 @@ void add_collectives(GpuSweep& sweep, int members) {
     }
 }
 
-// Products on one lane while large all-reduces fill the other, and both apart.
+// Products on one lane while large all-reduces fill the other, and both apart. The last tasks of the front are one a rank.
 void add_interference(GpuSweep& sweep) {
     constexpr Bytes large(512.0 * (1 << 20));
     sweep.begin();
-    sweep.together("beside", AllReduce{large});
+    sweep.together_after_all("beside", AllReduce{large});
+    for (int more = 0; more < 3; ++more) sweep.together("beside", AllReduce{large});
     for (int product = 0; product < 40; ++product) sweep.on_each("beside", Gemm{8192, 4096, 4096, 1, Dtype::bf16});
     sweep.begin();
     for (int product = 0; product < 40; ++product) sweep.on_each("apart", Gemm{8192, 4096, 4096, 1, Dtype::bf16});

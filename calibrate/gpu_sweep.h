@@ -10,8 +10,8 @@ namespace stepcast {
 // Tasks by name, which tells what they are for. All but "head" and "align" are measured.
 //   head       a long pass at the front, so that the host is ahead and kernels follow each other without a gap
 //   align      a barrier
-//   gemm       matrix products alone, plain and grouped; attention
-//   sustained  the same inside a long sequence, as in a step: the clock that the power allows
+//   gemm       matrix products alone, plain and grouped
+//   sustained  products inside a long sequence, as in a step: the clock that the power allows; attention
 //   memory     passes of every access pattern
 //   empty      kernels without work, issued one by one: the host's cost of a call
 //   beside     products while a collective runs, and that collective

@@ -55,8 +55,8 @@ public:
     // What the device noticed while it ran ("the clock was held down"); asked once, after the last step.
     virtual std::vector<std::string> doubts() { return {}; }
 
-    // What the communication library itself expects a task to take, where it says.
-    [[nodiscard]] virtual std::vector<TaskEstimate> estimates() const { return {}; }
+    // What the communication library itself expects a task to take, where it says; asked after the last step.
+    virtual std::vector<TaskEstimate> estimates() { return {}; }
 
     // Outside the measured part, called by all ranks together: rank 0 gets everybody's values, the others none;
     // everybody gets rank 0's value.

@@ -203,6 +203,7 @@ ExecuteOptions sweep_options() {
     options.check_idle = false;
     options.retry = {5, Seconds(2)};
     options.median_width = 1;
+    options.ask_estimates = false;
     return options;
 }
 
@@ -226,7 +227,7 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     for (const Trace& trace : measurement.traces) check_trace(graph, trace, clock_error);
     add_doubts(measurement, options.quiet);
     for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));
-    measurement.estimates = device.estimates();
+    if (options.ask_estimates) measurement.estimates = device.estimates();
     return std::move(run.measurement);
 }
 

@@ -12,7 +12,8 @@ std::unique_ptr<Device> open_mpi_device() {
 
 std::string broadcast_by_mpi(const std::string&) {
     throw ConfigError(
-        "execute: started as several processes, but nothing says where rank 0 is and stepcast was built without MPI; set "
+        "execute: started as several processes, but nothing says where rank 0 is and stepcast was built without MPI; "
+        "set "
         "MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID=HOST:PORT");
 }
 

@@ -170,8 +170,8 @@ void Rendezvous::look_for_first(const Launch& launch) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } while (now() < deadline);
-    throw DeviceError(fmt::format("rank 0 did not answer at {}:{} within {}", launch.address, launch.port,
-                                  to_string(timeout_)));
+    throw DeviceError(
+        fmt::format("rank 0 did not answer at {}:{} within {}", launch.address, launch.port, to_string(timeout_)));
 }
 
 void Rendezvous::lost(int peer, const std::string& how) {
@@ -194,11 +194,17 @@ void Rendezvous::send(int peer, char kind, const std::string& text) {
     }
 }
 
+// While one rank is waited for, another may fail, and that is why the first does not come: so all are looked at.
 void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
+    constexpr Seconds patience(0.05);
     const Seconds deadline = now() + timeout_;
     for (std::size_t read = 0; read < count;) {
-        if (!wait_for(peer_socket(peer), POLLIN, deadline))
-            lost(peer, "did not arrive within " + to_string(timeout_));
+        if (!wait_for(peer_socket(peer), POLLIN, std::min(deadline, now() + patience))) {
+            if (now() >= deadline) lost(peer, "did not arrive within " + to_string(timeout_));
+            for (int other = 0; other < processes_; ++other)
+                if (other != peer) check_other(other);
+            continue;
+        }
         const ssize_t got = recv(peer_socket(peer), bytes + read, count - read, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
         if (got > 0) read += static_cast<std::size_t>(got);
@@ -264,14 +270,16 @@ Seconds Rendezvous::clock_offset() {
     return offset;
 }
 
+void Rendezvous::check_other(int peer) {
+    if (peer_socket(peer) < 0) return;
+    char kind = 0;
+    const ssize_t got = recv(peer_socket(peer), &kind, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
+    if (got > 0 && kind == failure_message) receive(peer);
+}
+
 void Rendezvous::check_others() {
-    for (int peer = 0; peer < processes_; ++peer) {
-        if (peer_socket(peer) < 0) continue;
-        char kind = 0;
-        const ssize_t got = recv(peer_socket(peer), &kind, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
-        if (got > 0 && kind == failure_message) receive(peer);
-    }
+    for (int peer = 0; peer < processes_; ++peer) check_other(peer);
 }
 
 void Rendezvous::fail() noexcept {

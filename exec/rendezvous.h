@@ -41,6 +41,7 @@ private:
     void look_for_first(const Launch& launch);
     void send(int peer, char kind, const std::string& text);
     Message receive(int peer);
+    void check_other(int peer);
     void read_bytes(int peer, char* bytes, std::size_t count);
     [[noreturn]] void lost(int peer, const std::string& how);
     [[nodiscard]] int peer_socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
@@ -48,7 +49,7 @@ private:
     int rank_, processes_;
     Seconds timeout_;
     std::vector<int> sockets_;  // by rank; -1 where there is no connection
-    int culprit_ = -1;  // whom the others are told of
+    int culprit_ = -1;          // whom the others are told of
     bool failed_ = false;
 };
 

@@ -10,8 +10,6 @@ SharedLibrary::SharedLibrary(const std::string& name) : handle_(dlopen(name.c_st
     error_ = text != nullptr ? text : name + ": cannot be opened";
 }
 
-void* SharedLibrary::address(const char* symbol) const {
-    return handle_ != nullptr ? dlsym(handle_, symbol) : nullptr;
-}
+void* SharedLibrary::address(const char* symbol) const { return handle_ != nullptr ? dlsym(handle_, symbol) : nullptr; }
 
 }  // namespace stepcast

@@ -28,12 +28,12 @@ struct Measurement {
     std::string date;
     std::vector<std::string> versions;
     int warmup = 0;
-    std::vector<MeasuredStep> steps;    // all samples after warm-up, accepted or not
-    std::vector<Trace> traces;          // one a step, same order
-    bool quiet = true;                  // the quiet check before and the share of rejected samples both passed
-    double idle_share = 1;              // idle ticks over the second before the run
+    std::vector<MeasuredStep> steps;      // all samples after warm-up, accepted or not
+    std::vector<Trace> traces;            // one a step, same order
+    bool quiet = true;                    // the quiet check before and the share of rejected samples both passed
+    double idle_share = 1;                // idle ticks over the second before the run
     std::vector<TaskEstimate> estimates;  // by task, where the library gives any
-    std::vector<std::string> warnings;  // busy, noisy, too few, throttled
+    std::vector<std::string> warnings;    // busy, noisy, too few, throttled
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 

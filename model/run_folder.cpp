@@ -162,6 +162,11 @@ void write_run(const std::string& folder, const RunRecord& record, const Experim
     for (std::size_t step = 0; step < traces.size(); ++step)
         if (step + 1 == traces.size() || !fs::exists(root / trace_name(step)))
             replace_file(root / trace_name(step), write_trace(traces[step]));
+    if (const auto& estimates = record.measurement.estimates; !estimates.empty()) {
+        std::string text = "task,estimate_s\n";
+        for (const TaskEstimate& one : estimates) text += fmt::format("{},{:.9g}\n", one.task, one.time.si());
+        replace_file(root / "estimates.csv", text);
+    }
     replace_file(root / "run.csv", write_measurements(samples_of(record.measurement, experiment)));
     replace_file(root / "run.toml", run_text(record, reference));
 }

@@ -18,7 +18,7 @@ struct RunRecord {
 };
 
 // Writes the folder: run.toml, cluster.toml, experiment.toml (a copy, when the experiment was a file), run.csv with the
-// samples and trace_N.csv with the spans of sample N. Call it again after each sample: only new traces are written.
+// samples, trace_N.csv with the spans of sample N, and estimates.csv where the communication library said what it expects. Call it again after each sample: only new traces are written.
 // `experiment` is the one that was read. Throws ConfigError when the folder cannot be written.
 void write_run(const std::string& folder, const RunRecord& record, const Experiment& experiment);
 

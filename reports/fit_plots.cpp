@@ -19,7 +19,8 @@ Series series_of(const FitPlot& plot) {
     Series series;
     for (const FitPoint& point : plot.points) series[point.kind].push_back(point);
     for (auto& [kind, points] : series)
-        std::sort(points.begin(), points.end(), [](const FitPoint& a, const FitPoint& b) { return a.fitted < b.fitted; });
+        std::sort(points.begin(), points.end(),
+                  [](const FitPoint& a, const FitPoint& b) { return a.fitted < b.fitted; });
     return series;
 }
 

@@ -4,7 +4,8 @@
 namespace stepcast {
 
 void render_plot(const std::string&, const std::string& path) {
-    throw ConfigError(path + ".png: this program was built without plots (WITH_REPORTS); draw them with one that has them");
+    throw ConfigError(path +
+                      ".png: this program was built without plots (WITH_REPORTS); draw them with one that has them");
 }
 
 std::string gnuplot_text(std::string_view text) { return std::string(text); }

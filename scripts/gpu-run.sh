@@ -41,12 +41,19 @@ if [ -n "$nccl" ]; then
 fi
 export LD_LIBRARY_PATH PATH=$PATH:$cuda/bin
 
+# Whether the program starts and opens its device; what it says goes to program.log.
+sees_gpu() {
+    "${stepcast[@]}" execute one_gpu_moe_layer --device cuda --steps 1 --warmup 0 >"$out/try.log" 2>&1
+    local code=$?
+    cat "$out/try.log" >>"$out/program.log"
+    [ $code -eq 0 ] && ! grep -q 'no CUDA device' "$out/try.log"
+}
+
 find_program() {
-    if [ -x .deps/program/run ] && .deps/program/run stepcast --version >"$out/program.log" 2>&1 &&
-        ! .deps/program/run stepcast execute one_gpu_gpt2_124m --device cuda --steps 1 --warmup 0 2>&1 | tee -a "$out/program.log" |
-        grep -q 'no CUDA device'; then
-        stepcast=(.deps/program/run stepcast)
-        gpu_ops=(.deps/program/run gpu_ops)
+    [ ! -f .deps/program.tar.xz ] || tar -C .deps -xJf .deps/program.tar.xz
+    stepcast=(.deps/program/run stepcast)
+    gpu_ops=(.deps/program/run gpu_ops)
+    if [ -x .deps/program/run ] && sees_gpu; then
         say "the carried program runs here"
         return
     fi
@@ -61,18 +68,25 @@ find_program() {
     gpu_ops=(build/gpu/tests/gpu_ops)
     export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/.deps-root/usr/lib/x86_64-linux-gnu
     say "built"
+    sees_gpu
 }
 
 nvidia-smi >"$out/nvidia-smi.txt" 2>&1 || say "nvidia-smi does not answer"
-find_program || exit 1
+if ! find_program; then
+    say "no program here opens the GPU: $(tail -n 1 "$out/program.log")"
+    exit 2
+fi
 
 part 90 ops.log "${gpu_ops[@]}" || failed=1
 say "op tests: $(grep -c '^ok' "$out/ops.log") right, $(grep -c '^WRONG' "$out/ops.log") wrong"
 grep 'first heuristic' "$out/ops.log" | tee -a "$out/summary.txt"
 
 cluster=$out/h200-x1.toml
-part 200 calibrate.log "${stepcast[@]}" calibrate --device cuda --ranks 1 --out "$cluster" || failed=1
-say "calibrated"
+if part 200 calibrate.log "${stepcast[@]}" calibrate --device cuda --ranks 1 --out "$cluster"; then
+    say "calibrated"
+else
+    failed=1
+fi
 grep -E 'held-out|not fitted' "$out/calibrate.log" | tee -a "$out/summary.txt"
 
 # What was executed, one run folder each; NAME then OVERRIDES.

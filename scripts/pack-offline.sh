@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Gathers what a GPU machine without network lacks, into .deps/ (some 60 MB):
-#   .deps/debs      the Debian packages a build there needs besides the CUDA toolkit, g++, cmake and ninja
-#   .deps/program   the release build as it is here, with every library that is neither CUDA's nor the C and C++ runtime's
+# Gathers what a GPU machine without network lacks, into .deps/ (some 40 MB):
+#   .deps/debs             the Debian packages a build there needs besides the CUDA toolkit, g++, cmake and ninja
+#   .deps/program.tar.xz   the release build as it is here, with every library that is neither CUDA's nor the C and C++
+#                          runtime's
 # scripts/gpu-run.sh takes the program where it starts, else it builds. Never unpack the packages over /.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ deps=.deps
 
 packages=(libtomlplusplus-dev libtomlplusplus3 libcli11-dev nlohmann-json3-dev libfmt-dev libfmt9 libboost1.74-dev catch2)
 
-rm -rf "$deps/debs" "$deps/program"
+rm -rf "$deps/debs" "$deps/program" "$deps/program.tar.xz"
 mkdir -p "$deps/debs" "$deps/program/lib"
 (cd "$deps/debs" && apt-get download -qq "${packages[@]}")
 
@@ -38,7 +39,10 @@ export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PATH=$here
 exec "$here/$program" "$@"
 RUN
     chmod +x "$deps/program/run"
+    strip --strip-unneeded "$deps"/program/{stepcast,*.so,gpu_ops,lib/*} 2>/dev/null || true
+    tar -C "$deps" -cf - program | xz -T2 -3 >"$deps/program.tar.xz"
 else
     echo "pack-offline: no build/release/stepcast; only packages were gathered (scripts/build.sh release makes it)" >&2
 fi
-du -sh "$deps"/debs "$deps"/program >&2
+rm -rf "$deps/program"
+du -sh "$deps"/* >&2

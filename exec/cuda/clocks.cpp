@@ -59,9 +59,10 @@ std::vector<std::string> Clocks::doubts() const {
     std::sort(sorted.begin(), sorted.end());
     const auto add = [&](int looks, const char* what) {
         if (looks > 0)
-            doubts.push_back(fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} "
-                                         "MHz)",
-                                         what, pci_bus_, looks, clocks_.size(), sorted[sorted.size() / 2], most_));
+            doubts.push_back(
+                fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} "
+                            "MHz)",
+                            what, pci_bus_, looks, clocks_.size(), sorted[sorted.size() / 2], most_));
     };
     add(power_looks_, "the power limit");
     add(heat_looks_, "heat");

@@ -69,7 +69,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 Communicator::~Communicator() {
     if (comm_ == nullptr) return;
     ncclResult_t state = ncclCommFinalize(comm_);
-    constexpr int most_looks = 100000;  // of 50 us: five seconds
+    constexpr int most_looks = 20000;  // of 50 us: a second
     for (int look = 0; state == ncclInProgress && look < most_looks; ++look) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
         if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
@@ -83,8 +83,7 @@ Communicator::~Communicator() {
 Communicator Communicator::split(int color, int key, const Watch& watch) {
     Communicator made;
     ncclConfig_t config = polled();
-    const ncclResult_t result =
-        ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made.comm_, &config);
+    const ncclResult_t result = ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made.comm_, &config);
     try {
         wait_for(comm_, result, watch);
         if (made.comm_ != nullptr) wait_for(made.comm_, ncclSuccess, watch);
@@ -161,9 +160,7 @@ std::optional<Seconds> Communicator::estimate(Kind kind, void* input, void* outp
     if (ncclGroupStart() != ncclSuccess) return {};
     ncclResult_t result = ncclInvalidUsage;
     switch (kind) {
-        case Kind::all_reduce:
-            result = ncclAllReduce(input, output, count, ncclFloat32, ncclSum, comm_, stream);
-            break;
+        case Kind::all_reduce: result = ncclAllReduce(input, output, count, ncclFloat32, ncclSum, comm_, stream); break;
         case Kind::all_gather: result = ncclAllGather(input, output, count, ncclFloat32, comm_, stream); break;
         case Kind::reduce_scatter:
             result = ncclReduceScatter(input, output, count, ncclFloat32, ncclSum, comm_, stream);

@@ -31,8 +31,8 @@ public:
                    const Watch& watch);
     void reduce(const void* input, void* output, std::size_t count, int root, cudaStream_t stream, const Watch& watch);
     // Bytes for and from each participant, one after another in the buffers: grouped sends and receives.
-    void all_to_all(const void* input, std::span<const std::size_t> to, void* output,
-                    std::span<const std::size_t> from, cudaStream_t stream, const Watch& watch);
+    void all_to_all(const void* input, std::span<const std::size_t> to, void* output, std::span<const std::size_t> from,
+                    cudaStream_t stream, const Watch& watch);
     void send(const void* input, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch);
     void receive(void* output, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch);
 

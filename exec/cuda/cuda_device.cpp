@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/check_graph.h"
 #include "exec/footprint.h"
 #include "exec/mpi_address.h"
 #include "model/errors.h"
@@ -32,6 +33,13 @@ std::string host_name() {
     return text;
 }
 
+bool moves_rows(const TaskGraph& graph) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
+        const auto* fused = std::get_if<FusedGemm>(&op);
+        return fused != nullptr && fused->remote_blocks > 0;
+    });
+}
+
 // Processes find rank 0 by the address that the launcher states; where it states none, by MPI.
 std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
     if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());
@@ -46,11 +54,11 @@ struct CudaDevice::Run {
     RankGroup everyone;
     Seconds offset;  // added to this process's clock to read rank 0's
     std::vector<CommunicatorKey> communicators;
-    std::vector<std::uint32_t> communicator_of;             // by task
-    std::vector<CudaPlan> plans;                            // of the ranks here
-    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;   // by task: ranks that have queued it, over all steps
-    std::vector<std::uint64_t> steps;                       // by rank: steps begun
-    std::vector<std::vector<double>> values;                // by rank, for gather
+    std::vector<std::uint32_t> communicator_of;            // by task
+    std::vector<CudaPlan> plans;                           // of the ranks here
+    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;  // by task: ranks that have queued it, over all steps
+    std::vector<std::uint64_t> steps;                      // by rank: steps begun
+    std::vector<std::vector<double>> values;               // by rank, for gather
 };
 
 CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
@@ -124,56 +132,6 @@ std::vector<int> CudaDevice::local_ranks() const {
     return ranks;
 }
 
-// A single-rank task may wait for another rank only where both are here and steps are issued: an event is known to one
-// process, and to one capture. Where both ranks meet in the task anyway, its collective is the wait.
-void CudaDevice::check_edges(const TaskGraph& graph) const {
-    if (!processes() && !replay_) return;
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::vector<int> ranks = participants(graph.places(task));
-        for (const TaskId predecessor : graph.predecessors(task)) {
-            const std::vector<int> before = participants(graph.places(predecessor));
-            const auto meets = [&](int rank) { return has(before, rank) || ranks.size() > 1; };
-            if (!std::all_of(ranks.begin(), ranks.end(), meets))
-                throw ConfigError(fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
-                                              "cannot express; run the ranks as threads{}",
-                                              task, graph.name(task), predecessor,
-                                              replay_ ? "a CUDA graph" : "GPU processes",
-                                              replay_ ? " with run.cuda_graph = false" : ""));
-            if (replay_ && graph.on_host(task) && !graph.on_host(predecessor))
-                throw ConfigError(fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
-                                              "CUDA graph cannot hold; expected false for this experiment",
-                                              task, graph.name(task)));
-        }
-    }
-    if (replay_ && graph.launch_blocking())
-        throw ConfigError("run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
-                          "cannot hold; set one of them to false");
-}
-
-void CudaDevice::check_dtypes(const TaskGraph& graph) const {
-    const auto refuse = [&](Dtype dtype, const Op& op) {
-        constexpr int ampere = 80, ada = 89;
-        const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
-        if (gpu().capability < needed)
-            throw ConfigError(fmt::format("execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})",
-                                          kind_name(op), to_string(dtype), gpu().name, gpu().capability / 10,
-                                          gpu().capability % 10, needed / 10, needed % 10));
-        if (dtype == Dtype::fp8 && std::holds_alternative<GroupedGemm>(op))
-            throw ConfigError("execute: grouped_gemm in fp8, which cuBLAS has not; choose bf16");
-    };
-    for (const Op& op : graph.ops())
-        std::visit(
-            [&](const auto& one) {
-                if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
-            },
-            op);
-    for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op);
-            fused != nullptr && fused->remote_blocks > 0 && processes())
-            throw ConfigError("execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
-                              "ranks as threads, without the launcher");
-}
-
 void CudaDevice::connect(const TaskGraph& graph) {
     run_->communicator_of.assign(graph.size(), CudaRank::no_communicator);
     std::map<CommunicatorKey, std::uint32_t> known;
@@ -196,36 +154,24 @@ void CudaDevice::connect(const TaskGraph& graph) {
 
 void CudaDevice::plan(const TaskGraph& graph) {
     for (const std::unique_ptr<CudaRank>& rank : ranks_) rank->clear();
-    std::size_t window = 0;
+    CudaPlan most;  // fused kernels read and write the buffers of others
     for (const int rank : local_ranks()) {
         check(cudaSetDevice(at(rank).gpu()));
         std::size_t available = 0, whole = 0;
         check(cudaMemGetInfo(&available, &whole));
+        constexpr std::size_t libraries = std::size_t{1} << 30;  // what cuBLAS and NCCL take for themselves
+        available -= std::min(available, libraries);
         run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
                                                Bytes(static_cast<double>(available)),
                                                Bytes(static_cast<double>(whole))));
-        window = std::max(window, run_->plans.back().window);
+        most.window = std::max(most.window, run_->plans.back().window);
+        for (std::size_t i = 0; i < element_count; ++i)
+            most.inputs[i] = std::max(most.inputs[i], run_->plans.back().inputs[i]);
     }
-    for (CudaPlan& plan : run_->plans) plan.window = window;
-}
-
-std::vector<std::string> CudaDevice::opening_doubts(const TaskGraph& graph) const {
-    bool flash = false, narrow = false, fused = false, host = false;
-    for (const Op& op : graph.ops()) {
-        if (const auto* attention = std::get_if<Attention>(&op)) {
-            flash = flash || attention->flash;
-            narrow = narrow || attention->dtype == Dtype::fp8;
-        }
-        fused = fused || std::holds_alternative<FusedGemm>(op);
-        host = host || std::holds_alternative<HostWork>(op);
+    for (CudaPlan& plan : run_->plans) {
+        plan.window = most.window;
+        if (moves_rows(graph)) plan.inputs = most.inputs;
     }
-    std::vector<std::string> doubts;
-    if (flash) doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
-    if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
-    if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
-    if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
-    if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
-    return doubts;
 }
 
 std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds timeout) {
@@ -233,20 +179,29 @@ std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds tim
         throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
                                       graph.rank_count(), rank_count_));
     failed_ = -1;
-    check_edges(graph);
-    check_dtypes(graph);
+    check_edges(graph, processes(), replay_);
+    check_ops(graph, gpu(), processes());
     const auto ranks = static_cast<std::size_t>(rank_count_);
     const Patience patience{timeout, false};
-    run_.reset(new Run{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {},
+    run_.reset(new Run{graph,
+                       patience,
+                       RankGroup(local_ranks(), patience, failed_),
+                       {},
+                       {},
+                       {},
+                       {},
                        std::unique_ptr<std::atomic<std::uint64_t>[]>(new std::atomic<std::uint64_t>[graph.size()]()),
-                       std::vector<std::uint64_t>(ranks), std::vector<std::vector<double>>(ranks)});
+                       std::vector<std::uint64_t>(ranks),
+                       std::vector<std::vector<double>>(ranks)});
     plan(graph);
     if (processes()) {
         rendezvous_->set_timeout(timeout);
         run_->offset = rendezvous_->clock_offset();
     }
     connect(graph);
-    return opening_doubts(graph);
+    std::vector<std::string> doubts = execution_doubts(graph);
+    if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
+    return doubts;
 }
 
 // Judges one wait: throws when another rank failed, when a communicator did, or when the GPU finishes no task any more.
@@ -311,7 +266,8 @@ void CudaDevice::record(TaskId task, int rank, Edge edge) {
     if (edge == Edge::start) return timeline.start(task);
     timeline.finish(task);
     run_->queued[task].fetch_add(1, std::memory_order_release);
-    if (run_->graph.launch_blocking()) timeline.await(task, watch(rank));
+    const auto* message = std::get_if<SendRecv>(&run_->graph.op(task));
+    if (run_->graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
 }
 
 void CudaDevice::synchronize(int rank, Seconds timeout) {
@@ -332,8 +288,7 @@ void CudaDevice::synchronize(int rank, Seconds timeout) {
             const TaskId first = here.timeline().first_unfinished();
             if (first != task) begin = now();
             task = first;
-            if (now() - begin > timeout)
-                throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
+            if (now() - begin > timeout) throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
             if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
                 throw DeviceError(fmt::format("given up because rank {} failed", failed));
             here.check_health();

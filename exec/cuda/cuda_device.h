@@ -34,7 +34,7 @@ public:
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override;
     [[nodiscard]] double cpu_share(int) const override { return 1; }
     std::vector<std::string> doubts() override;
-    [[nodiscard]] std::vector<TaskEstimate> estimates() const override { return ranks_.front()->estimates(); }
+    std::vector<TaskEstimate> estimates() override { return ranks_.front()->estimates(); }
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override;
     double broadcast(int rank, double value) override;
     void abort(int failed) noexcept override;
@@ -45,10 +45,7 @@ private:
     [[nodiscard]] CudaRank& at(int rank) const { return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)]; }
     void require_own_gpus();
     void connect(const TaskGraph& graph);
-    void check_edges(const TaskGraph& graph) const;
-    void check_dtypes(const TaskGraph& graph) const;
     void plan(const TaskGraph& graph);
-    [[nodiscard]] std::vector<std::string> opening_doubts(const TaskGraph& graph) const;
     Watch watch(int rank);
 
     int rank_count_;

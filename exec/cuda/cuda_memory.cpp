@@ -122,16 +122,14 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
                 if (place.rank() == rank) largest.products[static_cast<std::size_t>(place.lane())] = true;
         if (const auto* fused = std::get_if<FusedGemm>(&graph.op(task));
             fused != nullptr && graph.rank_count() > 1 && fused->transfer == FusedGemm::Transfer::scatter)
-            largest.window =
-                std::max(largest.window, std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
-                                             fused->remote_bytes_per_block.si());
+            largest.window = std::max(largest.window,
+                                      std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
+                                          fused->remote_bytes_per_block.si());
     }
     return largest;
 }
 
-std::size_t rounded(double bytes) {
-    return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
-}
+std::size_t rounded(double bytes) { return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment; }
 
 }  // namespace
 

@@ -15,9 +15,9 @@ namespace stepcast {
 
 inline constexpr std::size_t element_count = 4;
 std::size_t size_of(Element element);
-Element element_of(Dtype dtype);    // as stored: tf32 is fp32
-Element result_of(Dtype dtype);     // of a product: fp8 gives bf16
-Element score_element(Dtype dtype); // of attention: fp8 runs as bf16
+Element element_of(Dtype dtype);     // as stored: tf32 is fp32
+Element result_of(Dtype dtype);      // of a product: fp8 gives bf16
+Element score_element(Dtype dtype);  // of attention: fp8 runs as bf16
 
 inline constexpr std::size_t alignment = 256;  // bytes, of every buffer: what cuBLASLt's fastest kernels want
 

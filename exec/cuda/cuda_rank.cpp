@@ -31,8 +31,7 @@ CudaGpu describe_gpu(int gpu) {
             BytesPerSecond(transfers * 1e3 * static_cast<double>(clock) * static_cast<double>(width) / 8)};
 }
 
-CudaRank::CudaRank(int rank, int gpu)
-    : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
+CudaRank::CudaRank(int rank, int gpu) : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
 
 CudaRank::~CudaRank() {
     cudaSetDevice(gpu_);
@@ -45,7 +44,6 @@ void CudaRank::clear() {
     products_.reset();
     timeline_.reset();
     memory_.reset();
-    estimates_.clear();
     setting_.reset();
 }
 
@@ -60,33 +58,7 @@ void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watc
     grouped_ = std::make_unique<GroupedProducts>();
     choose_algorithms();
     connect(id, watch);
-    ask_estimates();
     check(cudaDeviceSynchronize());
-}
-
-// Communicators that an earlier run of this device made are kept; what is missing is missing on every rank.
-void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
-    const int ranks = setting_->graph.rank_count();
-    if (ranks < 2) return;
-    if (world_.empty()) world_ = Communicator(id, ranks, rank_, watch);
-    for (const CommunicatorKey& key : setting_->communicators) {
-        if (communicators_.contains(key)) continue;
-        const auto self = std::find(key.ranks.begin(), key.ranks.end(), rank_);
-        const bool member = self != key.ranks.end();
-        communicators_.emplace(
-            key, world_.split(member ? 0 : -1, static_cast<int>(self - key.ranks.begin()), watch));
-    }
-    for (CudaRank* peer : setting_->peers) {
-        int can = 0;
-        if (peer == nullptr || peer == this) continue;
-        check(cudaDeviceCanAccessPeer(&can, gpu_, peer->gpu()));
-        if (can == 0) continue;
-        const cudaError_t code = cudaDeviceEnablePeerAccess(peer->gpu(), 0);
-        if (code == cudaErrorPeerAccessAlreadyEnabled)
-            cudaGetLastError();
-        else
-            check(code);
-    }
 }
 
 void CudaRank::choose_algorithms() {
@@ -106,7 +78,8 @@ void CudaRank::choose_algorithms() {
             grouped_->prepare(*groups, *memory_, facts_.cache, timeline_->any_stream());
         if (const auto* attention = std::get_if<Attention>(&op)) prepare_attention(*products_, *attention);
         if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->blocks > 0)
-            products_->prepare({fused->blocks * fused->rows_per_block, fused->n, fused->k, 1, fused->dtype, false, true});
+            products_->prepare(
+                {fused->blocks * fused->rows_per_block, fused->n, fused->k, 1, fused->dtype, false, true});
     }
 }
 
@@ -180,90 +153,11 @@ struct CudaRank::Compute {
     void operator()(const Communication&) const {}  // of one rank: nothing to do
 };
 
-struct CudaRank::Collective {
-    CudaRank& rank;
-    Communicator& group;
-    int index;
-    std::size_t count;
-    cudaStream_t stream;
-    const Watch& watch;
-
-    // Begins the op with so many bytes in and out.
-    struct Operands {
-        char *input, *output;
-    };
-    [[nodiscard]] Operands take(std::size_t in, std::size_t out) const {
-        CudaRegion& input = rank.memory_->input(rank.memory_->common);
-        input.begin(in);
-        rank.memory_->output.begin(out);
-        return {input.take(in), rank.memory_->output.take(out)};
-    }
-    [[nodiscard]] std::size_t share(Bytes bytes) const { return (float_count(bytes) + count - 1) / count; }
-
-    void operator()(const AllReduce& op) const {
-        const std::size_t floats = float_count(op.bytes);
-        const Operands at = take(4 * floats, 4 * floats);
-        group.all_reduce(at.input, at.output, floats, stream, watch);
-    }
-    void operator()(const AllGather& op) const {
-        const Operands at = take(4 * share(op.bytes), 4 * share(op.bytes) * count);
-        group.all_gather(at.input, at.output, share(op.bytes), stream, watch);
-    }
-    void operator()(const ReduceScatter& op) const {
-        const Operands at = take(4 * share(op.bytes) * count, 4 * share(op.bytes));
-        group.reduce_scatter(at.input, at.output, share(op.bytes), stream, watch);
-    }
-    void operator()(const Broadcast& op) const {
-        const std::size_t floats = float_count(op.bytes);
-        const Operands at = take(4 * floats, 4 * floats);
-        group.broadcast(at.input, at.output, floats, op.root, stream, watch);
-    }
-    void operator()(const Reduce& op) const {
-        const std::size_t floats = float_count(op.bytes);
-        const Operands at = take(4 * floats, 4 * floats);
-        group.reduce(at.input, at.output, floats, op.root, stream, watch);
-    }
-    void operator()(const AllToAll& op) const {
-        ExchangeCounts counts = exchange_counts(op, static_cast<std::size_t>(index), count);
-        std::size_t sent = 0, received = 0;
-        for (std::size_t peer = 0; peer < count; ++peer) {
-            sent += counts.to[peer] *= 4;
-            received += counts.from[peer] *= 4;
-        }
-        const Operands at = take(sent, received);
-        group.all_to_all(at.input, counts.to, at.output, counts.from, stream, watch);
-    }
-    void operator()(const SendRecv& op) const {
-        const auto bytes = static_cast<std::size_t>(op.bytes.si());
-        const Operands at = take(index == 0 ? bytes : 0, index == 0 ? 0 : bytes);
-        const auto messages = static_cast<std::size_t>(op.messages);
-        for (std::size_t message = 0; message < messages; ++message) {
-            const Part part = part_of(bytes, message, messages);
-            if (index == 0)
-                group.send(at.input + part.begin, part.end - part.begin, 1, stream, watch);
-            else
-                group.receive(at.output + part.begin, part.end - part.begin, 0, stream, watch);
-        }
-    }
-    // NCCL has no barrier: a sum of one number needs everybody.
-    void operator()(const Barrier&) const {
-        const Operands at = take(sizeof(float), sizeof(float));
-        group.all_reduce(at.input, at.output, 1, stream, watch);
-    }
-    template <typename Other>
-    void operator()(const Other& op) const {
-        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
-    }
-};
-
 void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
-    const std::uint32_t at = setting_->communicator_of[task];
-    if (at == no_communicator) return std::visit(Compute{*this, task, timeline_->stream(task)}, op);
-    const CommunicatorKey& key = setting_->communicators[at];
-    const auto index = std::find(key.ranks.begin(), key.ranks.end(), rank_) - key.ranks.begin();
-    std::visit(Collective{*this, communicators_.at(key), static_cast<int>(index), key.ranks.size(),
-                          timeline_->stream(task), watch},
-               op);
+    if (setting_->communicator_of[task] == no_communicator)
+        std::visit(Compute{*this, task, timeline_->stream(task)}, op);
+    else
+        communicate(task, op, watch);
 }
 
 // One copy for each peer beside one product: gather before it, from the peers' inputs; scatter after it, into this rank's
@@ -304,46 +198,6 @@ void CudaRank::run_fused(const FusedGemm& op, TaskId task) {
     if (op.blocks > 0)
         products_->run({rows, op.n, op.k, 1, op.dtype, false, true}, first, second, result, workspace(task), stream);
     if (op.transfer == FusedGemm::Transfer::scatter) copy_all(false);
-}
-
-void CudaRank::ask_estimates() {
-    std::map<std::pair<std::uint32_t, OpId>, std::optional<Seconds>> known;
-    const TaskGraph& graph = setting_->graph;
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::uint32_t at = setting_->communicator_of[task];
-        if (at == no_communicator) continue;
-        const CommunicatorKey& key = setting_->communicators[at];
-        Communicator& group = communicators_.at(key);
-        if (group.empty()) continue;
-        const auto [entry, is_new] = known.try_emplace({at, graph.op_id(task)});
-        const std::size_t count = key.ranks.size();
-        const auto ask = [&](Communicator::Kind kind, Bytes bytes, std::size_t parts) {
-            const std::size_t floats = (float_count(bytes) + parts - 1) / parts;
-            entry->second = group.estimate(kind, memory_->input(memory_->common).data(), memory_->output.data(), floats,
-                                           timeline_->stream(task));
-        };
-        const Op& op = graph.op(task);
-        if (is_new) {
-            if (const auto* all = std::get_if<AllReduce>(&op)) ask(Communicator::Kind::all_reduce, all->bytes, 1);
-            if (const auto* all = std::get_if<AllGather>(&op)) ask(Communicator::Kind::all_gather, all->bytes, count);
-            if (const auto* all = std::get_if<ReduceScatter>(&op))
-                ask(Communicator::Kind::reduce_scatter, all->bytes, count);
-            if (const auto* one = std::get_if<Broadcast>(&op)) ask(Communicator::Kind::broadcast, one->bytes, 1);
-            if (const auto* one = std::get_if<Reduce>(&op)) ask(Communicator::Kind::reduce, one->bytes, 1);
-        }
-        if (entry->second) estimates_.push_back({task, *entry->second});
-    }
-}
-
-void CudaRank::check_health() const {
-    world_.check_health();
-    for (const auto& [key, communicator] : communicators_) communicator.check_health();
-}
-
-void CudaRank::abort() noexcept {
-    for (auto& [key, communicator] : communicators_) communicator.abort();
-    world_.abort();
-    communicators_.clear();
 }
 
 }  // namespace stepcast

@@ -40,9 +40,9 @@ public:
         const CudaPlan& plan;
         bool replay;
         std::uint64_t seed;
-        const std::vector<CommunicatorKey>& communicators;     // of all ranks, in the order of their first use
-        const std::vector<std::uint32_t>& communicator_of;     // by task; index into it, or no_communicator
-        std::vector<CudaRank*> peers;                          // by rank; null where it is in another process
+        const std::vector<CommunicatorKey>& communicators;  // of all ranks, in the order of their first use
+        const std::vector<std::uint32_t>& communicator_of;  // by task; index into it, or no_communicator
+        std::vector<CudaRank*> peers;                       // by rank; null where it is in another process
     };
     static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
     void attach(Setting setting, const ncclUniqueId& id, const Watch& watch);
@@ -54,14 +54,15 @@ public:
     void check_health() const;  // of the communicators
     void abort() noexcept;
     [[nodiscard]] Clocks& clocks() { return clocks_; }
-    [[nodiscard]] const std::vector<TaskEstimate>& estimates() const { return estimates_; }
+    // Asked after the run, when every connection is there; NCCL answers without the other ranks.
+    std::vector<TaskEstimate> estimates();
 
 private:
     struct Compute;
     struct Collective;
+    void communicate(TaskId task, const Op& op, const Watch& watch);
     void connect(const ncclUniqueId& id, const Watch& watch);
     void choose_algorithms();
-    void ask_estimates();
     [[nodiscard]] char* workspace(TaskId task) const;
     void run_fused(const FusedGemm& op, TaskId task);
 
@@ -76,7 +77,6 @@ private:
     std::unique_ptr<Products> products_;
     std::unique_ptr<GroupedProducts> grouped_;
     std::array<std::size_t, lane_count> workspace_of_{};  // by lane
-    std::vector<TaskEstimate> estimates_;
 };
 
 }  // namespace stepcast

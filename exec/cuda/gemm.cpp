@@ -49,8 +49,8 @@ Products::Products() {
 
 Products::Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns, long batch) {
     cublasLtMatrixLayout_t made = nullptr;
-    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
-                                     static_cast<std::uint64_t>(columns), rows));
+    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
+                                     rows));
     Owned<cublasLtMatrixLayout_t> owned(made);
     if (batch > 1) {
         set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));

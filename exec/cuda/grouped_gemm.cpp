@@ -135,12 +135,12 @@ void GroupedProducts::launch(const GroupedGemm& op, const Planned& plan, const C
     const auto groups = plan.m.size();
     auto* pointers = reinterpret_cast<void**>(place.data());
     const cudaDataType_t type = grouped_type(op.dtype);
-    check(cublasGemmGroupedBatchedEx(
-        handle_.get(), plan.first_operation.data(), plan.second_operation.data(), plan.m.data(), plan.n.data(),
-        plan.k.data(), plan.alpha.data(), pointers, type, plan.first_lead.data(), pointers + groups, type,
-        plan.second_lead.data(), plan.beta.data(), pointers + 2 * groups, type, plan.c_lead.data(),
-        static_cast<int>(groups), plan.sizes.data(),
-        op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
+    check(cublasGemmGroupedBatchedEx(handle_.get(), plan.first_operation.data(), plan.second_operation.data(),
+                                     plan.m.data(), plan.n.data(), plan.k.data(), plan.alpha.data(), pointers, type,
+                                     plan.first_lead.data(), pointers + groups, type, plan.second_lead.data(),
+                                     plan.beta.data(), pointers + 2 * groups, type, plan.c_lead.data(),
+                                     static_cast<int>(groups), plan.sizes.data(),
+                                     op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
 }
 
 }  // namespace stepcast

@@ -195,7 +195,8 @@ void Timeline::synchronize(const Watch& watch) {
 }
 
 TaskId Timeline::first_unfinished() {
-    while (unfinished_ < graph_.size() && (!finish_[unfinished_] || cudaEventQuery(finish_[unfinished_].get()) == cudaSuccess))
+    while (unfinished_ < graph_.size() &&
+           (!finish_[unfinished_] || cudaEventQuery(finish_[unfinished_].get()) == cudaSuccess))
         ++unfinished_;
     return unfinished_;
 }

@@ -77,13 +77,13 @@ private:
     std::uint64_t steps_ = 0;
     std::array<Owned<cudaStream_t>, lane_count> streams_;  // null where the rank has no task
     std::size_t origin_lane_ = 0;
-    std::vector<std::int8_t> lanes_;                        // by task: its first lane on this rank; -1: not here
+    std::vector<std::int8_t> lanes_;                         // by task: its first lane on this rank; -1: not here
     std::map<TaskId, std::vector<std::size_t>> more_lanes_;  // of tasks that hold several
-    std::vector<Owned<cudaEvent_t>> start_, finish_;        // by task; start_ only where it has one of its own
-    std::vector<Owned<cudaEvent_t>> captured_;              // by task: finish_ as an edge inside a capture
-    std::vector<TaskId> began_with_;                        // by task: whose end was its start; none: start_
-    std::array<TaskId, lane_count> last_{};                 // by lane: the task whose end is its last entry
-    std::vector<Seconds> host_start_, host_finish_;         // by task, of the host lane
+    std::vector<Owned<cudaEvent_t>> start_, finish_;         // by task; start_ only where it has one of its own
+    std::vector<Owned<cudaEvent_t>> captured_;               // by task: finish_ as an edge inside a capture
+    std::vector<TaskId> began_with_;                         // by task: whose end was its start; none: start_
+    std::array<TaskId, lane_count> last_{};                  // by lane: the task whose end is its last entry
+    std::vector<Seconds> host_start_, host_finish_;          // by task, of the host lane
     Owned<cudaEvent_t> origin_, join_;
     Seconds origin_time_;
     Owned<cudaGraphExec_t> step_;

@@ -24,11 +24,8 @@ TEST_CASE("without a launcher one process holds all ranks") {
 }
 
 TEST_CASE("a torchrun-style environment states rank, size and address") {
-    const Launch launch = launch_in({{"RANK", "5"},
-                                     {"WORLD_SIZE", "8"},
-                                     {"LOCAL_RANK", "1"},
-                                     {"MASTER_ADDR", "node-a"},
-                                     {"MASTER_PORT", "1234"}});
+    const Launch launch = launch_in(
+        {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "1234"}});
     CHECK(launch == Launch{5, 8, 1, "node-a", 1234});
 }
 

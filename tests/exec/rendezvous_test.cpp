@@ -77,8 +77,8 @@ TEST_CASE("all ranks learn which rank failed, also those that talk to rank 0 onl
         }
         return "met";
     });
-    CHECK(results == std::vector<std::string>{"given up because rank 2 failed", "given up because rank 2 failed",
-                                              "failed"});
+    CHECK(results ==
+          std::vector<std::string>{"given up because rank 2 failed", "given up because rank 2 failed", "failed"});
 }
 
 TEST_CASE("a rank that ends without a word is named") {
@@ -103,4 +103,26 @@ TEST_CASE("a rank that never arrives ends the wait") {
         return "gathered";
     });
     CHECK(results[0] == "rank 1 did not arrive within 200 ms");
+}
+
+TEST_CASE("rank 0 that waits for a rank which waits for a failed one hears of the failed one") {
+    // Rank 1 never sends: it stands for one that hangs in a collective with rank 2. Far sooner than the 20 s of patience.
+    const auto results = run_ranks(3, 6, [](int rank, Rendezvous& rendezvous) -> std::string {
+        if (rank == 2) {
+            rendezvous.fail();
+            return "failed";
+        }
+        try {
+            if (rank == 0) rendezvous.gather("");
+            for (;;) {
+                rendezvous.check_others();
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        } catch (const DeviceError& error) {
+            rendezvous.fail();
+            return error.what();
+        }
+    });
+    CHECK(results[0] == "given up because rank 2 failed");
+    CHECK(results[1] == "given up because rank 2 failed");
 }

@@ -27,15 +27,19 @@ Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
 mpi.h:              exec/mpi_group.h
-cuda:               exec/*
-cublas:             exec/*
-nccl.h:             exec/*
-dlfcn.h:            exec/*.cpp at most 1
+cuda:               exec/cuda/*
+cublas:             exec/cuda/*
+nccl.h:             exec/cuda/*
+dlfcn.h:            exec/shared_library.cpp startup.cpp
+malloc.h:           startup.cpp
 catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
 unistd.h:           model/whole_files.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
+netdb.h:            exec/*
+netinet/:           exec/*
+poll.h:             exec/*
 sys/:               exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*

@@ -50,7 +50,7 @@ expect_refused 'model/experiment.cpp:2: includes <toml++/toml.h>; only these may
 put reports/compare.cpp '#include <CLI/CLI.hpp>'
 expect_refused 'reports/compare.cpp:2: includes <CLI/CLI.hpp>; only these may: arguments.cpp'
 put sim/costs.cpp '#include <cuda_runtime.h>'
-expect_refused 'sim/costs.cpp:2: includes <cuda_runtime.h>; only these may: exec/*'
+expect_refused 'sim/costs.cpp:2: includes <cuda_runtime.h>; only these may: exec/cuda/*'
 put reports/tables.cpp '#include <nlohmann/json.hpp>'
 expect_refused 'at most 3 files may'
 put model/op.cpp '#include <catch2/catch.hpp>'

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/gemm.h"
 #include "model/errors.h"
@@ -54,8 +55,8 @@ TEST_CASE("the plan covers the largest op, the cache and a workspace a lane, and
     CHECK(plan.output == (2 << 20) + 16 * alignment);
     // In: 4 MiB, out: 2 MiB, workspace 32 MiB, and some alignment.
     CHECK_THROWS_WITH(plan_cuda_memory(graph, 0, Bytes(1 << 20), Bytes(32 << 20), Bytes(64 << 20)),
-                      Catch::StartsWith("execute: rank 0 needs 39.8") && Catch::Contains("the GPU has 32 MiB free of 64 MiB") &&
-                          Catch::Contains("task 0 \"large\""));
+                      Catch::StartsWith("execute: rank 0 needs 39.8") &&
+                          Catch::Contains("the GPU has 32 MiB free of 64 MiB") && Catch::Contains("task 0 \"large\""));
 }
 
 TEST_CASE("a forward product takes weights as frameworks keep them, a weight gradient sums over the outer dimension") {
@@ -63,4 +64,62 @@ TEST_CASE("a forward product takes weights as frameworks keep them, a weight gra
     CHECK((!forward.a_transposed && forward.b_transposed && !forward.accumulate));
     const Product gradient = product_of(Gemm{4, 16, 8, 1, Dtype::bf16, true});
     CHECK((gradient.a_transposed && !gradient.b_transposed && gradient.accumulate));
+}
+
+namespace {
+
+const CudaGpu ampere{"A100", 108, 80, Bytes(8e10), Bytes(4e7), {}};
+const CudaGpu hopper{"H100", 132, 90, Bytes(8e10), Bytes(5e7), {}};
+
+}  // namespace
+
+TEST_CASE("a task that waits for another rank outside any collective needs both in one process, issued") {
+    TaskGraph graph(2);
+    const TaskId here = graph.add("here", Phase::forward, MemoryPass{4_B, 4_B}, {Place(0, Lane::compute)}, {});
+    const TaskId send = graph.add("send", Phase::forward, SendRecv{4_B, 1},
+                                  {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {here});
+    graph.add("next", Phase::forward, MemoryPass{4_B, 4_B}, {Place(1, Lane::compute)}, {send});
+    CHECK_NOTHROW(check_edges(graph, true, true));  // the message is the wait
+    graph.add("there", Phase::forward, MemoryPass{4_B, 4_B}, {Place(1, Lane::compute)}, {here});
+    CHECK_NOTHROW(check_edges(graph, false, false));
+    CHECK_THROWS_WITH(check_edges(graph, true, false), Catch::Contains("task 3 \"there\" waits for task 0 of another"));
+    CHECK_THROWS_WITH(check_edges(graph, false, true), Catch::Contains("run.cuda_graph = false"));
+}
+
+TEST_CASE("a CUDA graph holds no wait of the host for the GPU") {
+    TaskGraph graph(1);
+    const TaskId pass = graph.add("pass", Phase::forward, MemoryPass{4_B, 4_B}, {Place(0, Lane::compute)}, {});
+    graph.add("free", Phase::forward, HostWork{}, {Place(0, Lane::host)}, {});
+    CHECK_NOTHROW(check_edges(graph, false, true));
+    graph.add("read", Phase::forward, HostWork{}, {Place(0, Lane::host)}, {pass});
+    CHECK_THROWS_WITH(check_edges(graph, false, true), Catch::StartsWith("run.cuda_graph: task 2 \"read\""));
+    TaskGraph blocking(1, true);
+    CHECK_THROWS_WITH(check_edges(blocking, false, true), Catch::Contains("launch_blocking"));
+}
+
+TEST_CASE("what the GPU or the library lacks is refused before anything runs") {
+    TaskGraph graph(2);
+    graph.add("gemm", Phase::forward, Gemm{16, 16, 16, 1, Dtype::fp8}, {Place(0, Lane::compute)}, {});
+    CHECK_NOTHROW(check_ops(graph, hopper, false));
+    CHECK_THROWS_WITH(check_ops(graph, ampere, false),
+                      "execute: gemm in fp8, which A100 has not (compute capability 8.0, "
+                      "expected 8.9)");
+    TaskGraph fused(2);
+    fused.add("gather", Phase::forward, FusedGemm{4, 2, 64, 2, 8, 8, 256_B}, {Place(0, Lane::compute)}, {});
+    CHECK_NOTHROW(check_ops(fused, ampere, false));
+    CHECK_THROWS_AS(check_ops(fused, ampere, true), ConfigError);
+    TaskGraph grouped(1);
+    grouped.add("experts", Phase::forward, GroupedGemm{{16}, 16, 16, Dtype::fp8}, {Place(0, Lane::compute)}, {});
+    CHECK_THROWS_WITH(check_ops(grouped, hopper, false), Catch::Contains("choose bf16"));
+}
+
+TEST_CASE("what runs otherwise than the graph says is said once") {
+    TaskGraph graph(1);
+    const Attention flash{1, 1, 8, 8, 8, false, false, Dtype::bf16, true};
+    graph.add("a", Phase::forward, flash, {Place(0, Lane::compute)}, {});
+    graph.add("b", Phase::forward, flash, {Place(0, Lane::compute)}, {});
+    graph.add("c", Phase::forward, HostWork{}, {Place(0, Lane::host)}, {});
+    CHECK(execution_doubts(graph) ==
+          std::vector<std::string>{"flash attention ran as products and a softmax through memory: no fused kernel here",
+                                   "the host work of a framework took no time: there is no framework here"});
 }

@@ -90,109 +90,12 @@ __global__ void transpose_kernel(const std::uint32_t* source, std::uint32_t* tar
     __shared__ std::uint32_t shared[tile][tile + 1];
     const std::size_t offset = blockIdx.z * static_cast<std::size_t>(matrix) * matrix;
     for (int row = static_cast<int>(threadIdx.y); row < tile; row += tile_rows)
-        shared[row][threadIdx.x] = source[offset + (blockIdx.y * tile + row) * matrix + blockIdx.x * tile + threadIdx.x];
+        shared[row][threadIdx.x] =
+            source[offset + (blockIdx.y * tile + row) * matrix + blockIdx.x * tile + threadIdx.x];
     __syncthreads();
     for (int row = static_cast<int>(threadIdx.y); row < tile; row += tile_rows)
         target[offset + (blockIdx.x * tile + row) * matrix + blockIdx.y * tile + threadIdx.x] =
             shared[threadIdx.x][row];
-}
-
-__device__ float to_float(float x) { return x; }
-__device__ float to_float(__half x) { return __half2float(x); }
-__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-template <typename T>
-__device__ T from_float(float x) {
-    return static_cast<T>(x);
-}
-
-// The columns that a row of a matrix of scores sees.
-__device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
-    if (!shape.causal) return shape.columns;
-    const std::int64_t count = row % shape.rows + shape.columns - shape.rows + 1;
-    return count < 0 ? 0 : (count > shape.columns ? shape.columns : count);
-}
-
-template <typename T>
-__global__ void mask_kernel(T* scores, Scores shape, float scale, float masked) {
-    const std::int64_t all = shape.matrices * shape.rows;
-    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
-        const std::int64_t visible = seen(shape, row);
-        T* values = scores + row * shape.columns;
-        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            values[j] = from_float<T>(j < visible ? to_float(values[j]) * scale : masked);
-    }
-}
-
-struct Sum {
-    __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Largest {
-    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-// Every thread of the block gets the combination of all their values.
-template <typename Combine>
-__device__ float over_block(float value, Combine combine) {
-    __shared__ float parts[block_size / 32];
-    for (int distance = 16; distance > 0; distance /= 2)
-        value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = parts[0];
-    for (int warp = 1; warp < block_size / 32; ++warp) value = combine(value, parts[warp]);
-    __syncthreads();
-    return value;
-}
-
-// One block a row at a time. The row is read once for each of its three uses; the later reads come from the caches.
-template <typename T>
-__global__ void softmax_kernel(T* scores, Scores shape) {
-    const std::int64_t all = shape.matrices * shape.rows;
-    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
-        T* values = scores + row * shape.columns;
-        float largest = -INFINITY;
-        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            largest = fmaxf(largest, to_float(values[j]));
-        largest = over_block(largest, Largest{});
-        float sum = 0;
-        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            sum += largest > -INFINITY ? __expf(to_float(values[j]) - largest) : 0.0f;
-        sum = over_block(sum, Sum{});
-        const float share = sum > 0 ? 1.0f / sum : 0.0f;
-        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            values[j] = from_float<T>(share > 0 ? __expf(to_float(values[j]) - largest) * share : 0.0f);
-    }
-}
-
-template <typename T>
-__global__ void softmax_backward_kernel(const T* p, T* gradient, Scores shape) {
-    const std::int64_t all = shape.matrices * shape.rows;
-    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
-        const T* share = p + row * shape.columns;
-        T* values = gradient + row * shape.columns;
-        float dot = 0;
-        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            dot += to_float(share[j]) * to_float(values[j]);
-        dot = over_block(dot, Sum{});
-        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            values[j] = from_float<T>(to_float(share[j]) * (to_float(values[j]) - dot));
-    }
-}
-
-unsigned int blocks_for_rows(const Scores& shape) {
-    return static_cast<unsigned int>(std::min<std::int64_t>(shape.matrices * shape.rows, 1 << 20));
-}
-
-// Calls `run` with a null pointer to the element's type.
-template <typename Run>
-cudaError_t with_type(Element element, Run run) {
-    switch (element) {
-        case Element::fp32: run(static_cast<float*>(nullptr)); break;
-        case Element::fp16: run(static_cast<__half*>(nullptr)); break;
-        case Element::bf16: run(static_cast<__nv_bfloat16*>(nullptr)); break;
-        case Element::fp8: return cudaErrorInvalidValue;
-    }
-    return cudaGetLastError();
 }
 
 constexpr std::size_t item = sizeof(uint4);
@@ -242,37 +145,10 @@ cudaError_t transpose_memory(const void* source, std::size_t read, void* target,
             reinterpret_cast<std::uint32_t*>(to + done * matrix_bytes));
     }
     const std::size_t done = matrices * matrix_bytes;
-    if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess || (matrices > 0 && read == done && written == done))
+    if (const cudaError_t code = cudaGetLastError();
+        code != cudaSuccess || (matrices > 0 && read == done && written == done))
         return code;
     return stream_memory(from + done, read - done, to + done, written - done, sink, stream);
-}
-
-cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream) {
-    return with_type(shape.element, [&](auto* type) {
-        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(scores), shape,
-                                                                       scale, -INFINITY);
-    });
-}
-
-cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream) {
-    return with_type(shape.element, [&](auto* type) {
-        softmax_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(scores), shape);
-    });
-}
-
-cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream) {
-    return with_type(shape.element, [&](auto* type) {
-        using Pointer = decltype(type);
-        softmax_backward_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(
-            static_cast<const std::remove_pointer_t<Pointer>*>(p), static_cast<Pointer>(gradient), shape);
-    });
-}
-
-cudaError_t mask_gradient(void* gradient, const Scores& shape, float scale, cudaStream_t stream) {
-    return with_type(shape.element, [&](auto* type) {
-        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(gradient), shape,
-                                                                       scale, 0.0f);
-    });
 }
 
 }  // namespace stepcast

@@ -1,0 +1,98 @@
+#include "exec/cuda/check_graph.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "exec/footprint.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+namespace {
+
+bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+
+}  // namespace
+
+// A single-rank task may wait for another rank only where both are here and steps are issued: an event is known to one
+// process, and to one capture. Where both ranks meet in the task anyway, its collective is the wait.
+void check_edges(const TaskGraph& graph, bool processes, bool replay) {
+    if (!processes && !replay) return;
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        const std::vector<int> ranks = participants(graph.places(task));
+        for (const TaskId predecessor : graph.predecessors(task)) {
+            const std::vector<int> before = participants(graph.places(predecessor));
+            const auto meets = [&](int rank) { return has(before, rank) || ranks.size() > 1; };
+            if (!std::all_of(ranks.begin(), ranks.end(), meets))
+                throw ConfigError(
+                    fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
+                                "cannot express; run the ranks as threads{}",
+                                task, graph.name(task), predecessor, replay ? "a CUDA graph" : "GPU processes",
+                                replay ? " with run.cuda_graph = false" : ""));
+            if (replay && graph.on_host(task) && !graph.on_host(predecessor))
+                throw ConfigError(
+                    fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
+                                "CUDA graph cannot hold; expected false for this experiment",
+                                task, graph.name(task)));
+        }
+    }
+    const auto blocks = [](const Op& op) {
+        const auto* message = std::get_if<SendRecv>(&op);
+        return message != nullptr && message->blocking;
+    };
+    if (replay && std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
+        throw ConfigError(
+            "run.cuda_graph: messages that hold the host (parallelism.blocking_p2p) cannot be in a CUDA graph; set one "
+            "of "
+            "them to false");
+    if (replay && graph.launch_blocking())
+        throw ConfigError(
+            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
+            "cannot hold; set one of them to false");
+}
+
+void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
+    const auto refuse = [&](Dtype dtype, const Op& op) {
+        constexpr int ampere = 80, ada = 89;
+        const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
+        if (gpu.capability < needed)
+            throw ConfigError(fmt::format(
+                "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
+                to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
+        if (dtype == Dtype::fp8 && std::holds_alternative<GroupedGemm>(op))
+            throw ConfigError("execute: grouped_gemm in fp8, which cuBLAS has not; choose bf16");
+    };
+    for (const Op& op : graph.ops())
+        std::visit(
+            [&](const auto& one) {
+                if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
+            },
+            op);
+    for (const Op& op : graph.ops())
+        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->remote_blocks > 0 && processes)
+            throw ConfigError(
+                "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
+                "ranks as threads, without the launcher");
+}
+
+std::vector<std::string> execution_doubts(const TaskGraph& graph) {
+    bool flash = false, narrow = false, fused = false, host = false;
+    for (const Op& op : graph.ops()) {
+        if (const auto* attention = std::get_if<Attention>(&op)) {
+            flash = flash || attention->flash;
+            narrow = narrow || attention->dtype == Dtype::fp8;
+        }
+        fused = fused || std::holds_alternative<FusedGemm>(op);
+        host = host || std::holds_alternative<HostWork>(op);
+    }
+    std::vector<std::string> doubts;
+    if (flash)
+        doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
+    if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
+    if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
+    if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
+    return doubts;
+}
+
+}  // namespace stepcast

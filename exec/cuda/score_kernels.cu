@@ -1,0 +1,255 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "exec/cuda/kernels.h"
+
+namespace stepcast {
+
+namespace {
+
+constexpr int block_size = 256;
+
+__device__ float to_float(float x) { return x; }
+__device__ float to_float(__half x) { return __half2float(x); }
+__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <typename T>
+__device__ T from_float(float x) {
+    return static_cast<T>(x);
+}
+
+// The columns that a row of a matrix of scores sees.
+__device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
+    if (!shape.causal) return shape.columns;
+    const std::int64_t count = row % shape.rows + shape.columns - shape.rows + 1;
+    return count < 0 ? 0 : (count > shape.columns ? shape.columns : count);
+}
+
+// Sixteen bytes of a row, read and written at once.
+template <typename T>
+struct alignas(16) Pack {
+    static constexpr int size = 16 / sizeof(T);
+    T values[size];
+};
+
+// Rows go through a thread block in packs, held in registers between their uses: one read, one write. A row takes at most
+// `packs` of them a thread.
+constexpr int packs = 4;
+
+template <typename T>
+__global__ void mask_kernel(T* scores, Scores shape, float scale, float masked) {
+    const std::int64_t all = shape.matrices * shape.rows;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        const std::int64_t visible = seen(shape, row);
+        T* values = scores + row * shape.columns;
+        if (shape.columns % Pack<T>::size == 0) {
+            auto* wide = reinterpret_cast<Pack<T>*>(values);
+            for (std::int64_t i = threadIdx.x; i < shape.columns / Pack<T>::size; i += blockDim.x) {
+                Pack<T> pack = wide[i];
+                for (int j = 0; j < Pack<T>::size; ++j)
+                    pack.values[j] =
+                        from_float<T>(i * Pack<T>::size + j < visible ? to_float(pack.values[j]) * scale : masked);
+                wide[i] = pack;
+            }
+            continue;
+        }
+        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
+            values[j] = from_float<T>(j < visible ? to_float(values[j]) * scale : masked);
+    }
+}
+
+struct Sum {
+    __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Largest {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// Every thread of the block gets the combination of all their values.
+template <typename Combine>
+__device__ float over_block(float value, Combine combine) {
+    __shared__ float parts[block_size / 32];
+    for (int distance = 16; distance > 0; distance /= 2)
+        value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = parts[0];
+    for (int warp = 1; warp < static_cast<int>(blockDim.x) / 32; ++warp) value = combine(value, parts[warp]);
+    __syncthreads();
+    return value;
+}
+
+// A row of any width: read once for each use; the later reads come from the caches.
+template <typename T>
+__global__ void softmax_kernel(T* scores, Scores shape) {
+    const std::int64_t all = shape.matrices * shape.rows;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        T* values = scores + row * shape.columns;
+        float largest = -INFINITY;
+        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
+            largest = fmaxf(largest, to_float(values[j]));
+        largest = over_block(largest, Largest{});
+        float sum = 0;
+        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
+            sum += largest > -INFINITY ? __expf(to_float(values[j]) - largest) : 0.0f;
+        sum = over_block(sum, Sum{});
+        const float share = sum > 0 ? 1.0f / sum : 0.0f;
+        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
+            values[j] = from_float<T>(share > 0 ? __expf(to_float(values[j]) - largest) * share : 0.0f);
+    }
+}
+
+template <typename T>
+__global__ void softmax_packed_kernel(T* scores, Scores shape) {
+    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / Pack<T>::size;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        auto* wide = reinterpret_cast<Pack<T>*>(scores + row * shape.columns);
+        float held[packs][Pack<T>::size];
+        float largest = -INFINITY;
+#pragma unroll
+        for (int p = 0; p < packs; ++p) {
+            const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
+            Pack<T> pack;
+            if (i < width) pack = wide[i];
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j) {
+                held[p][j] = i < width ? to_float(pack.values[j]) : -INFINITY;
+                largest = fmaxf(largest, held[p][j]);
+            }
+        }
+        largest = over_block(largest, Largest{});
+        float sum = 0;
+#pragma unroll
+        for (int p = 0; p < packs; ++p)
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j) {
+                held[p][j] = largest > -INFINITY ? __expf(held[p][j] - largest) : 0.0f;
+                sum += held[p][j];
+            }
+        sum = over_block(sum, Sum{});
+        const float share = sum > 0 ? 1.0f / sum : 0.0f;
+#pragma unroll
+        for (int p = 0; p < packs; ++p) {
+            const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
+            if (i >= width) continue;
+            Pack<T> pack;
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j) pack.values[j] = from_float<T>(held[p][j] * share);
+            wide[i] = pack;
+        }
+    }
+}
+
+template <typename T>
+__global__ void softmax_backward_kernel(const T* p, T* gradient, Scores shape) {
+    const std::int64_t all = shape.matrices * shape.rows;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        const T* share = p + row * shape.columns;
+        T* values = gradient + row * shape.columns;
+        float dot = 0;
+        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
+            dot += to_float(share[j]) * to_float(values[j]);
+        dot = over_block(dot, Sum{});
+        for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
+            values[j] = from_float<T>(to_float(share[j]) * (to_float(values[j]) - dot));
+    }
+}
+
+template <typename T>
+__global__ void softmax_backward_packed_kernel(const T* p, T* gradient, Scores shape) {
+    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / Pack<T>::size;
+    for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
+        const auto* share = reinterpret_cast<const Pack<T>*>(p + row * shape.columns);
+        auto* wide = reinterpret_cast<Pack<T>*>(gradient + row * shape.columns);
+        Pack<T> shares[packs], gradients[packs];
+        float dot = 0;
+#pragma unroll
+        for (int q = 0; q < packs; ++q) {
+            const std::int64_t i = threadIdx.x + q * static_cast<std::int64_t>(blockDim.x);
+            if (i >= width) continue;
+            shares[q] = share[i];
+            gradients[q] = wide[i];
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j)
+                dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
+        }
+        dot = over_block(dot, Sum{});
+#pragma unroll
+        for (int q = 0; q < packs; ++q) {
+            const std::int64_t i = threadIdx.x + q * static_cast<std::int64_t>(blockDim.x);
+            if (i >= width) continue;
+#pragma unroll
+            for (int j = 0; j < Pack<T>::size; ++j)
+                gradients[q].values[j] =
+                    from_float<T>(to_float(shares[q].values[j]) * (to_float(gradients[q].values[j]) - dot));
+            wide[i] = gradients[q];
+        }
+    }
+}
+
+// Threads of a block that takes rows in packs; 0 when the rows do not go into packs or not into its registers.
+template <typename T>
+int packed_threads(const Scores& shape) {
+    const std::int64_t width = shape.columns / Pack<T>::size;
+    if (shape.columns % Pack<T>::size != 0 || width > packs * block_size) return 0;
+    return static_cast<int>(std::min<std::int64_t>((width + 31) / 32 * 32, block_size));
+}
+
+unsigned int blocks_for_rows(const Scores& shape) {
+    return static_cast<unsigned int>(std::min<std::int64_t>(shape.matrices * shape.rows, 1 << 20));
+}
+
+// Calls `run` with a null pointer to the element's type.
+template <typename Run>
+cudaError_t with_type(Element element, Run run) {
+    switch (element) {
+        case Element::fp32: run(static_cast<float*>(nullptr)); break;
+        case Element::fp16: run(static_cast<__half*>(nullptr)); break;
+        case Element::bf16: run(static_cast<__nv_bfloat16*>(nullptr)); break;
+        case Element::fp8: return cudaErrorInvalidValue;
+    }
+    return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream) {
+    return with_type(shape.element, [&](auto* type) {
+        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(scores), shape,
+                                                                       scale, -INFINITY);
+    });
+}
+
+cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream) {
+    return with_type(shape.element, [&](auto* type) {
+        auto* values = static_cast<decltype(type)>(scores);
+        if (const int threads = packed_threads<std::remove_pointer_t<decltype(type)>>(shape); threads > 0)
+            softmax_packed_kernel<<<blocks_for_rows(shape), threads, 0, stream>>>(values, shape);
+        else
+            softmax_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(values, shape);
+    });
+}
+
+cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream) {
+    return with_type(shape.element, [&](auto* type) {
+        using Pointer = decltype(type);
+        const auto* shares = static_cast<const std::remove_pointer_t<Pointer>*>(p);
+        if (const int threads = packed_threads<std::remove_pointer_t<Pointer>>(shape); threads > 0)
+            softmax_backward_packed_kernel<<<blocks_for_rows(shape), threads, 0, stream>>>(
+                shares, static_cast<Pointer>(gradient), shape);
+        else
+            softmax_backward_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(
+                shares, static_cast<Pointer>(gradient), shape);
+    });
+}
+
+cudaError_t mask_gradient(void* gradient, const Scores& shape, float scale, cudaStream_t stream) {
+    return with_type(shape.element, [&](auto* type) {
+        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(gradient), shape,
+                                                                       scale, 0.0f);
+    });
+}
+
+}  // namespace stepcast
