@@ -73,7 +73,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
     verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")
         ->allow_extra_args(false);
-    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples");
+    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples ..");
+    verb->add_option("--only-steps", options.step_range, "FIRST-LAST: only these, of samples and medians");
+    verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
 

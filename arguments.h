@@ -9,8 +9,9 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, format = "auto", what = "presets";
-    std::vector<std::string> inputs, set, measurements, step_inputs;
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, step_range, format = "auto",
+                                                                                              what = "presets";
+    std::vector<std::string> inputs, set, measurements, step_inputs, phases;
     int ranks = 0, steps = 0, warmup = -1;
     bool json = false, explain = false, strict = false, medians = false;
 };

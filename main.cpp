@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "arguments.h"
+#include "calibrate_cuda.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
+#include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
@@ -59,10 +61,14 @@ void require_other_file(const std::string& trace, const std::string& experiment)
         throw ConfigError(trace + ": is the experiment; expected another file for --trace");
 }
 
-void require_host(const std::string& device) {
-    if (device == "cuda")
-        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
-    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+void require_device(const std::string& device) {
+    if (device != "host" && device != "cuda")
+        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
+    if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
+    return open_host_device(ranks);
 }
 
 void run_simulate(const Options& options) {
@@ -85,12 +91,12 @@ void run_simulate(const Options& options) {
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_other_file(options.trace, options.experiment);
-    require_host(options.device);
+    require_device(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_host_device(graph.rank_count());
+    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
     ExecuteOptions how = execute_options(experiment.run);
     if (options.steps > 0) how.steps = options.steps;
     if (options.warmup >= 0) how.warmup = options.warmup;
@@ -112,8 +118,6 @@ void run_execute(const Options& options) {
 }
 
 void calibrate_host(const Options& options) {
-    require_host(options.device);
-    make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     if (const std::size_t cores = allowed_cores().size();
         static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
@@ -139,8 +143,12 @@ void calibrate_host(const Options& options) {
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
-    if (!options.device.empty()) return calibrate_host(options);
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded files");
+    if (!options.device.empty()) {
+        require_device(options.device);
+        make_folder(std::filesystem::path(options.out).parent_path());
+        return options.device == "cuda" ? print(calibrate_cuda(options, show_progress)) : calibrate_host(options);
+    }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     print(calibrate_from_measurements(
@@ -169,6 +177,8 @@ void run_import(const Options& options) {
                                 .out = options.out,
                                 .routing_out = options.routing_out,
                                 .medians_only = options.medians,
+                                .kept_phases = options.phases,
+                                .steps = options.step_range,
                                 .pattern = options.pattern,
                                 .system = options.system,
                                 .model = options.model,

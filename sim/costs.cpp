@@ -16,7 +16,7 @@ Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * clus
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
     Costs costs;
-    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster));
+    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster), cluster.gpu.rank_rates);
     return costs;
 }
 
@@ -37,7 +37,7 @@ struct RangeCheck {
     }
     void operator()(const Gemm& op) const {
         const auto& table = cluster.kernel.gemm_table;
-        if (table.empty()) return;
+        if (table.empty() || cluster.kernel.gemm_table_by_weight) return;
         const auto outside = [&](long GemmPoint::*size, long value) {
             const auto [low, high] =
                 std::minmax_element(table.begin(), table.end(), [&](auto& a, auto& b) { return a.*size < b.*size; });

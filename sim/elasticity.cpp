@@ -15,7 +15,7 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
       paths_(classes_.paths(cluster)),
       prices_(classes_.price(cluster, paths_)),
       time_on_path_(classes_.size()) {
-    classes_.fill(costs_, prices_, host_call_time(cluster));
+    classes_.fill(costs_, prices_, host_call_time(cluster), cluster.gpu.rank_rates);
     run(graph, costs_, cluster.interference, timeline_);
     bindings_ = stepcast::bindings(graph, costs_, timeline_);
     path_ = critical_path(graph, costs_, timeline_, bindings_);
@@ -39,7 +39,7 @@ Seconds WhatIf::along_path(const Cluster& other) const {
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {
-    classes_.fill(other_costs_, price(other), host_call_time(other));
+    classes_.fill(other_costs_, price(other), host_call_time(other), other.gpu.rank_rates);
     const Interference& i = other.interference;
     if (i == Interference{})
         run_in_order(graph_, other_costs_, other_timeline_);
@@ -55,7 +55,7 @@ Seconds WhatIf::most(const Cluster& other) {
     for (std::size_t c = 0; c < changes.size(); ++c) changes[c] = size(changes[c] - prices_[c]);
     const Seconds call = size(host_call_time(other) - host_call_time(cluster_));
     if (call == Seconds(0) && std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); })) return call;
-    classes_.fill(other_costs_, changes, call);
+    classes_.fill(other_costs_, changes, call, other.gpu.rank_rates);
     run_in_order(graph_, other_costs_, other_timeline_);
     return other_timeline_.end;
 }

@@ -62,11 +62,14 @@ std::vector<Seconds> PriceClasses::price(const Cluster& cluster, const Paths& pa
     return prices;
 }
 
-void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds call) const {
+void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds call,
+                        std::span<const double> rank_rates) const {
     costs.duration.resize(class_of_.size());
     costs.issue.resize(class_of_.size());
     for (TaskId t = 0; t < class_of_.size(); ++t) {
         costs.duration[t] = prices[class_of_[t]];
+        if (const Place place = graph_.places(t).front(); !rank_rates.empty() && place.lane() == Lane::compute)
+            costs.duration[t] = costs.duration[t] / rank_rates[static_cast<std::size_t>(place.rank())];
         costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * call;
     }
 }

@@ -27,8 +27,9 @@ public:
 
     // By class; `paths` of a cluster with the same_paths().
     [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster, const Paths& paths) const;
-    // Every task at the price of its class, and what the hosts take to issue it at `call` a host call.
-    void fill(Costs& costs, std::span<const Seconds> prices, Seconds call) const;
+    // Every task at the price of its class, kernels of each rank at its own rate (cluster.gpu.rank_rates; empty = all
+    // alike), and what the hosts take to issue it at `call` a host call.
+    void fill(Costs& costs, std::span<const Seconds> prices, Seconds call, std::span<const double> rank_rates) const;
 
 private:
     const TaskGraph& graph_;

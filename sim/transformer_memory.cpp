@@ -43,6 +43,7 @@ void consider(PieceMemory& piece, Bytes kept, Bytes work) {
     piece.backward_work = work;
 }
 
+// A layer that the cut opens counts its inner tensors on both stages, which keep them both.
 // Walks the backward of a piece from its last unit to its first; each block's tensors go when it is done. A layer that is
 // computed again comes to life whole, its input being there.
 PieceMemory piece_memory(const LayerContext& c, const Piece& piece, int layers_before) {
@@ -55,6 +56,8 @@ PieceMemory piece_memory(const LayerContext& c, const Piece& piece, int layers_b
     const BlockMemory head = piece.head ? head_memory(c) : BlockMemory{};
     PieceMemory memory;
     memory.kept = embedding.kept + head.kept;
+    const Bytes rest = piece.begins_inside ? layer_memory(c, piece.first - 1).feed_forward.kept : Bytes(0);
+    memory.kept += rest;
     for (int l = piece.first; l < piece.last; ++l) memory.kept += again(l) ? layer_input(c) : layer_memory(c, l).kept();
     Bytes left = memory.kept;
     consider(memory, left, head.work);
@@ -67,6 +70,7 @@ PieceMemory piece_memory(const LayerContext& c, const Piece& piece, int layers_b
         consider(memory, left, layer.attention.work);
         left -= layer.attention.kept;
     }
+    left -= rest;
     consider(memory, left, embedding.work);
     return memory;
 }
@@ -83,8 +87,10 @@ StageMemory stage_memory(const LayerContext& c, int stage) {
             layers += piece.last - piece.first;
             if (piece.embedding) memory.count(embedding_weights(c));
             if (piece.head) memory.count(head_weights(c));
+            if (piece.begins_inside) memory.count(rest_weights(c));
             for (int l = piece.first; l < piece.last; ++l) {
-                memory.count(layer_weights(c, l));
+                const bool opened = piece.ends_inside && l + 1 == piece.last;
+                memory.count(opened ? opened_weights(c, l) : layer_weights(c, l));
                 memory.layer_weights += layer_weights(c, l);
                 for (const Matrix& matrix : layer_matrices(c, l)) memory.matrices.insert(matrix);
             }
