@@ -30,7 +30,9 @@ mpi.h:              exec/mpi_group.h
 cuda:               exec/*
 cublas:             exec/*
 nccl.h:             exec/*
-dlfcn.h:            exec/*.cpp at most 1
+dlfcn.h:            exec/*.cpp startup.cpp at most 2
+malloc.h:           startup.cpp
+poll.h:             exec/*
 catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
