@@ -32,7 +32,6 @@ cublas:             exec/*
 nccl.h:             exec/*
 dlfcn.h:            exec/*.cpp startup.cpp at most 2
 malloc.h:           startup.cpp
-poll.h:             exec/*
 catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
