@@ -1,6 +1,10 @@
 // Tasks per second of the two engines and of building a graph, on 1F1B pipelines. Arguments: tasks, stages.
 #include <benchmark/benchmark.h>
 
+#include <cmath>
+#include <random>
+
+#include "sim/event_engine.h"
 #include "sim/simulate.h"
 #include "tests/pipeline_graphs.h"
 
@@ -37,7 +41,8 @@ double bytes_per_task(const TaskGraph& graph) {
         places += static_cast<double>(graph.places(t).size());
         edges += static_cast<double>(graph.predecessors(t).size());
     }
-    const double fixed = 2 * sizeof(std::uint32_t) + sizeof(OpId) + sizeof(NameId) + sizeof(float) + sizeof(Phase);
+    const double fixed =
+        2 * sizeof(std::uint32_t) + sizeof(OpId) + sizeof(NameId) + sizeof(float) + sizeof(Phase) + sizeof(GroupId);
     return fixed + (places * sizeof(Place) + edges * sizeof(TaskId)) / tasks + 2 * sizeof(Seconds);
 }
 
@@ -74,12 +79,25 @@ void in_order_with_hosts(benchmark::State& state) {
     report(state, graph);
 }
 
-void contention(benchmark::State& state, Contention slowdowns) {
+// Every task longer or shorter by about `jitter`, none like another.
+void add_jitter(Costs& costs, double jitter) {
+    std::mt19937_64 random(1);
+    std::normal_distribution<double> normal;
+    for (Seconds& duration : costs.duration) duration *= std::exp(jitter * normal(random));
+}
+
+// `kept`: the engine is made once and runs many times, as what-ifs and draws of noise use it.
+void contention(benchmark::State& state, Contention slowdowns, double jitter, bool kept) {
     const TaskGraph graph = pipeline_of(state);
-    const Costs costs = costs_of(graph);
+    Costs costs = costs_of(graph);
+    if (jitter > 0) add_jitter(costs, jitter);
     Timeline timeline;
+    EventEngine engine(graph);
     for (auto _ : state) {
-        run_with_contention(graph, costs, slowdowns, timeline);
+        if (kept)
+            engine.run(costs, slowdowns, timeline);
+        else
+            run_with_contention(graph, costs, slowdowns, timeline);
         benchmark::DoNotOptimize(timeline.end);
     }
     report(state, graph);
@@ -95,7 +113,9 @@ void sizes(benchmark::internal::Benchmark* b) {
 BENCHMARK(build)->Apply(sizes);
 BENCHMARK(in_order)->Apply(sizes);
 BENCHMARK(in_order_with_hosts)->Apply(sizes);
-BENCHMARK_CAPTURE(contention, none, Contention{})->Apply(sizes);
-BENCHMARK_CAPTURE(contention, both, Contention{0.1, 0.2})->Apply(sizes);
+BENCHMARK_CAPTURE(contention, none, Contention{}, 0, false)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, both, Contention{0.1, 0.2}, 0, false)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, jitter, Contention{0.1, 0.2}, 0.05, false)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, jitter_kept, Contention{0.1, 0.2}, 0.05, true)->Apply(sizes);
 
 BENCHMARK_MAIN();

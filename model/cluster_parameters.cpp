@@ -73,8 +73,9 @@ std::string value_of(const Key& key, Experiment& e) {
 
 ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) {
     using Kind = ClusterParameter::Kind;
-    if (name.starts_with("gpu.") || name == "network.oversubscription" || name.ends_with("bandwidth"))
-        return Kind::datasheet;
+    if (name.starts_with("gpu.") || name == "network.oversubscription" || name == "host.load" ||
+        name.ends_with("bandwidth"))
+        return Kind::stated;
     if (std::holds_alternative<Field<Seconds>>(key.field)) return Kind::time;
     const bool table = std::holds_alternative<Field<Curve>>(key.field) ||
                        std::holds_alternative<Field<std::vector<GemmPoint>>>(key.field) ||

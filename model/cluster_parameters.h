@@ -10,7 +10,8 @@
 namespace stepcast {
 
 struct ClusterParameter {
-    enum class Kind : std::uint8_t { datasheet, table, time, share };  // a table of measurements; a share or a rate
+    // By the datasheet or whoever describes the machine; a table of measurements; a cost as a time; as a share or rate.
+    enum class Kind : std::uint8_t { stated, table, time, share };
     std::string key;                                                   // below "cluster."
     std::string value;  // with unit; of a table how many measurements it holds
     Kind kind = Kind::share;

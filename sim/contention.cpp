@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "sim/event_engine.h"
+#include "sim/event_structure.h"
 #include "sim/event_tree.h"
 
 namespace stepcast {
 namespace {
 
-constexpr TaskId none = std::numeric_limits<TaskId>::max();
+constexpr TaskId none = no_later_task;
 
 // What a running task is to its neighbours.
 enum Kind : std::uint8_t { computing, communicating, on_host };
@@ -34,84 +34,6 @@ struct Activity {
     std::array<bool, 2> seen{};
     bool changed = false;
 };
-
-// Tasks that touch a rank, in id order: what its host works through.
-struct HostQueue {
-    std::uint32_t next = 0, end = 0;
-};
-
-// What follows from the graph alone.
-struct Structure {
-    bool with_hosts = false;
-    std::vector<std::uint32_t> waits;            // per task: predecessors, places with an earlier task, hosts
-    std::vector<std::uint32_t> successor_begin;  // CSR
-    std::vector<TaskId> successors;
-    std::vector<TaskId> next_on_place;  // per (task, place): next task of that place
-    std::vector<HostQueue> hosts;       // per rank, into host_tasks
-    std::vector<TaskId> host_tasks;
-};
-
-void find_successors(const TaskGraph& graph, Structure& s) {
-    const auto tasks = static_cast<TaskId>(graph.size());
-    s.successor_begin.assign(graph.size() + 2, 0);
-    for (TaskId t = 0; t < tasks; ++t) {
-        s.waits[t] = static_cast<std::uint32_t>(graph.predecessors(t).size());
-        for (const TaskId earlier : graph.predecessors(t)) ++s.successor_begin[earlier + 2];
-    }
-    for (std::size_t i = 2; i < s.successor_begin.size(); ++i) s.successor_begin[i] += s.successor_begin[i - 1];
-    s.successors.resize(s.successor_begin.back());
-    for (TaskId t = 0; t < tasks; ++t)
-        for (const TaskId earlier : graph.predecessors(t)) s.successors[s.successor_begin[earlier + 1]++] = t;
-}
-
-// A task waits for each device place that has an earlier task. The hosts release the places on host lanes.
-void queue_places(const TaskGraph& graph, Structure& s) {
-    std::vector<TaskId> next(static_cast<std::size_t>(graph.place_count()), none);
-    s.next_on_place.assign(graph.place_offset(static_cast<TaskId>(graph.size())), none);
-    for (auto t = static_cast<TaskId>(graph.size()); t-- > 0;) {
-        if (graph.on_host(t)) continue;
-        std::uint32_t entry = graph.place_offset(t);
-        for (const Place& place : graph.places(t)) {
-            const TaskId later = std::exchange(next[place.index], t);
-            s.next_on_place[entry++] = later;
-            if (later != none) ++s.waits[later];
-        }
-    }
-}
-
-// A task waits for the host of each of its ranks.
-void queue_hosts(const TaskGraph& graph, Structure& s) {
-    const auto tasks = static_cast<TaskId>(graph.size());
-    s.hosts.resize(static_cast<std::size_t>(graph.rank_count()));
-    const auto for_each_rank = [&](auto&& visit) {
-        std::vector<TaskId> last(s.hosts.size(), none);
-        for (TaskId t = 0; t < tasks; ++t)
-            for (const Place& place : graph.places(t))
-                if (const auto rank = static_cast<std::size_t>(place.rank()); std::exchange(last[rank], t) != t)
-                    visit(t, s.hosts[rank]);
-    };
-    for_each_rank([&](TaskId t, HostQueue& host) {
-        ++host.end;
-        ++s.waits[t];
-    });
-    std::uint32_t begin = 0;
-    for (HostQueue& host : s.hosts) {
-        host.next = begin;
-        begin += std::exchange(host.end, begin);
-    }
-    s.host_tasks.resize(begin);
-    for_each_rank([&](TaskId t, HostQueue& host) { s.host_tasks[host.end++] = t; });
-}
-
-Structure structure_of(const TaskGraph& graph, bool with_hosts) {
-    Structure s;
-    s.with_hosts = with_hosts;
-    s.waits.resize(graph.size());
-    find_successors(graph, s);
-    if (with_hosts) queue_hosts(graph, s);
-    queue_places(graph, s);
-    return s;
-}
 
 }  // namespace
 
@@ -141,7 +63,7 @@ private:
     void settle(Running& running);
 
     const TaskGraph& graph_;
-    Structure structure_;
+    EventStructure structure_;
     bool prepared_ = false;
     const Costs* costs_ = nullptr;
     Timeline* timeline_ = nullptr;
@@ -164,7 +86,7 @@ void EventEngine::Run::reset(const Costs& costs, const Contention& contention, T
     if (contention.compute_slowdown < 0 || contention.communication_slowdown < 0)
         throw std::logic_error("run_with_contention: a slowdown is negative");
     if (const bool with_hosts = needs_hosts(graph_, costs); !prepared_ || with_hosts != structure_.with_hosts)
-        structure_ = structure_of(graph_, with_hosts);
+        structure_ = event_structure(graph_, with_hosts);
     prepared_ = true;
     costs_ = &costs;
     timeline_ = &timeline;

@@ -91,7 +91,7 @@ std::optional<Uncertainty> error_of(const ClusterParameter& p, const Cluster& cl
                                    Seconds(0), 0};
     using Kind = ClusterParameter::Kind;
     // The rates of the other tiles are relative to this one, so that it is known by convention.
-    if (p.kind == Kind::datasheet || p.kind == Kind::table || p.key == "kernel.gemm_tile_256") return std::nullopt;
+    if (p.kind == Kind::stated || p.kind == Kind::table || p.key == "kernel.gemm_tile_256") return std::nullopt;
     return Uncertainty{p.key,           p.value,
                        Source::assumed, p.kind == Kind::time ? assumed_time_error : assumed_share_error,
                        Seconds(0),      0};

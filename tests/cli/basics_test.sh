@@ -33,6 +33,16 @@ cp .stdout first.json
 run 0 simulate moe_layer_fast_moe --json
 cmp -s first.json .stdout || fail "two runs of $command_line differ"
 
+# Why: the same forecast, and an explanation beside it.
+run 0 simulate moe_layer_fast_moe --json --explain
+json step_s.mean explain.step_s explain.critical_path.0.kind explain.critical_path_by_link_s.node \
+    explain.critical_path_host_s explain.idle.slowest.straggler_s explain.idle.median.stands_for \
+    explain.elasticity.parameters.0.key explain.elasticity.parameters.0.step_change_s explain.measure_next.0.key
+run 0 simulate moe_layer_fast_moe --explain --out why
+stdout_has "critical path"
+stdout_has "measure this next"
+[ -s why/elasticity.png ] || fail "$command_line: no why/elasticity.png"
+
 # A key set on the command line reaches the prediction, quoted or bare.
 run 0 simulate moe_layer_fast_moe --json --set workload.moe.experts=64 --set 'cluster.link.intra.bandwidth="4 GB/s"'
 json step_s.mean

@@ -23,7 +23,7 @@ TEST_CASE("the parameters of a cluster are its numbers other than zero, with wha
     const std::vector<ClusterParameter> all = cluster_parameters(c);
     using Kind = ClusterParameter::Kind;
     REQUIRE(find(all, "link.intra.bandwidth"));
-    CHECK(*find(all, "link.intra.bandwidth") == ClusterParameter{"link.intra.bandwidth", "100 GB/s", Kind::datasheet});
+    CHECK(*find(all, "link.intra.bandwidth") == ClusterParameter{"link.intra.bandwidth", "100 GB/s", Kind::stated});
     CHECK(*find(all, "kernel.launch") == ClusterParameter{"kernel.launch", "2.4 us", Kind::time});
     CHECK(*find(all, "kernel.gemm_efficiency") == ClusterParameter{"kernel.gemm_efficiency", "0.92", Kind::share});
     CHECK(*find(all, "kernel.memory_curve") == ClusterParameter{"kernel.memory_curve", "2 measured", Kind::table});
