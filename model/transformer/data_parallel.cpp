@@ -10,31 +10,27 @@ struct StateBytes {
 // A framework that is left to itself updates 16-bit weights in place: no fp32 copies, no loss scale.
 bool keeps_masters(const Experiment& e) { return !e.parallelism.unfused || e.workload.autocast; }
 
-// Adam as nine operations in fp32: first moment (scale, add), second (scale, add product), root, add, divide and add to
-// the weight, decay. In tensors of four bytes.
+// Adam operation by operation in fp32, nine of them: first moment (scale, add), second (scale, add product), root, add, divide
+// and add to the weight, decay or clip. In tensors of four bytes.
 struct Traffic {
     double read, written;
 };
 constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
 
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
-// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms. Adam operation
-// by operation (PyTorch's foreach), elements read + written: clip 1 + 1; first moment 2 + 1; second 1 + 1 and 2 + 1;
-// denominator 1 + 1 three times; weight 3 + 1.
+// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
     const Bytes gradient(4);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * size_of(w.dtype), size_of(w.dtype)};
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
-    if (e.parallelism.unfused && w.optimizer == Optimizer::adam)
+    if ((e.parallelism.unfused || !w.fused_optimizer) && w.optimizer == Optimizer::adam)
         return {Bytes(unfused_adam.read), Bytes(unfused_adam.written)};
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};
-        case Optimizer::adam:
-            if (!w.fused_optimizer) return {Bytes(4 * 12), Bytes(4 * 8) + weight};
-            return {gradient + Bytes(12), Bytes(12) + weight};
+        case Optimizer::adam: return {gradient + Bytes(12), Bytes(12) + weight};
         case Optimizer::lamb: return {gradient + Bytes(12 + 8), Bytes(12 + 4) + weight};
     }
     return {};
