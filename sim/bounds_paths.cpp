@@ -21,13 +21,20 @@ struct Node {
     int kind = 0;          // of its features
     int send = -1;         // feature of its send, if any
     int stage = 0;
+    int micro_batch = 0;  // of its direction
+};
+
+// A step of a way: a slot, or the send that follows it.
+struct Step {
+    int node = -1;
+    bool sent = false;
 };
 
 class Slots {
 public:
     Slots(const PipelineKey& key, const Workload& workload);
-    [[nodiscard]] std::vector<Features> longest(const Features& direction,
-                                                std::span<const std::vector<int>> group_stages);
+    [[nodiscard]] std::vector<PipelinePath> longest(const Features& direction,
+                                                    std::span<const std::vector<int>> group_stages);
 
 private:
     struct StageState {
@@ -40,7 +47,11 @@ private:
     bool write_slot(int stage, const Slot& slot);
     [[nodiscard]] int send_feature(int a, int b) const;
     [[nodiscard]] bool sends(int node) const { return nodes_[at(node)].send >= 0; }
-    [[nodiscard]] Features trace(int node, bool sent) const;
+    [[nodiscard]] PipelinePath trace(Step last, const std::vector<double>& host) const;
+    Step add_step(const Step& step, Features& way) const;
+    [[nodiscard]] Features hosts_until(int node) const;
+    [[nodiscard]] Features repeated(const std::vector<Step>& way, const std::vector<double>& host) const;
+    [[nodiscard]] bool by_host(const Step& step) const { return !step.sent && cause_[at(step.node)] == from_host; }
     static std::size_t at(int i) { return static_cast<std::size_t>(i); }
     // When the stage goes on after a slot.
     [[nodiscard]] bool leaves_by_send(int node) const { return !key_.overlap_p2p && sends(node); }
@@ -85,6 +96,7 @@ void Slots::add_kinds() {
             for (int pass = 0; pass < 4; ++pass) {
                 Features& f = kinds_[slot * 4 + at(pass)];
                 const auto as = static_cast<Pass>(pass);
+                if (as == Pass::backward || as == Pass::weight_backward) ++f[feature::filled];
                 if (piece.embedding) ++f[feature::unit(UnitKind::embedding, as)];
                 if (piece.head) ++f[feature::unit(UnitKind::head, as)];
                 for (int l = piece.first; l < piece.last; ++l) {
@@ -138,7 +150,11 @@ bool Slots::write_slot(int stage, const Slot& slot) {
         return ((d * path.size() + at(i)) * at(key_.micro_batches) + at(slot.micro_batch)) * 2 + (back ? 1 : 0);
     };
     StageState& state = stages_[at(stage)];
-    Node node{.before = state.last, .kind = piece * 4 + static_cast<int>(slot.pass), .stage = stage};
+    Node node{.before = state.last,
+              .kind = piece * 4 + static_cast<int>(slot.pass),
+              .stage = stage,
+              .micro_batch = slot.micro_batch};
+    if (d == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
     if (const int from = position - step; !weights && from >= 0 && from <= end) {
         node.source = written_[where(from)];
         if (node.source < 0) return false;
@@ -158,7 +174,7 @@ bool Slots::write_slot(int stage, const Slot& slot) {
     return true;
 }
 
-std::vector<Features> Slots::longest(const Features& direction, std::span<const std::vector<int>> group_stages) {
+std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<const std::vector<int>> group_stages) {
     std::vector<double> device(kinds_.size()), host(kinds_.size()), hosts(at(key_.pp));
     for (std::size_t k = 0; k < kinds_.size(); ++k)
         for (std::size_t i = 0; i < direction.size(); ++i)
@@ -193,51 +209,103 @@ std::vector<Features> Slots::longest(const Features& direction, std::span<const 
         }
         last[at(n.stage)] = {leaves_by_send(i) ? sent_[at(i)] : end, i};
     }
-    std::vector<Features> ways;
+    std::vector<PipelinePath> ways;
     for (const auto& stages : group_stages) {
         std::pair<double, int> latest{-1, -1};
         for (const int s : stages)
             if (last[at(s)].first > latest.first) latest = last[at(s)];
-        ways.push_back(trace(latest.second, leaves_by_send(latest.second)));
+        ways.push_back(trace({latest.second, leaves_by_send(latest.second)}, host));
     }
     return ways;
 }
 
-Features Slots::trace(int node, bool sent) const {
-    Features way{};
-    while (node >= 0) {
-        const Node& n = nodes_[at(node)];
-        if (sent) {
-            ++way[at(n.send)];
-            if (lane_waited_[at(node)]) {
-                node = n.lane_before;
-                continue;
-            }
-            sent = false;
-        }
-        if (cause_[at(node)] == from_host) {
-            for (int i = node; i >= 0; i = nodes_[at(i)].before)
-                for (std::size_t f = at(feature::device_end); f < way.size(); ++f)
-                    way[f] += kinds_[at(nodes_[at(i)].kind)][f];
-            return way;
-        }
-        for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += kinds_[at(n.kind)][f];
-        if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
-        const bool came = cause_[at(node)] == from_source;
-        if (came && sends(n.source)) ++way[feature::arrival];
-        node = came ? n.source : n.before;
-        sent = node >= 0 && (came ? sends(node) : leaves_by_send(node));
+// Adds a step that no host decided to a way; returns the one before it.
+Step Slots::add_step(const Step& step, Features& way) const {
+    const Node& n = nodes_[at(step.node)];
+    if (step.sent) {
+        ++way[at(n.send)];
+        return lane_waited_[at(step.node)] ? Step{n.lane_before, true} : Step{step.node, false};
     }
+    for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += kinds_[at(n.kind)][f];
+    if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
+    if (cause_[at(step.node)] != from_source) return {n.before, n.before >= 0 && leaves_by_send(n.before)};
+    if (sends(n.source)) ++way[feature::arrival];
+    return {n.source, sends(n.source)};
+}
+
+Features Slots::hosts_until(int node) const {
+    Features way{};
+    for (; node >= 0; node = nodes_[at(node)].before)
+        for (std::size_t f = at(feature::device_end); f < way.size(); ++f)
+            way[f] += kinds_[at(nodes_[at(node)].kind)][f];
     return way;
+}
+
+PipelinePath Slots::trace(Step last, const std::vector<double>& host) const {
+    PipelinePath path;
+    std::vector<Step> way;
+    for (Step step = last; step.node >= 0;) {
+        way.push_back(step);
+        if (by_host(step)) {
+            const Features hosts = hosts_until(step.node);
+            for (std::size_t f = 0; f < hosts.size(); ++f) path.once[f] += hosts[f];
+            break;
+        }
+        step = add_step(step, path.once);
+    }
+    if (rounds_of(key_.schedule, key_.pp, 1 << 24).round * 4 <= key_.micro_batches) path.round = repeated(way, host);
+    return path;
+}
+
+// Of all parts of the way that are one round long the one that takes longest, or a round of the host that it begins with.
+Features Slots::repeated(const std::vector<Step>& way, const std::vector<double>& host) const {
+    const int directions = static_cast<int>(paths_.size());
+    const int shift = rounds_of(key_.schedule, key_.pp, 1 << 24).round / directions;
+    const int most = key_.micro_batches / directions - shift;
+    std::map<std::pair<int, int>, std::size_t> met;  // (kind, micro-batch) -> position
+    std::pair<std::size_t, std::size_t> best{};
+    double longest = 0;
+    for (std::size_t i = 0; i < way.size(); ++i) {  // from the end
+        const Node& n = nodes_[at(way[i].node)];
+        if (way[i].sent || by_host(way[i])) continue;
+        met.emplace(std::pair(n.kind, n.micro_batch), i);
+        const auto found = met.find({n.kind, n.micro_batch + shift});
+        if (found == met.end() || n.micro_batch < shift || n.micro_batch + shift >= most) continue;
+        const double length = end_[at(way[found->second].node)] - end_[at(way[i].node)];
+        if (length <= longest) continue;
+        longest = length;
+        best = {found->second, i};
+    }
+    Features round{};
+    if (by_host(way.back()) && nodes_[at(way.back().node)].micro_batch >= shift) {
+        const int stage = nodes_[at(way.back().node)].stage;
+        std::vector<int> times(kinds_.size());
+        double hosts = 0;
+        for (const Node& n : nodes_)
+            if (n.stage == stage && n.micro_batch >= shift && n.micro_batch < 2 * shift) {
+                ++times[at(n.kind)];
+                hosts += host[at(n.kind)];
+            }
+        if (hosts > longest) {
+            for (std::size_t k = 0; k < kinds_.size(); ++k)
+                for (std::size_t f = at(feature::device_end); f < round.size(); ++f)
+                    round[f] += times[k] * kinds_[k][f];
+            return round;
+        }
+    }
+    if (longest == 0) return round;
+    for (Step step = way[best.first]; !(step.node == way[best.second].node && !step.sent);)
+        step = add_step(step, round);
+    return round;
 }
 
 }  // namespace
 
-std::vector<std::vector<Features>> longest_ways(const PipelineKey& key, const Workload& workload,
-                                                std::span<const std::vector<int>> group_stages,
-                                                std::span<const Features> directions) {
+std::vector<std::vector<PipelinePath>> longest_ways(const PipelineKey& key, const Workload& workload,
+                                                    std::span<const std::vector<int>> group_stages,
+                                                    std::span<const Features> directions) {
     Slots slots(key, workload);
-    std::vector<std::vector<Features>> ways;
+    std::vector<std::vector<PipelinePath>> ways;
     for (const Features& direction : directions) ways.push_back(slots.longest(direction, group_stages));
     return ways;
 }
