@@ -1,7 +1,7 @@
 // The slots of all stages as a graph, once for each direction: with F a slot's end and S the end of its send,
 //   F(i) = max(F or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
 //          but no less than the host's time for all slots of the stage so far
-//   S(i) = max(F(i), S of the send before it on its lane) + send
+//   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // S before F where sends are not overlapped. Leaves out what hosts spend between plans and the sends' own hosts.
 #include <algorithm>
 #include <map>
@@ -17,11 +17,13 @@ namespace {
 struct Node {
     int before = -1;       // slot before it on the stage
     int source = -1;       // slot that it waits for
-    int lane_before = -1;  // slot whose send was the one before on the lane
+    int lane_before = -1;  // slot whose send was the one before on the sender's lane,
+    int in_before = -1;    // on the receiver's
     int kind = 0;          // of its features
     int send = -1;         // feature of its send, if any
     int stage = 0;
     int micro_batch = 0;  // of its direction
+    int position = 0;     // in the order of its stage
 };
 
 // A step of a way: a slot, or the send that follows it.
@@ -40,10 +42,15 @@ private:
     struct StageState {
         std::size_t next = 0;
         int last = -1;
-        std::array<int, 2> lane{-1, -1};
+        std::array<int, 2> out{-1, -1}, in{-1, -1};  // [down] slots that sent last on a lane
     };
     void add_kinds();
     void write();
+    void find_steady(std::span<const Order> orders);
+    [[nodiscard]] bool steady(int node) const {
+        const auto [begin, end] = steady_[at(nodes_[at(node)].stage)];
+        return nodes_[at(node)].position >= begin && nodes_[at(node)].position < end;
+    }
     bool write_slot(int stage, const Slot& slot);
     [[nodiscard]] int send_feature(int a, int b) const;
     [[nodiscard]] bool sends(int node) const { return nodes_[at(node)].send >= 0; }
@@ -64,12 +71,14 @@ private:
     std::vector<std::vector<int>> position_;  // [direction][stage * pieces + piece]
     std::vector<Node> nodes_;
     std::vector<StageState> stages_;
-    std::vector<int> written_;  // node that ended at (direction, position, micro-batch, back), or -1
+    int shift_ = 0;                            // micro-batches of a round, of one direction
+    std::vector<std::pair<int, int>> steady_;  // by stage: positions at which its order is the same a round later
+    std::vector<int> written_;                 // node that ended at (direction, position, micro-batch, back), or -1
     // Of the last direction, by node: ends, and what decided them.
     std::vector<double> end_, sent_;
     enum Cause : std::uint8_t { from_stage, from_source, from_host };
     std::vector<std::uint8_t> cause_;
-    std::vector<std::uint8_t> lane_waited_;
+    std::vector<int> lane_waited_;  // slot whose send was waited for, or -1
 };
 
 Slots::Slots(const PipelineKey& key, const Workload& workload)
@@ -123,6 +132,7 @@ int Slots::send_feature(int a, int b) const {
 
 void Slots::write() {
     const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+    find_steady(orders);
     written_.assign(paths_.size() * paths_[0].size() * at(key_.micro_batches) * 2, -1);
     std::size_t slots = 0;
     for (const Order& order : orders) slots += order.size();
@@ -140,6 +150,26 @@ void Slots::write() {
     if (nodes_.size() != slots) throw std::logic_error("bounds: the schedule waits for itself");
 }
 
+// The longest run of slots that come again a round later, with that round.
+void Slots::find_steady(std::span<const Order> orders) {
+    shift_ = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round / static_cast<int>(paths_.size());
+    for (const Order& order : orders) {
+        const int round =
+            static_cast<int>(order.size()) / key_.micro_batches * shift_ * static_cast<int>(paths_.size());
+        std::pair<int, int> longest{}, run{};
+        for (int i = 0; i + round < static_cast<int>(order.size()); ++i) {
+            const Slot &now = order[at(i)], &later = order[at(i + round)];
+            if (later == Slot{now.micro_batch + shift_, now.piece, now.pass})
+                run.second = i + 1;
+            else
+                run = {i + 1, i + 1};
+            if (run.second - run.first > longest.second - longest.first) longest = run;
+        }
+        if (longest.second > longest.first) longest.second += round;
+        steady_.push_back(longest);
+    }
+}
+
 bool Slots::write_slot(int stage, const Slot& slot) {
     const std::size_t d = paths_.size() == 2 ? at(slot.piece) : 0;
     const auto& path = paths_[d];
@@ -153,7 +183,8 @@ bool Slots::write_slot(int stage, const Slot& slot) {
     Node node{.before = state.last,
               .kind = piece * 4 + static_cast<int>(slot.pass),
               .stage = stage,
-              .micro_batch = slot.micro_batch};
+              .micro_batch = slot.micro_batch,
+              .position = static_cast<int>(state.next)};
     if (d == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
     if (const int from = position - step; !weights && from >= 0 && from <= end) {
         node.source = written_[where(from)];
@@ -164,8 +195,9 @@ bool Slots::write_slot(int stage, const Slot& slot) {
         const int target = path[at(to)].stage;
         if (target != stage) {
             node.send = send_feature(stage, target);
-            int& lane = state.lane[(step > 0) == (d == 0) ? 0 : 1];
-            node.lane_before = std::exchange(lane, id);
+            const std::size_t down = (step > 0) == (d == 0) ? 0 : 1;
+            node.lane_before = std::exchange(state.out[down], id);
+            node.in_before = std::exchange(stages_[at(target)].in[down], id);
         }
     }
     if (!weights) written_[where(position)] = id;
@@ -203,9 +235,15 @@ std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<co
         end_[at(i)] = end;
         cause_[at(i)] = cause;
         if (n.send >= 0) {
-            const bool waits = n.lane_before >= 0 && sent_[at(n.lane_before)] > end;
-            lane_waited_[at(i)] = waits;
-            sent_[at(i)] = (waits ? sent_[at(n.lane_before)] : end) + direction[at(n.send)];
+            int waited = -1;
+            double free = end;
+            for (const int before : {n.lane_before, n.in_before})
+                if (before >= 0 && sent_[at(before)] > free) {
+                    waited = before;
+                    free = sent_[at(before)];
+                }
+            lane_waited_[at(i)] = waited;
+            sent_[at(i)] = free + direction[at(n.send)];
         }
         last[at(n.stage)] = {leaves_by_send(i) ? sent_[at(i)] : end, i};
     }
@@ -224,7 +262,8 @@ Step Slots::add_step(const Step& step, Features& way) const {
     const Node& n = nodes_[at(step.node)];
     if (step.sent) {
         ++way[at(n.send)];
-        return lane_waited_[at(step.node)] ? Step{n.lane_before, true} : Step{step.node, false};
+        const int waited = lane_waited_[at(step.node)];
+        return waited >= 0 ? Step{waited, true} : Step{step.node, false};
     }
     for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += kinds_[at(n.kind)][f];
     if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
@@ -253,36 +292,36 @@ PipelinePath Slots::trace(Step last, const std::vector<double>& host) const {
         }
         step = add_step(step, path.once);
     }
-    if (rounds_of(key_.schedule, key_.pp, 1 << 24).round * 4 <= key_.micro_batches) path.round = repeated(way, host);
+    path.round = repeated(way, host);
     return path;
 }
 
 // Of all parts of the way that are one round long the one that takes longest, or a round of the host that it begins with.
 Features Slots::repeated(const std::vector<Step>& way, const std::vector<double>& host) const {
-    const int directions = static_cast<int>(paths_.size());
-    const int shift = rounds_of(key_.schedule, key_.pp, 1 << 24).round / directions;
-    const int most = key_.micro_batches / directions - shift;
     std::map<std::pair<int, int>, std::size_t> met;  // (kind, micro-batch) -> position
     std::pair<std::size_t, std::size_t> best{};
     double longest = 0;
     for (std::size_t i = 0; i < way.size(); ++i) {  // from the end
         const Node& n = nodes_[at(way[i].node)];
-        if (way[i].sent || by_host(way[i])) continue;
+        if (!steady(way[i].node)) met.clear();
+        if (way[i].sent || by_host(way[i]) || !steady(way[i].node)) continue;
         met.emplace(std::pair(n.kind, n.micro_batch), i);
-        const auto found = met.find({n.kind, n.micro_batch + shift});
-        if (found == met.end() || n.micro_batch < shift || n.micro_batch + shift >= most) continue;
+        const auto found = met.find({n.kind, n.micro_batch + shift_});
+        if (found == met.end()) continue;
         const double length = end_[at(way[found->second].node)] - end_[at(way[i].node)];
         if (length <= longest) continue;
         longest = length;
         best = {found->second, i};
     }
     Features round{};
-    if (by_host(way.back()) && nodes_[at(way.back().node)].micro_batch >= shift) {
+    if (const auto& begun = nodes_[at(way.back().node)]; by_host(way.back()) &&
+                                                         begun.position >= steady_[at(begun.stage)].first &&
+                                                         steady_[at(begun.stage)].second > 0) {
         const int stage = nodes_[at(way.back().node)].stage;
         std::vector<int> times(kinds_.size());
         double hosts = 0;
         for (const Node& n : nodes_)
-            if (n.stage == stage && n.micro_batch >= shift && n.micro_batch < 2 * shift) {
+            if (n.stage == stage && n.micro_batch >= shift_ && n.micro_batch < 2 * shift_) {
                 ++times[at(n.kind)];
                 hosts += host[at(n.kind)];
             }

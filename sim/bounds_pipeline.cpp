@@ -162,10 +162,12 @@ bool near_link(const PipelineKey& key, int stage) {
 }
 
 // A way repeats when it comes back to its stage: after pp micro-batches at the latest, twice as many where they go both
-// ways. Fill and drain take less than three rounds.
+// ways. Fill and drain take less than three rounds; with zb-v, which looks two rounds ahead, five. GPipe's forwards and
+// backwards are apart: no part of a way covers a round.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
+    if (schedule == Schedule::gpipe) return {micro_batches, 0, micro_batches};
     const int round = schedule == Schedule::dualpipe ? 2 * pp : pp;
-    const int from = 4 * round + micro_batches % round;
+    const int from = (schedule == Schedule::zb_v ? 6 : 4) * round + micro_batches % round;
     if (micro_batches <= from) return {micro_batches, 0, round};
     return {from, (micro_batches - from) / round, round};
 }

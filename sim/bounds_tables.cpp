@@ -141,8 +141,9 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
     for (const double send : {0.05, 0.3}) add(send, 0, 0, 0.6);
     if (key.schedule == Schedule::zb_v || key.schedule == Schedule::dualpipe)
         for (const double send : {0.02, 0.3})
-            for (const double inputs : {0.6, 1.0, 1.6})
-                for (const double weights : {0.6, 1.0, 1.4}) add(send, 0, 0, inputs, weights);
+            for (const double inputs : {0.6, 1.0, 1.5, 2.2})
+                for (const double weights : {0.6, 1.0, 1.4})
+                    for (const double again : {0.0, 1.0}) add(send, again, 0, inputs, weights);
     for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
     return all;
 }
@@ -238,7 +239,6 @@ void StepBounds::Tables::bind_sends() {
 }
 
 void StepBounds::Tables::bind_memory() {
-    const Parallelism& p = now_.parallelism;
     const std::size_t kinds = pipeline_->kinds.size();
     if (piece_kept_.size() < kinds)
         for (auto* values : {&piece_kept_, &piece_backward_, &piece_work_}) values->resize(kinds);
@@ -249,14 +249,12 @@ void StepBounds::Tables::bind_memory() {
         piece_backward_[k] = piece.backward_kept.si();
         piece_work_[k] = piece.backward_work.si();
     }
-    // GPipe holds all micro-batches.
-    const double times = p.schedule == Schedule::gpipe ? micro_batches(p) / static_cast<double>(key_.micro_batches) : 1;
     for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
         const MemoryStage& stage = pipeline_->memory[i];
         double fullest = -1;
         for (const MemoryMoment& moment : stage.moments) {
             double kept = 0, work = 0;
-            for (std::size_t k = 0; k < kinds; ++k) kept += times * moment.held[k] * piece_kept_[k];
+            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * piece_kept_[k];
             if (moment.backward >= 0) {
                 const std::size_t k = at(moment.backward);
                 kept += piece_backward_[k] - piece_kept_[k];
