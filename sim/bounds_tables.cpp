@@ -299,10 +299,11 @@ void StepBounds::Tables::bind_data() {
         end.most = data_.times(in, group.most);
         end.least = group.fewest == group.most ? end.most : data_.times(in, group.fewest);
         const Features times = with_sharding(estimate_, p, end.most, group.most, key_.pieces, slowdown);
-        const Tail tail = tail_of({p, times, group, end.most, key_.pieces,
-                                   micro_batches(p) / static_cast<double>(stepcast::directions(p)), slowdown});
+        const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
+        const double slots = latest(group, times);
+        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, slowdown}, slots);
         end.lower = latest(group, lower_);
-        end.estimate = latest(group, times) + tail.delay + tail.exposed;
+        end.estimate = slots + tail.delay + tail.exposed;
         end.lower = std::max(end.lower + end.least.least_tail, end.least.least_lane);
     }
 }

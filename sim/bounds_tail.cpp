@@ -64,14 +64,24 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
 }
 
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
+double first_bucket(const TailInputs& in, const Work& work) {
+    const double sends =
+        in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
+    const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
+    const double back = in.group.first_stage == 0 ? (in.p.pp - 1) * work.whole / in.pieces : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * work.forward + back +
+           in.data.first_layers * work.layer_backward;
+}
+
 // zero 2: from the first backward on, beside everything.
-void add_all_backwards(const TailInputs& in, const Work& work, Tail& tail) {
+void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
     const double window = n * work.whole + std::max(0.0, n - in.p.pp) * work.forward;
     tail.delay += lost_beside(window, all, in.slowdown);
     if (!splits(in.p.schedule))
         tail.delay += lost_beside(work.whole / in.pieces, in.data.gradients / in.pieces, in.slowdown) * (in.p.pp - 1);
-    tail.exposed = std::max(in.data.last_bucket, all - window - tail.delay);
+    tail.exposed = std::max(in.data.last_bucket, first_bucket(in, work) + all - end - tail.delay);
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
@@ -82,6 +92,19 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double first = of_piece + work.layer_forward - running;
     const double last = in.data.parameters + work.layer_forward - running - (pieces - 1) * in.p.pp * slot;
     tail.delay += std::max({0.0, first, last});
+}
+
+}  // namespace
+
+namespace {
+
+// A stage that waits for its next gather anyway, so long after a forward and so long after a backward, waits no longer for
+// what is sent meanwhile.
+void hide_sends(Features& times, double after_forward, double after_backward) {
+    for (const std::size_t send : {feature::send_near, feature::send_far, feature::send_wrap, feature::entry}) {
+        const double time = times[send];
+        times[send] -= 0.5 * (std::min(time, after_forward) + std::min(time, after_backward));
+    }
 }
 
 }  // namespace
@@ -103,21 +126,25 @@ Features with_sharding(Features times, const Parallelism& p, const DataTimes& da
         double& backward = times[feature::unit(kind, Pass::backward)];
         double& inputs = times[feature::unit(kind, Pass::input_backward)];
         double& weights = times[feature::unit(kind, Pass::weight_backward)];
-        const double alone = (split ? weights : backward + again), first = beside(alone, split ? 0 : gather);
+        const double alone_forward = forward, alone = (split ? weights : backward + again),
+                     first = beside(alone, split ? 0 : gather);
         const double middle = beside(alone, scatter + (split ? 0 : gather)), last = beside(alone, scatter);
         forward = beside(forward, gather);
         backward = beside(backward + again, gather + scatter) - again;
         inputs = beside(inputs + again, gather) - again;
         weights = beside(weights, scatter);
         const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
-        if (k != main || !p.overlap) continue;
+        if (k != main) continue;
         const bool single = 2 * units.all_layers() < 3 * pieces;
+        hide_sends(times, std::max(0.0, gather - alone_forward),
+                   scatter > 0 ? gather + scatter : std::max(0.0, gather - alone));
+        if (!p.overlap) continue;
         times[feature::filled] = gather + scatter + (single ? alone - middle : first + last - 2 * middle);
     }
     return times;
 }
 
-Tail tail_of(const TailInputs& in) {
+Tail tail_of(const TailInputs& in, double end) {
     const Parallelism& p = in.p;
     const Work work = work_of(in);
     const double n = in.micro_batches;
@@ -127,7 +154,7 @@ Tail tail_of(const TailInputs& in) {
     } else if (p.zero < 2) {
         add_last_backwards(in, work, tail);
     } else if (p.zero == 2) {
-        add_all_backwards(in, work, tail);
+        add_all_backwards(in, work, end, tail);
     } else {
         tail.exposed = in.data.last_bucket;
     }

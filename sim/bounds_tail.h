@@ -29,6 +29,7 @@ struct TailInputs {
     double micro_batches = 1;  // that each piece sees
     double slowdown = 0;
 };
-Tail tail_of(const TailInputs& in);
+// `end`: of the slots of the group, without delays.
+Tail tail_of(const TailInputs& in, double end);
 
 }  // namespace stepcast
