@@ -1,5 +1,5 @@
 // The slots of all stages as a graph, once for each direction: with F a slot's end and S the end of its send,
-//   F(i) = max(F or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
+//   F(i) = max(F + filled or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
 //          but no less than the host's time for all slots of the stage so far
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // S before F where sends are not overlapped. Leaves out what hosts spend between plans and the sends' own hosts.
@@ -60,6 +60,10 @@ private:
     [[nodiscard]] Features repeated(const std::vector<Step>& way, const std::vector<double>& host) const;
     [[nodiscard]] bool by_host(const Step& step) const { return !step.sent && cause_[at(step.node)] == from_host; }
     static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+    [[nodiscard]] bool fills(int node) const {
+        const auto pass = static_cast<Pass>(nodes_[at(node)].kind % 4);
+        return pass == Pass::backward || pass == Pass::weight_backward;
+    }
     // When the stage goes on after a slot.
     [[nodiscard]] bool leaves_by_send(int node) const { return !key_.overlap_p2p && sends(node); }
 
@@ -76,7 +80,7 @@ private:
     std::vector<int> written_;                 // node that ended at (direction, position, micro-batch, back), or -1
     // Of the last direction, by node: ends, and what decided them.
     std::vector<double> end_, sent_;
-    enum Cause : std::uint8_t { from_stage, from_source, from_host };
+    enum Cause : std::uint8_t { from_stage, from_own_send, from_source, from_host };
     std::vector<std::uint8_t> cause_;
     std::vector<int> lane_waited_;  // slot whose send was waited for, or -1
 };
@@ -105,7 +109,7 @@ void Slots::add_kinds() {
             for (int pass = 0; pass < 4; ++pass) {
                 Features& f = kinds_[slot * 4 + at(pass)];
                 const auto as = static_cast<Pass>(pass);
-                if (as == Pass::backward || as == Pass::weight_backward) ++f[feature::filled];
+                if (as == Pass::backward || as == Pass::weight_backward) ++f[feature::filling];
                 if (piece.embedding) ++f[feature::unit(UnitKind::embedding, as)];
                 if (piece.head) ++f[feature::unit(UnitKind::head, as)];
                 for (int l = piece.first; l < piece.last; ++l) {
@@ -214,8 +218,12 @@ std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<co
     std::vector<std::pair<double, int>> last(at(key_.pp), {0, -1});
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
         const Node& n = nodes_[at(i)];
-        double ready = n.before < 0 ? 0 : leaves_by_send(n.before) ? sent_[at(n.before)] : end_[at(n.before)];
+        double ready = n.before < 0 ? 0 : end_[at(n.before)] + (fills(n.before) ? direction[feature::filled] : 0);
         Cause cause = from_stage;
+        if (n.before >= 0 && leaves_by_send(n.before) && sent_[at(n.before)] > ready) {
+            ready = sent_[at(n.before)];
+            cause = from_own_send;
+        }
         if (n.source >= 0) {
             const double arrived =
                 sends(n.source) ? sent_[at(n.source)] + direction[feature::arrival] : end_[at(n.source)];
@@ -267,7 +275,11 @@ Step Slots::add_step(const Step& step, Features& way) const {
     }
     for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += kinds_[at(n.kind)][f];
     if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
-    if (cause_[at(step.node)] != from_source) return {n.before, n.before >= 0 && leaves_by_send(n.before)};
+    if (cause_[at(step.node)] == from_own_send) return {n.before, true};
+    if (cause_[at(step.node)] == from_stage) {
+        if (n.before >= 0 && fills(n.before)) ++way[feature::filled];
+        return {n.before, false};
+    }
     if (sends(n.source)) ++way[feature::arrival];
     return {n.source, sends(n.source)};
 }

@@ -145,6 +145,11 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
                 for (const double weights : {0.6, 1.0, 1.4})
                     for (const double again : {0.0, 1.0}) add(send, again, 0, inputs, weights);
     for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
+    for (const double filled : {0.3, 1.5})
+        for (const double send : {0.03, 0.3}) {
+            add(send, 0, 0, 1);
+            all.back()[feature::filled] = filled * piece;
+        }
     return all;
 }
 
@@ -227,6 +232,10 @@ void StepBounds::Tables::bind_sends() {
         }
         const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
         lower_[feature::arrival] = estimate_[feature::entry] = scattered ? shape_->shape.gather.si() : 0;
+        // With several pieces a stage computes while it sends one and receives another, both at once.
+        if (key_.pieces > 1 && p.overlap_p2p)
+            estimate_[feature::entry] +=
+                lost_beside(1e9, std::max(close, distant), base_.cluster.interference.compute_slowdown);
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;

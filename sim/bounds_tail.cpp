@@ -98,13 +98,10 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
 
 namespace {
 
-// A stage that waits for its next gather anyway, so long after a forward and so long after a backward, waits no longer for
-// what is sent meanwhile.
-void hide_sends(Features& times, double after_forward, double after_backward) {
-    for (const std::size_t send : {feature::send_near, feature::send_far, feature::send_wrap, feature::entry}) {
-        const double time = times[send];
-        times[send] -= 0.5 * (std::min(time, after_forward) + std::min(time, after_backward));
-    }
+// A stage that waits for its next gather after a forward anyway waits no longer for what is sent meanwhile.
+void hide_sends(Features& times, double after_forward) {
+    for (const std::size_t send : {feature::send_near, feature::send_far, feature::send_wrap, feature::entry})
+        times[send] -= 0.5 * std::min(times[send], after_forward);
 }
 
 }  // namespace
@@ -135,11 +132,12 @@ Features with_sharding(Features times, const Parallelism& p, const DataTimes& da
         weights = beside(weights, scatter);
         const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
         if (k != main) continue;
-        const bool single = 2 * units.all_layers() < 3 * pieces;
-        hide_sends(times, std::max(0.0, gather - alone_forward),
-                   scatter > 0 ? gather + scatter : std::max(0.0, gather - alone));
+        hide_sends(times, std::max(0.0, gather - alone_forward));
         if (!p.overlap) continue;
-        times[feature::filled] = gather + scatter + (single ? alone - middle : first + last - 2 * middle);
+        // Pieces of one layer, and of two or more.
+        const double single = std::clamp(2 - units.all_layers() / static_cast<double>(pieces), 0.0, 1.0);
+        times[feature::filling] = single * (alone - middle) + (1 - single) * (first + last - 2 * middle);
+        times[feature::filled] = gather + scatter;
     }
     return times;
 }
