@@ -69,7 +69,8 @@ struct BoundShape {
     };
     std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
-    Seconds gather;  // of activations that were sent in parts
+    Features computing{};  // part of `estimate` in which kernels run beside no exchange of their own plan
+    Seconds gather;        // of activations that were sent in parts
 };
 
 BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices);

@@ -235,7 +235,9 @@ void StepBounds::Tables::bind_sends() {
         // With several pieces a stage computes while it sends one and receives another, both at once.
         if (key_.pieces > 1 && p.overlap_p2p)
             estimate_[feature::entry] +=
-                lost_beside(1e9, std::max(close, distant), base_.cluster.interference.compute_slowdown);
+                lost_beside(1e9, std::max(close, distant),
+                            slowdown_of(estimate_, shape_->shape.computing, pipeline_->groups.back().most,
+                                        base_.cluster.interference.compute_slowdown));
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
@@ -307,10 +309,13 @@ void StepBounds::Tables::bind_data() {
         GroupEnd& end = ends_[g];
         end.most = data_.times(in, group.most);
         end.least = group.fewest == group.most ? end.most : data_.times(in, group.fewest);
-        const Features times = with_sharding(estimate_, p, end.most, group.most, key_.pieces, slowdown);
+        const Features times =
+            with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most, key_.pieces, slowdown);
         const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
         const double slots = latest(group, times);
-        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, slowdown}, slots);
+        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n,
+                                   slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown)},
+                                  slots);
         end.lower = latest(group, lower_);
         end.estimate = slots + tail.delay + tail.exposed;
         end.lower = std::max(end.lower + end.least.least_tail, end.least.least_lane);
