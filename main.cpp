@@ -1,16 +1,19 @@
 // The map: each verb is one function that walks the spine (README) by calling the folders' functions in order.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
+#include "calibrate_cuda.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
+#include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
@@ -22,21 +25,18 @@
 #include "model/step.h"
 #include "model/whole_files.h"
 #include "reports/chrome_trace.h"
+#include "reports/elasticity_plot.h"
+#include "reports/explain_tables.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/tables.h"
+#include "sim/explain.h"
 #include "sim/predict.h"
+#include "startup.h"
 
 using namespace stepcast;
 
 namespace {
-
-struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, format = "auto", what = "presets";
-    std::vector<std::string> inputs, set, measurements;
-    int ranks = 0, steps = 0, warmup = -1;
-    bool json = false, explain = false, strict = false;
-};
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
@@ -45,11 +45,7 @@ void show_progress(std::string_view text) {
     if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
 }
 
-Experiment experiment_of(const Options& options) {
-    std::vector<Override> overrides;
-    for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-    return read_experiment(options.experiment, overrides);
-}
+Experiment experiment_of(const Options& options) { return read_experiment(options.experiment, overrides_of(options)); }
 
 // Refuses a place that cannot be written before long work starts, not after it.
 void make_folder(const std::filesystem::path& folder) {
@@ -58,37 +54,54 @@ void make_folder(const std::filesystem::path& folder) {
     if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
-void require_host(const std::string& device) {
-    if (device == "cuda")
-        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
-    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+// A trace in the place of the experiment that it shows would leave neither.
+void require_other_file(const std::string& trace, const std::string& experiment) {
+    std::error_code none;
+    if (!trace.empty() && std::filesystem::equivalent(trace, experiment, none))
+        throw ConfigError(trace + ": is the experiment; expected another file for --trace");
+}
+
+void require_device(const std::string& device) {
+    if (device != "host" && device != "cuda")
+        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
+    if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
+    return open_host_device(ranks);
 }
 
 void run_simulate(const Options& options) {
     const Experiment experiment = experiment_of(options);
+    require_other_file(options.trace, options.experiment);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
-    print(options.json ? to_json(forecast) : forecast_table(forecast));
-    if (options.explain && !options.json) print("\n" + kernel_table(forecast));
+    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    print(options.json ? to_json(forecast, why) : forecast_table(forecast));
+    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
+    if (why && !options.out.empty()) {
+        make_folder(options.out);
+        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+    }
 }
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
-    require_host(options.device);
+    require_other_file(options.trace, options.experiment);
+    require_device(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_host_device(graph.rank_count());
+    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
     ExecuteOptions how = execute_options(experiment.run);
     if (options.steps > 0) how.steps = options.steps;
     if (options.warmup >= 0) how.warmup = options.warmup;
     how.progress = show_progress;
-    RunRecord record{options.experiment, {}, experiment.cluster, {}};
-    for (const std::string& text : options.set) record.overrides.push_back(parse_override(text));
+    RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
     if (!options.out.empty() && device->reports()) {
         make_folder(options.out);
         how.on_step = [&](const Measurement& sofar) {  // a run that is stopped keeps its finished samples
@@ -105,8 +118,6 @@ void run_execute(const Options& options) {
 }
 
 void calibrate_host(const Options& options) {
-    require_host(options.device);
-    make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     if (const std::size_t cores = allowed_cores().size();
         static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
@@ -132,8 +143,12 @@ void calibrate_host(const Options& options) {
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
-    if (!options.device.empty()) return calibrate_host(options);
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded files");
+    if (!options.device.empty()) {
+        require_device(options.device);
+        make_folder(std::filesystem::path(options.out).parent_path());
+        return options.device == "cuda" ? print(calibrate_cuda(options, show_progress)) : calibrate_host(options);
+    }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     print(calibrate_from_measurements(
@@ -160,7 +175,14 @@ void run_import(const Options& options) {
     const ImportRequest request{.logs = options.inputs,
                                 .format = parse_log_format(options.format),
                                 .out = options.out,
-                                .routing_out = options.routing_out};
+                                .routing_out = options.routing_out,
+                                .medians_only = options.medians,
+                                .kept_phases = options.phases,
+                                .steps = options.step_range,
+                                .pattern = options.pattern,
+                                .system = options.system,
+                                .model = options.model,
+                                .inputs = options.step_inputs};
     for (const std::string& line : import_to_files(request)) say(line);
 }
 
@@ -173,76 +195,6 @@ void run_list(const Options& options) {
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
-CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&),
-                   const Options& options) {
-    CLI::App* verb = app.add_subcommand(name, purpose);
-    verb->callback([run, &options] { run(options); });
-    return verb;
-}
-
-void add_experiment(CLI::App* verb, Options& options) {
-    verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
-    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
-    verb->add_flag("--json", options.json, "one JSON object");
-    verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
-}
-
-CLI::Option* add_device(CLI::App* verb, Options& options) {
-    verb->add_option("--ranks", options.ranks, "how many")->check(CLI::PositiveNumber);
-    return verb->add_option("--device", options.device, "host or cuda");
-}
-
-void add_verbs(CLI::App& app, Options& options) {
-    CLI::App* verb = add_verb(app, "simulate", "predict a step", run_simulate, options);
-    add_experiment(verb, options);
-    verb->add_flag("--explain", options.explain, "also the time of every kernel on its busiest rank");
-
-    verb = add_verb(app, "execute", "run a step on this machine", run_execute, options);
-    add_experiment(verb, options);
-    verb->add_option("--out", options.out, "folder for the run: every sample and trace");
-    add_device(verb, options)->required();
-    verb->add_option("--steps", options.steps, "samples")->check(CLI::PositiveNumber);
-    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(CLI::NonNegativeNumber);
-
-    verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
-                    run_calibrate, options);
-    add_device(verb, options);
-    verb->add_option("--measurements", options.measurements, "FILE.csv...");
-    verb->add_option("--cluster", options.cluster, "file or preset to start from");
-    verb->add_option("--out", options.out, "CLUSTER.toml")->required();
-
-    verb = add_verb(app, "compare", "predicted against measured", run_compare, options);
-    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
-    verb->add_option("--cluster", options.cluster, "file or preset to predict with");
-    verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
-    verb->add_flag("--json", options.json, "one JSON object");
-    verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
-
-    verb = add_verb(app, "import", "training logs to measurements", run_import, options);
-    verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, moe-steps or moe-phases");
-    verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
-    verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
-
-    verb = add_verb(app, "list", "presets or keys", run_list, options);
-    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
-}
-
-// What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const auto rest = app.remaining(true);
-    if (rest.empty()) return error.what();
-    std::vector<std::string> valid;
-    if (chosen.empty())
-        for (const CLI::App* verb : app.get_subcommands({})) valid.push_back(verb->get_name());
-    else
-        for (const CLI::Option* option : chosen.front()->get_options())
-            if (!option->get_lnames().empty()) valid.push_back("--" + option->get_lnames().front());
-    return "\"" + rest.front() + "\" is no " + (chosen.empty() ? "verb" : "argument of " + chosen.front()->get_name()) +
-           did_you_mean(rest.front(), valid);
-}
-
 int fail(int code, const std::string& message) {
     say(message);
     return code;
@@ -251,19 +203,16 @@ int fail(int code, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    Options options;
-    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.",
-                 "stepcast");
-    app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
-    app.require_subcommand(1);
-    add_verbs(app, options);
+    close_blas_threads();
+    keep_freed_memory();
     try {
-        app.parse(argc, argv);
-        return 0;
-    } catch (const CLI::Success& asked) {
-        return app.exit(asked);
-    } catch (const CLI::ParseError& error) {
-        return fail(1, usage_error(app, error));
+        return run_command_line(argc, argv,
+                                {.simulate = run_simulate,
+                                 .execute = run_execute,
+                                 .calibrate = run_calibrate,
+                                 .compare = run_compare,
+                                 .import = run_import,
+                                 .list = run_list});
     } catch (const ConfigError& error) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {

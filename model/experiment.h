@@ -17,7 +17,17 @@ struct Run {
     int warmup = 3;
     std::uint64_t seed = 1;
     Seconds timeout = Seconds(60);
+    bool cuda_graph = false;
     friend bool operator==(const Run&, const Run&) = default;
+};
+
+// Which recorded runs an experiment predicts, and what their log times: `compare` finds the experiment by these.
+struct Recorded {
+    std::string system, model;          // as the measurements say; several systems separated by commas
+    int steps_from = 0;                 // first steady step, as the log counts; 0 = first_steady_step()
+    std::string backward = "backward";  // what the log's backward timer spans: phases separated by commas
+    std::string timed;                  // kernels that the log's layer timer brackets, separated by commas
+    friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
 struct Experiment {
@@ -27,6 +37,7 @@ struct Experiment {
     Cluster cluster;
     RoutingSpec routing;
     Run run;
+    Recorded recorded;
     friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 

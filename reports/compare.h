@@ -11,7 +11,8 @@ namespace stepcast {
 
 // Errors are (predicted p50 - measured) / measured. bias is their signed mean; inside_interval the share of predicted
 // cases whose measurement lies in p10..p90; rank_correlation Spearman's, within each model (series of a source) of at
-// least three cases, averaged with their cases as weights; empty when none has three. peak_mape is the mean error of the
+// least three cases, averaged with their cases as weights; empty when none has three. regret is the mean over the
+// decisions (reports/regret.h) that the cases hold; empty without one. peak_mape is the mean error of the
 // predicted peak memory over the with_peak cases that state a measured one.
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
@@ -19,6 +20,9 @@ struct CompareSummary {
     int with_interval = 0,
         inside_of_them = 0;  // predicted cases whose forecast has a spread at all; measured inside it
     std::optional<double> rank_correlation;
+    std::optional<double> regret;
+    int decisions = 0, best_chosen = 0;  // best_chosen: decisions without regret
+    double worst_regret = 0;
     std::string worst_case;
     double worst_error = 0;
     int with_peak = 0;
@@ -37,6 +41,21 @@ std::string inside_count_text(const CompareSummary& summary);
 double relative_error(const Comparison& comparison);             // signed; the comparison must have a forecast
 bool inside_interval(const Comparison& comparison);              // likewise
 std::optional<double> peak_error(const Comparison& comparison);  // signed; empty without forecast or measured peak
+
+// What the log's backward timer spans ([recorded] backward), as predicted; the comparison must have a forecast.
+Seconds predicted_backward(const Comparison& comparison);
+
+// Each measured phase that the forecast knows too: a phase of the step, or kernels by name, rank by rank.
+struct PhaseComparison {
+    std::string name;
+    int rank = -1;
+    Seconds measured, predicted;
+    friend bool operator==(const PhaseComparison&, const PhaseComparison&) = default;
+};
+std::vector<PhaseComparison> phase_comparisons(const Comparison& comparison);
+
+// Share of the recorded steps inside p10..p90; empty without a forecast or a recorded series.
+std::optional<double> series_inside(const Comparison& comparison);
 
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);

@@ -58,9 +58,78 @@ Json kernels(const std::vector<KernelTime>& times) {
     return by_name;
 }
 
+Json idle_time(const IdleTime& i) {
+    return {{"rank", i.rank},
+            {"stands_for", i.stands_for},
+            {"busy_s", number(i.busy)},
+            {"bubble_s", number(i.bubble)},
+            {"straggler_s", number(i.straggler)},
+            {"exposed_communication_s", number(i.exposed_communication)},
+            {"host_s", number(i.host)}};
+}
+
+Json explained(const Explanation& x) {
+    Json path = Json::array(), effects = Json::array(), uncertain = Json::array();
+    Json by_link{{"node", 0.0}, {"leaf", 0.0}, {"spine", 0.0}};
+    Seconds host;
+    for (const PathShare& s : x.path) {
+        path.push_back({{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", number(s.time)}, {"tasks", s.tasks}});
+        if (s.on_host) host += s.time;
+        if (s.link != LinkLevel::none)
+            by_link[to_string(s.link)] = by_link[to_string(s.link)].get<double>() + s.time.si();
+    }
+    for (const Elasticity& e : x.elasticities)
+        effects.push_back({{"key", e.key},
+                           {"value", e.value},
+                           {"step_change_s", number(e.simulated)},
+                           {"along_path_s", number(e.along_path)}});
+    for (const Uncertainty& u : x.uncertainties)
+        uncertain.push_back({{"key", u.key},
+                             {"value", u.value},
+                             {"known_from", to_string(u.source)},
+                             {"relative_error", number(u.relative_error)},
+                             {"step_s", number(u.widening)},
+                             {"share_of_variance", number(u.share)}});
+    return {{"step_s", number(x.step)},
+            {"critical_path", path},
+            {"critical_path_by_link_s", by_link},
+            {"critical_path_host_s", number(host)},
+            {"idle", {{"slowest", idle_time(x.slowest)}, {"median", idle_time(x.median)}}},
+            {"elasticity", {{"more", number(x.change)}, {"parameters", effects}, {"without_effect", x.without_effect}}},
+            {"measure_next", uncertain},
+            {"uncertainty_s", number(x.uncertainty)}};
+}
+
 template <class Value>
 Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
+}
+
+Json phase_rows(const Comparison& c) {
+    Json rows = Json::array();
+    for (const PhaseComparison& p : phase_comparisons(c))
+        rows.push_back({{"phase", p.name},
+                        {"rank", p.rank},
+                        {"measured_s", number(p.measured)},
+                        {"predicted_s", number(p.predicted)},
+                        {"error", p.measured > Seconds(0) ? number(p.predicted / p.measured - 1) : Json(nullptr)}});
+    return rows;
+}
+
+Json attribution(const ErrorAttribution& a) {
+    Json kinds = Json::array();
+    for (const KindError& k : a.kinds)
+        kinds.push_back({{"kind", k.kind},
+                         {"phase", to_string(k.phase)},
+                         {"predicted_s", number(k.predicted)},
+                         {"measured_s", number(k.measured)},
+                         {"effect_s", number(k.effect)}});
+    return {{"predicted_s", number(a.predicted)},
+            {"replayed_s", number(a.replayed)},
+            {"measured_s", number(a.measured)},
+            {"cost_error", number(cost_error(a))},
+            {"schedule_error", number(schedule_error(a))},
+            {"kinds", kinds}};
 }
 
 // Every row has the same keys; what a refused case lacks is null.
@@ -82,7 +151,12 @@ Json row(const Comparison& c) {
             {"measured_forward_s", optional_number(c.what.measured_forward)},
             {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
             {"measured_backward_s", optional_number(c.what.measured_backward)},
-            {"predicted_backward_s", of_forecast([](const Forecast& f) { return number(f.backward.p50); })},
+            {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
+            {"measured_mean_s", optional_number(c.what.measured_mean)},
+            {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
+            {"recorded_steps", c.what.recorded_steps.size()},
+            {"recorded_inside", optional_number(series_inside(c))},
+            {"phases", phase_rows(c)},
             {"measured_peak_bytes", optional_number(c.what.measured_peak)},
             {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
             {"peak_error", optional_number(peak_error(c))},
@@ -92,6 +166,7 @@ Json row(const Comparison& c) {
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
             {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
+            {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
             {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
@@ -104,6 +179,10 @@ Json errors(const CompareSummary& s) {
             {"p90_ape", figure(s.p90_ape)},
             {"bias", figure(s.bias)},
             {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
+            {"regret", optional_number(s.regret)},
+            {"regret_worst", s.regret ? number(s.worst_regret) : Json(nullptr)},
+            {"decisions", s.decisions},
+            {"best_chosen", s.best_chosen},
             {"inside_interval", figure(s.inside_interval)},
             {"with_interval", s.with_interval},
             {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
@@ -134,23 +213,26 @@ std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_ha
 
 }  // namespace
 
-std::string to_json(const Forecast& f) {
-    const Json j{{"experiment", f.experiment},
-                 {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
-                 {"step_s", interval(f.step)},
-                 {"phases_s", phases(f.phases)},
-                 {"breakdown_s", breakdown(f.breakdown)},
-                 {"memory_bytes", memory(f.memory)},
-                 {"fits", f.memory.fits},
-                 {"tokens_per_s", number(f.tokens_per_second)},
-                 {"model_flops_utilization", number(f.model_flops_utilization)},
-                 {"tasks", f.tasks},
-                 {"ranks_simulated", f.ranks_simulated},
-                 {"draws", f.draws},
-                 {"forward_s", interval(f.forward)},
-                 {"backward_s", interval(f.backward)},
-                 {"kernels_s", kernels(f.kernels)},
-                 {"notes", f.notes}};
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation) {
+    Json j{{"experiment", f.experiment},
+           {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
+           {"step_s", interval(f.step)},
+           {"phases_s", phases(f.phases)},
+           {"breakdown_s", breakdown(f.breakdown)},
+           {"memory_bytes", memory(f.memory)},
+           {"fits", f.memory.fits},
+           {"tokens_per_s", number(f.tokens_per_second)},
+           {"model_flops_utilization", number(f.model_flops_utilization)},
+           {"tasks", f.tasks},
+           {"ranks_simulated", f.ranks_simulated},
+           {"draws", f.draws},
+           {"forward_s", interval(f.forward)},
+           {"backward_s", interval(f.backward)},
+           {"gradient_sync_s", interval(f.gradient_sync)},
+           {"optimizer_s", interval(f.optimizer)},
+           {"kernels_s", kernels(f.kernels)},
+           {"notes", f.notes}};
+    if (explanation) j["explain"] = explained(*explanation);
     return text_of(j);
 }
 

@@ -171,7 +171,8 @@ void StepBounds::Tables::bind_groups() {
     groups_ = rank_groups(p);
     data_.bind(groups_, p.zero == 3);
     const int everybody = p.dp * p.tp * p.pp * p.cp;
-    norm_all_reduce_ = base_.workload.optimizer == Optimizer::none ? 0 : across(Bytes(8), Group{everybody, 1});
+    norm_all_reduce_ =
+        base_.workload.optimizer == Optimizer::none || p.clip_per_rank ? 0 : across(Bytes(8), Group{everybody, 1});
 }
 
 void StepBounds::Tables::bind_shape() {
@@ -239,7 +240,7 @@ void StepBounds::Tables::bind_sends() {
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
-    const bool joins = base_.workload.tied && p.pp > 1 && p.schedule != Schedule::zb_v;
+    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && p.schedule != Schedule::zb_v;
     const RankShape& s = shape_->shape.shape;
     embedding_all_reduce_ =
         joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),

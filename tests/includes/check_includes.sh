@@ -3,14 +3,14 @@
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 
-# Folder: project folders that it may include. "." is main.cpp, the map.
+# Folder: project folders that it may include. "." is the root: main.cpp, the map, and its arguments.
 folders='
 model:      model
 sim:        sim model
 exec:       exec model
 calibrate:  calibrate model sim
 reports:    reports model
-.:          model sim exec calibrate reports
+.:          . model sim exec calibrate reports
 tests:      tests model sim exec calibrate reports
 benchmarks: benchmarks tests model sim
 '
@@ -21,7 +21,7 @@ toml++/:            model/toml_reader.cpp
 boost/:             model/graph_view.cpp sim/topology.cpp tests/*
 nlohmann/:          reports/*.cpp model/hub_config.cpp tests/* at most 3
 gnuplot-iostream.h: reports/gnuplot.cpp
-CLI/:               main.cpp
+CLI/:               arguments.cpp
 ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
@@ -58,7 +58,7 @@ function check_project(header,    target) {
     target = header ~ /\// ? substr(header, 1, index(header, "/") - 1) : "."
     if (!(folder in may)) refuse("\"" folder "\" is no folder of the design; add it to tests/includes/check_includes.sh")
     else if (index(" " may[folder] " ", " " target " ") == 0)
-        refuse("includes \"" header "\"; " (folder == "." ? "main.cpp" : folder) " may include only: " may[folder])
+        refuse("includes \"" header "\"; " (folder == "." ? "the root" : folder) " may include only: " may[folder])
 }
 function check_foreign(header,    i, n, globs, j) {
     if (header ~ /^[a-z_0-9]+$/) return  # the standard library

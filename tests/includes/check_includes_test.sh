@@ -19,7 +19,7 @@ right_tree() {
     put reports/json.cpp '#include <nlohmann/json.hpp>'
     put reports/chrome_trace.cpp '#include <nlohmann/json.hpp>'
     put model/hub_config.cpp '#include <nlohmann/json.hpp>'
-    put main.cpp '#include <CLI/CLI.hpp>'
+    put arguments.cpp '#include <CLI/CLI.hpp>'
     put tests/sim/costs_test.cpp '#include <catch2/catch.hpp>'
 }
 expect_refused() {  # expect_refused TEXT: after one wrong file was put
@@ -48,7 +48,7 @@ expect_refused 'calibrate/fit.cpp:2: includes "exec/device.h"'
 put model/experiment.cpp '#include <toml++/toml.h>'
 expect_refused 'model/experiment.cpp:2: includes <toml++/toml.h>; only these may: model/toml_reader.cpp'
 put reports/compare.cpp '#include <CLI/CLI.hpp>'
-expect_refused 'reports/compare.cpp:2: includes <CLI/CLI.hpp>; only these may: main.cpp'
+expect_refused 'reports/compare.cpp:2: includes <CLI/CLI.hpp>; only these may: arguments.cpp'
 put sim/costs.cpp '#include <cuda_runtime.h>'
 expect_refused 'sim/costs.cpp:2: includes <cuda_runtime.h>; only these may: exec/*'
 put reports/tables.cpp '#include <nlohmann/json.hpp>'

@@ -1,0 +1,126 @@
+#include "arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// CLI11's own range says its bounds as floating-point numbers.
+CLI::Validator count_from(int least) {
+    return {[least](std::string& text) {
+                int value = 0;
+                const bool read = CLI::detail::lexical_cast(text, value);
+                if (read && value >= least && value <= 1000000) return std::string();
+                return "found " + text + ", expected " + std::to_string(least) + " to 1000000";
+            },
+            "COUNT"};
+}
+
+CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&),
+                   const Options& options) {
+    CLI::App* verb = app.add_subcommand(name, purpose);
+    verb->callback([run, &options] { run(options); });
+    return verb;
+}
+
+void add_experiment(CLI::App* verb, Options& options) {
+    verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
+    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
+    verb->add_flag("--json", options.json, "one JSON object");
+    verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
+}
+
+CLI::Option* add_device(CLI::App* verb, Options& options) {
+    verb->add_option("--ranks", options.ranks, "how many")->check(count_from(1));
+    return verb->add_option("--device", options.device, "host or cuda");
+}
+
+void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
+    add_experiment(verb, options);
+    CLI::Option* explain = verb->add_flag(
+        "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
+    verb->add_option("--out", options.out, "folder for the plot of --explain")->needs(explain);
+
+    verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
+    add_experiment(verb, options);
+    verb->add_option("--out", options.out, "folder for the run: every sample and trace");
+    add_device(verb, options)->required();
+    verb->add_option("--steps", options.steps, "samples")->check(count_from(1));
+    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(count_from(0));
+
+    verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
+                    verbs.calibrate, options);
+    add_device(verb, options);
+    verb->add_option("--measurements", options.measurements, "FILE.csv...");
+    verb->add_option("--cluster", options.cluster, "file or preset to start from");
+    verb->add_option("--out", options.out, "CLUSTER.toml")->required();
+
+    verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
+    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
+    verb->add_option("--cluster", options.cluster, "file or preset to predict with");
+    verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
+    verb->add_flag("--json", options.json, "one JSON object");
+    verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
+
+    verb = add_verb(app, "import", "training logs to measurements", verbs.import, options);
+    verb->add_option("LOG", options.inputs)->required();
+    verb->add_option("--format", options.format, "auto, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
+    verb->add_option("--system", options.system, "what the log does not say: the system");
+    verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
+    verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")
+        ->allow_extra_args(false);
+    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples ..");
+    verb->add_option("--only-steps", options.step_range, "FIRST-LAST: only these, of samples and medians");
+    verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
+    verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
+    verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
+
+    verb = add_verb(app, "list", "presets or keys", verbs.list, options);
+    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
+}
+
+// What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const auto rest = app.remaining(true);
+    if (rest.empty()) return error.what();
+    std::vector<std::string> valid;
+    if (chosen.empty())
+        for (const CLI::App* verb : app.get_subcommands({})) valid.push_back(verb->get_name());
+    else
+        for (const CLI::Option* option : chosen.front()->get_options())
+            if (!option->get_lnames().empty()) valid.push_back("--" + option->get_lnames().front());
+    return "\"" + rest.front() + "\" is no " + (chosen.empty() ? "verb" : "argument of " + chosen.front()->get_name()) +
+           did_you_mean(rest.front(), valid);
+}
+
+}  // namespace
+
+std::vector<Override> overrides_of(const Options& options) {
+    std::vector<Override> overrides;
+    for (const std::string& text : options.set) overrides.push_back(parse_override(text));
+    return overrides;
+}
+
+int run_command_line(int argc, char** argv, const Verbs& verbs) {
+    Options options;
+    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.",
+                 "stepcast");
+    app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+    app.require_subcommand(1);
+    add_verbs(app, options, verbs);
+    try {
+        app.parse(argc, argv);
+        return 0;
+    } catch (const CLI::Success& asked) {
+        return app.exit(asked);
+    } catch (const CLI::ParseError& error) {
+        throw ConfigError(usage_error(app, error));
+    }
+}
+
+}  // namespace stepcast

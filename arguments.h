@@ -1,0 +1,35 @@
+// What the command line says: the verbs, their options, and errors in our words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+struct Options {
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, step_range, format = "auto",
+                                                                                              what = "presets";
+    std::vector<std::string> inputs, set, measurements, step_inputs, phases;
+    int ranks = 0, steps = 0, warmup = -1;
+    bool json = false, explain = false, strict = false, medians = false;
+};
+// `--set` texts as read, in order.
+std::vector<Override> overrides_of(const Options& options);
+
+// One function a verb.
+struct Verbs {
+    void (*simulate)(const Options&);
+    void (*execute)(const Options&);
+    void (*calibrate)(const Options&);
+    void (*compare)(const Options&);
+    void (*import)(const Options&);
+    void (*list)(const Options&);
+};
+
+// Calls the verb that was asked for, or prints what --help and --version ask. Returns 0; throws ConfigError on a command
+// line that is not understood, and what the verb throws.
+int run_command_line(int argc, char** argv, const Verbs& verbs);
+
+}  // namespace stepcast
