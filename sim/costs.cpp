@@ -11,12 +11,18 @@
 
 namespace stepcast {
 
+// Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level.
+Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {
+    return collective_time(op, path, cluster) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
+}
+
 Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * cluster.host.call; }
 
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
     Costs costs;
-    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster), cluster.gpu.rank_rates);
+    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster),
+                 cluster.gpu.rank_rates);
     return costs;
 }
 

@@ -18,11 +18,6 @@ bool same_participants(const TaskGraph& graph, TaskId a, TaskId b) {
     return std::ranges::equal(p, q, {}, &Place::rank, &Place::rank);
 }
 
-// Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level.
-Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {
-    return collective_time(op, path, cluster) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
-}
-
 }  // namespace
 
 PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
@@ -45,9 +40,10 @@ PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
 
 PriceClasses::Paths PriceClasses::paths(const Cluster& cluster) const {
     Paths paths;
+    RingPaths known(cluster);
     for (const TaskId t : examples_)
         if (const GroupId group = graph_.group_id(t); group != 0 && !paths.contains(group))
-            paths.emplace(group, ring_path(graph_.group(group), cluster));
+            paths.emplace(group, known.of(graph_.group(group)));
     return paths;
 }
 
