@@ -1,0 +1,44 @@
+// Closed forms of a transformer's step: what it cannot beat, what it will take, and whether it fits, for any way to split
+// it. From the same costs as the event engine, each priced once; no graph is built.
+#pragma once
+
+#include <memory>
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// `lower` is no more than what the event engine gives for the same experiment without jitter; `estimate` is near it and no
+// less than `lower`. `peak` and `fits` are those of transformer_memory(): `fits` counts cluster.overheads.
+struct StepBound {
+    Seconds lower, estimate;
+    Bytes peak;
+    bool fits = true;
+    friend bool operator==(const StepBound&, const StepBound&) = default;
+};
+
+// Of one workload on one cluster (and routing: that of draw 0); holds what was priced. One thread at a time; copies are
+// independent, so give each thread its own.
+//
+// To be called in nested loops. The cost of a call depends on what changed since the call before:
+//   zero, overlap, overlap_params, bucket                               innermost: tens of nanoseconds
+//   schedule, pp, vp, dp, global_batch, scatter_p2p, overlap_p2p        hundreds, once their pipelines were met
+//   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up, once met; else tens of microseconds
+class StepBounds {
+public:
+    // std::logic_error for a workload that is no transformer.
+    explicit StepBounds(const Experiment& base);
+    ~StepBounds();
+    StepBounds(const StepBounds& other);
+    StepBounds(StepBounds&&) noexcept;
+    StepBounds& operator=(StepBounds other) noexcept;
+
+    // Of a split that check_experiment() accepts with this workload and cluster.
+    StepBound operator()(const Parallelism& p);
+
+private:
+    class Tables;
+    std::unique_ptr<Tables> tables_;
+};
+
+}  // namespace stepcast
