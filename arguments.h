@@ -10,9 +10,10 @@ namespace stepcast {
 
 struct Options {
     std::string experiment, device, cluster, out, trace, routing_out, format = "auto", what = "presets";
-    std::vector<std::string> inputs, set, measurements;
-    int ranks = 0, steps = 0, warmup = -1;
-    bool json = false, explain = false, strict = false;
+    std::string objective = "step";
+    std::vector<std::string> inputs, set, measurements, vary, where;
+    int ranks = 0, steps = 0, warmup = -1, top = 10, threads = 0;
+    bool json = false, explain = false, strict = false, pareto = false, resume = false;
 };
 // `--set` texts as read, in order.
 std::vector<Override> overrides_of(const Options& options);
@@ -20,6 +21,7 @@ std::vector<Override> overrides_of(const Options& options);
 // One function a verb.
 struct Verbs {
     void (*simulate)(const Options&);
+    void (*sweep)(const Options&);
     void (*execute)(const Options&);
     void (*calibrate)(const Options&);
     void (*compare)(const Options&);

@@ -24,8 +24,11 @@
 #include "reports/chrome_trace.h"
 #include "reports/json.h"
 #include "reports/summary.h"
+#include "reports/sweep_plots.h"
+#include "reports/sweep_tables.h"
 #include "reports/tables.h"
 #include "sim/predict.h"
+#include "sim/sweep.h"
 
 using namespace stepcast;
 
@@ -62,6 +65,37 @@ void run_simulate(const Options& options) {
     }
     print(options.json ? to_json(forecast) : forecast_table(forecast));
     if (options.explain && !options.json) print("\n" + kernel_table(forecast));
+}
+
+// "step", or "step,cost" for a Pareto front.
+void read_objectives(SweepQuestion& question, const Options& options) {
+    const auto comma = options.objective.find(',');
+    try {
+        question.objective = parse_objective(options.objective.substr(0, comma));
+        if (comma != std::string::npos) question.second = parse_objective(options.objective.substr(comma + 1));
+    } catch (const ConfigError& error) {
+        throw ConfigError("--objective " + options.objective + ": " + error.what());
+    }
+    if (options.pareto && !question.second) question.second = Objective::memory;
+    if (question.second == question.objective)
+        throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
+}
+
+void run_sweep(const Options& options) {
+    SweepQuestion question;
+    question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
+    for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
+    question.where = parse_constraints(options.where);
+    question.top = options.top;
+    read_objectives(question, options);
+    if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
+    if (is_sweep_helper()) return help_sweep(question);
+    const SweepAnswer result =
+        sweep(question,
+              {.threads = options.threads, .out = options.out, .resume = options.resume, .progress = show_progress});
+    show_progress("");
+    print(options.json ? to_json(result) : sweep_table(result));
+    if (!options.out.empty()) write_sweep(options.out, result);
 }
 
 void run_execute(const Options& options) {
@@ -172,6 +206,7 @@ int main(int argc, char** argv) {
     try {
         return run_command_line(argc, argv,
                                 {.simulate = run_simulate,
+                                 .sweep = run_sweep,
                                  .execute = run_execute,
                                  .calibrate = run_calibrate,
                                  .compare = run_compare,
