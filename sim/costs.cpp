@@ -1,7 +1,6 @@
 #include "sim/costs.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -12,30 +11,10 @@
 
 namespace stepcast {
 
-namespace {
-
 // Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {
     return collective_time(op, path, cluster) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
 }
-
-// Of each group of a graph, found when first asked for.
-class Paths {
-public:
-    Paths(const TaskGraph& graph, const Cluster& cluster) : graph_(graph), cluster_(cluster) {}
-    const RingPath& of(GroupId id) {
-        const auto at = known_.find(id);
-        return at != known_.end() ? at->second
-                                  : known_.emplace(id, ring_path(graph_.group(id), cluster_)).first->second;
-    }
-
-private:
-    const TaskGraph& graph_;
-    const Cluster& cluster_;
-    std::map<GroupId, RingPath> known_;
-};
-
-}  // namespace
 
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     Costs costs;
@@ -46,14 +25,14 @@ Costs price(const TaskGraph& graph, const Cluster& cluster) {
         std::optional<Seconds> time;
         GroupId group = 0;
     };
-    Paths paths(graph, cluster);
+    RingPaths paths(cluster);
     std::vector<Known> known(graph.ops().size() * phase_count);
     for (TaskId t = 0; t < graph.size(); ++t) {
         const auto places = graph.places(t);
         auto& [time, group] = known[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
         if (graph.group_id(t) != 0) {
             if (!time || group != graph.group_id(t))
-                time = time_in_step(graph.op(t), paths.of(graph.group_id(t)), cluster);
+                time = time_in_step(graph.op(t), paths.of(graph.group(graph.group_id(t))), cluster);
             group = graph.group_id(t);
         } else if (!time || places.size() > 1 || group != 0) {
             time = op_time(graph.op(t), graph.phase(t), places, cluster);

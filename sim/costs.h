@@ -6,6 +6,7 @@
 
 #include "model/cluster.h"
 #include "model/task_graph.h"
+#include "sim/ring_path.h"
 
 namespace stepcast {
 
@@ -18,6 +19,9 @@ struct Costs {
 
 // Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
+
+// Of a collective among a stated group, inside a step.
+Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster);
 
 // Prices every task; tasks that share an op id, phase and place count are priced once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "model/rank_groups.h"
-#include "sim/group_path.h"
 
 namespace stepcast {
 namespace {
@@ -44,11 +43,24 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
     return path;
 }
 
-RingPath ring_path(const Group& group, const Cluster& cluster) {
+namespace {
+
+RingPath ring_path(const Group& group, const GroupPath& path, const Cluster& cluster) {
     const std::vector<int> members = stepcast::members(group, group.first);
-    const GroupPath path = path_of(group, cluster);
     return {path.ranks, path.nodes,           path.ring,       path.inter * ring_share(path.per_node, cluster),
             path.pair,  path.node_all_to_all, path.all_to_all, nodes_of(members, cluster)};
+}
+
+}  // namespace
+
+RingPath ring_path(const Group& group, const Cluster& cluster) {
+    return ring_path(group, path_of(group, cluster), cluster);
+}
+
+const RingPath& RingPaths::of(const Group& group) {
+    const Key key{group.ranks, group.stride, group.outer_ranks, group.outer_stride, group.first, group.block};
+    if (const auto at = known_.find(key); at != known_.end()) return at->second;
+    return known_.emplace(key, ring_path(group, groups_.of(group), cluster_)).first->second;
 }
 
 }  // namespace stepcast

@@ -2,11 +2,14 @@
 // rule (model/group.h), in closed form for any list of ranks.
 #pragma once
 
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "model/cluster.h"
 #include "model/group.h"
+#include "sim/group_path.h"
 
 namespace stepcast {
 
@@ -30,5 +33,18 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 
 // A rule, beside all groups of its shape: sim/group_path.h.
 RingPath ring_path(const Group& group, const Cluster& cluster);
+
+// The same for many groups of one cluster, which must outlive it; each found when first asked for.
+class RingPaths {
+public:
+    explicit RingPaths(const Cluster& cluster) : cluster_(cluster), groups_(cluster) {}
+    [[nodiscard]] const RingPath& of(const Group& group);
+
+private:
+    using Key = std::tuple<int, int, int, int, int, int>;
+    const Cluster& cluster_;
+    GroupPaths groups_;
+    std::map<Key, RingPath> known_;  // references stay good
+};
 
 }  // namespace stepcast

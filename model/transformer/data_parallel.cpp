@@ -25,6 +25,24 @@ StateBytes state_bytes(const Experiment& e) {
 
 }  // namespace
 
+// 16-bit gradients are cast to fp32 first; fp16 ones are divided by the loss scale.
+UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
+    const Bytes kept = size_of(e.parallelism.gradient_dtype), wide(4);
+    UpdatePasses passes;
+    const auto add = [&](std::string_view name, Bytes read, Bytes written) {
+        const auto i = static_cast<std::size_t>(passes.norm_passes++);
+        passes.norm_names[i] = name;
+        passes.norm[i] = {updated * read, updated * written};
+    };
+    if (kept < wide) add("cast_gradients", kept, wide);
+    if (e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide);
+    add("gradient_norm", wide, Bytes(0));
+    const StateBytes state = state_bytes(e);
+    passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
+    passes.zero_gradients = {Bytes(0), gradients * kept};
+    return passes;
+}
+
 DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
     : graph_(graph), context_(context), stage_(stage) {
     const bool sharded = context.experiment.parallelism.zero == 3;
@@ -92,29 +110,22 @@ double DataParallel::updated() const {
     return total_.dense / dense_.ranks + total_.experts / experts_.ranks;
 }
 
-// 16-bit gradients are cast to fp32 first; fp16 ones are divided by the loss scale.
 void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
-    const Bytes kept = size_of(e.parallelism.gradient_dtype);
+    const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
     const auto calls = static_cast<float>(e.workload.optimizer_groups);
     Planner planner(graph_);
-    if (kept < Bytes(4)) planner.compute("cast_gradients", MemoryPass{updated() * kept, updated() * Bytes(4)}, calls);
-    if (e.workload.dtype == Dtype::fp16)
-        planner.compute("unscale_gradients", MemoryPass{updated() * Bytes(4), updated() * Bytes(4)}, calls);
-    planner.compute("gradient_norm", MemoryPass{updated() * Bytes(4), Bytes(0)}, calls);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i)
+        planner.compute(passes.norm_names[i], passes.norm[i], calls);
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
-    const StateBytes state = state_bytes(e);
+    const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
     Planner planner(graph_);
-    const auto calls = static_cast<float>(e.workload.optimizer_groups);
-    planner.compute("optimizer",
-                    MemoryPass{updated() * state.read, updated() * state.written, MemoryPass::Access::optimizer},
-                    calls);
-    const double gradients = total_.dense + total_.experts;
-    planner.compute("zero_gradients", MemoryPass{Bytes(0), gradients * size_of(e.parallelism.gradient_dtype)});
+    planner.compute("optimizer", passes.optimizer, static_cast<float>(e.workload.optimizer_groups));
+    planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)
         stage_.follow(gather(total_, Phase::optimizer, stage_.last()));

@@ -9,10 +9,22 @@
 // 1910.02054; PyTorch DDP, arXiv 2006.15704.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "model/transformer/stage.h"
 #include "model/transformer/weights.h"
 
 namespace stepcast {
+
+// The element-wise passes of an update: over the elements that this rank updates, and over all of its gradients.
+struct UpdatePasses {
+    std::array<MemoryPass, 3> norm;
+    std::array<std::string_view, 3> norm_names;
+    int norm_passes = 0;
+    MemoryPass optimizer, zero_gradients;
+};
+UpdatePasses update_passes(const Experiment& experiment, double updated, double gradients);
 
 class DataParallel {
 public:

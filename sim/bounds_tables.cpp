@@ -1,0 +1,351 @@
+#include "sim/bounds_tables.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "model/step.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+void mix(std::size_t& hash, std::size_t part) {
+    hash = (hash ^ part) * 0x9E3779B97F4A7C15ull;
+    hash ^= hash >> 29;
+}
+
+bool splits(Schedule s) { return s == Schedule::zb_h1 || s == Schedule::zb_v || s == Schedule::dualpipe; }
+
+bool same_ranks(const Parallelism& a, const Parallelism& b) {
+    return a.tp == b.tp && a.cp == b.cp && a.dp == b.dp && a.pp == b.pp && a.ep == b.ep && a.shard == b.shard &&
+           (a.zero == 3) == (b.zero == 3) && a.expert_tensor_parallel == b.expert_tensor_parallel &&
+           a.rank_order == b.rank_order;
+}
+
+// Whether the plans that fill a gradient run once or are added to.
+bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
+
+bool same_shape(const Parallelism& a, const Parallelism& b) {
+    return a.tp == b.tp && a.cp == b.cp && a.ep == b.ep && a.micro_batch == b.micro_batch &&
+           a.sequence_parallel == b.sequence_parallel &&
+           (a.recompute == Recompute::selective) == (b.recompute == Recompute::selective) &&
+           a.recompute_stops_early == b.recompute_stops_early && a.overlap_tp == b.overlap_tp &&
+           a.overlap_weight_gradient == b.overlap_weight_gradient && a.context_exchange == b.context_exchange &&
+           a.gradient_dtype == b.gradient_dtype && a.eager == b.eager && a.fused_accumulation == b.fused_accumulation &&
+           accumulates(a) == accumulates(b) && a.expert_tensor_parallel == b.expert_tensor_parallel &&
+           a.rank_order == b.rank_order;
+}
+
+bool same_pipeline(const Parallelism& a, const Parallelism& b) {
+    return a.schedule == b.schedule && a.pp == b.pp && a.vp == b.vp && micro_batches(a) == micro_batches(b) &&
+           a.recompute == b.recompute && a.recompute_layers == b.recompute_layers && a.overlap_p2p == b.overlap_p2p &&
+           a.stage_layers == b.stage_layers;
+}
+
+bool same_sends(const Parallelism& a, const Parallelism& b) {
+    return a.scatter_p2p == b.scatter_p2p && a.messages_per_tensor == b.messages_per_tensor;
+}
+
+bool same_data(const Parallelism& a, const Parallelism& b) {
+    return a.zero == b.zero && a.bucket == b.bucket && a.overlap == b.overlap && a.overlap_params == b.overlap_params;
+}
+
+constexpr const char* default_order = "tp-cp-dp-pp";
+
+}  // namespace
+
+StepBounds::Tables::Tables(const Experiment& base) : base_(base), now_(base), prices_(base_.cluster), data_(prices_) {
+    if (base.workload.kind != Workload::Kind::transformer)
+        throw std::logic_error("StepBounds: the workload is no transformer");
+    Experiment one = base_;
+    one.parallelism = {};
+    reference_ = bound_shape(one, {}, prices_).estimate;
+}
+
+std::size_t StepBounds::Tables::KeyHash::operator()(const ShapeKey& key) const {
+    std::size_t hash = std::hash<std::string>{}(key.rank_order);
+    for (const int number : key.numbers) mix(hash, at(number));
+    return hash;
+}
+
+std::size_t StepBounds::Tables::KeyHash::operator()(const PipelineKey& key) const {
+    std::size_t hash = at(static_cast<int>(key.schedule));
+    for (const int part :
+         {key.pp, key.pieces, key.micro_batches, key.recompute_layers, key.overlap_p2p ? 1 : 0, key.node, key.stride})
+        mix(hash, at(part));
+    for (const int layers : key.stage_layers) mix(hash, at(layers));
+    return hash;
+}
+
+// Where ranks are laid out otherwise, groups of a shape depend on all sizes.
+StepBounds::Tables::ShapeKey StepBounds::Tables::shape_key(const Parallelism& p) {
+    const bool usual = p.rank_order == default_order;
+    int flags = 0;
+    for (const bool flag : {p.sequence_parallel, p.recompute == Recompute::selective, p.recompute_stops_early,
+                            p.overlap_tp, p.overlap_weight_gradient, p.context_exchange == ContextExchange::ring,
+                            p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel})
+        flags = 2 * flags + (flag ? 1 : 0);
+    return {{p.tp, p.cp, p.ep, p.micro_batch, flags, static_cast<int>(p.gradient_dtype), usual ? 0 : p.dp,
+             usual ? 0 : p.pp},
+            usual ? std::string() : p.rank_order};
+}
+
+PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
+    const int m = micro_batches(p);
+    PipelineKey key;
+    key.schedule = p.schedule;
+    key.pp = p.pp;
+    key.pieces = pieces_per_stage(p);
+    key.micro_batches = rounds_of(p.schedule, p.pp, m).least;
+    key.recompute_layers = p.recompute == Recompute::full ? p.recompute_layers : 0;
+    key.overlap_p2p = p.overlap_p2p;
+    key.stage_layers = p.stage_layers;
+    key.node = base_.cluster.gpus_per_node;
+    key.stride = groups_.pipeline_neighbour.stride;
+    int near = 0;
+    for (int s = 0; s + 1 < p.pp; ++s) near += near_link(key, s);
+    if (near == 0 || near == p.pp - 1) key.node = key.stride = 0;
+    return key;
+}
+
+// Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank. Sends
+// are relative to the forward of a piece.
+std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) const {
+    std::vector<Features> all;
+    const int pieces = model_pieces(key.schedule, key.pp, key.pieces);
+    const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
+    const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
+    const double piece = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / pieces);
+    const auto add = [&](double send, double again, double host, double backward) {
+        Features f = reference_;
+        for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
+            f[feature::again(k)] *= again;
+            f[feature::host_again(k)] *= again;
+            for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+                f[feature::host(k, pass)] = host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
+            for (const Pass pass : {Pass::backward, Pass::input_backward, Pass::weight_backward})
+                f[feature::unit(k, pass)] *= backward;
+            f[feature::host_again(k)] = again * host * layer;
+        }
+        f[feature::send_far] = f[feature::send_wrap] = send * piece;
+        f[feature::send_near] = (key.node == 0 ? 1 : 0.1) * send * piece;
+        all.push_back(f);
+    };
+    if (key.pp == 1) {
+        for (const double host : {0.0, 1.3, 10.0}) add(0, 0, host, 1);
+        return all;
+    }
+    for (const double again : {0.0, 1.0})
+        for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
+    add(0.05, 0, 0, 0.6);
+    add(0.3, 0, 0, 0.6);
+    for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
+    return all;
+}
+
+void StepBounds::Tables::bind(const Parallelism& p) {
+    const Parallelism last = std::exchange(now_.parallelism, p);
+    const bool ranks = !bound_ || !same_ranks(p, last), shape = !bound_ || !same_shape(p, last);
+    if (ranks) bind_groups();
+    if (shape) bind_shape();
+    if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape.shape, groups_, shape_->routing});
+    const bool pipeline = ranks || !same_pipeline(p, last);
+    if (pipeline) bind_pipeline();
+    const bool times = pipeline || shape || !same_sends(p, last);
+    if (times) bind_sends();
+    if (shape || pipeline) bind_memory();
+    if (times || !same_data(p, last)) bind_data();
+    bound_ = true;
+}
+
+void StepBounds::Tables::bind_groups() {
+    const Parallelism& p = now_.parallelism;
+    groups_ = rank_groups(p);
+    data_.bind(groups_, p.zero == 3);
+    const int everybody = p.dp * p.tp * p.pp * p.cp;
+    norm_all_reduce_ = across(Bytes(8), Group{everybody, 1});
+}
+
+void StepBounds::Tables::bind_shape() {
+    auto& entry = shapes_[shape_key(now_.parallelism)];
+    if (!entry) {
+        entry = std::make_unique<ShapeEntry>();
+        entry->routing = routing_of(now_);
+        entry->shape = bound_shape(now_, entry->routing, prices_);
+    }
+    shape_ = entry.get();
+}
+
+void StepBounds::Tables::bind_pipeline() {
+    const Parallelism& p = now_.parallelism;
+    key_ = pipeline_key(p);
+    rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
+    auto& entry = pipelines_[key_];
+    if (!entry) entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, directions(key_)));
+    pipeline_ = entry.get();
+    if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
+    if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
+}
+
+double StepBounds::Tables::across(Bytes bytes, const Group& group) {
+    return group.size() > 1 ? prices_.collective(AllReduce{bytes}, group).si() : 0;
+}
+
+double StepBounds::Tables::send_time(int a, int b) {
+    const Parallelism& p = now_.parallelism;
+    const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
+    const Bytes bytes = shape_->shape.shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
+    const Group group{
+        .ranks = 2, .stride = (b - a) * groups_.pipeline_neighbour.stride, .first = rank_of(p, 0, 0, 0, a)};
+    return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, group).si();
+}
+
+void StepBounds::Tables::bind_sends() {
+    const Parallelism& p = now_.parallelism;
+    lower_ = shape_->shape.lower;
+    estimate_ = shape_->shape.estimate;
+    if (p.recompute != Recompute::full)
+        for (Features* f : {&lower_, &estimate_})
+            for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
+                (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
+    if (p.pp > 1) {
+        int near = -1, far = -1;
+        for (int s = p.pp - 1; s-- > 0;) (near_link(key_, s) ? near : far) = s;
+        const double close = near >= 0 ? send_time(near, near + 1) : 0;
+        const double distant = far >= 0 ? send_time(far, far + 1) : 0;
+        const bool wraps = p.schedule == Schedule::one_f_one_b && key_.pieces > 1 && p.pp > 2;
+        const double around = wraps ? send_time(0, p.pp - 1) : 0;
+        for (Features* f : {&lower_, &estimate_}) {
+            (*f)[feature::send_near] = close;
+            (*f)[feature::send_far] = distant;
+            (*f)[feature::send_wrap] = around;
+        }
+        const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
+        lower_[feature::arrival] = estimate_[feature::entry] = scattered ? shape_->shape.gather.si() : 0;
+    }
+    weights_ = shape_->shape.weights;
+    if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
+    const bool joins = base_.workload.tied && p.pp > 1 && p.schedule != Schedule::zb_v;
+    const RankShape& s = shape_->shape.shape;
+    embedding_all_reduce_ =
+        joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
+                       groups_.embedding)
+              : 0;
+}
+
+void StepBounds::Tables::bind_memory() {
+    const Parallelism& p = now_.parallelism;
+    const std::size_t kinds = pipeline_->kinds.size();
+    if (piece_kept_.size() < kinds)
+        for (auto* values : {&piece_kept_, &piece_backward_, &piece_work_}) values->resize(kinds);
+    for (std::size_t k = 0; k < kinds; ++k) {
+        const PieceKind& kind = pipeline_->kinds[k];
+        const PieceMemory piece = piece_memory(shape_->shape.memory, now_, kind.piece, kind.layers_before);
+        piece_kept_[k] = piece.kept.si();
+        piece_backward_[k] = piece.backward_kept.si();
+        piece_work_[k] = piece.backward_work.si();
+    }
+    // GPipe holds all micro-batches.
+    const double times = p.schedule == Schedule::gpipe ? micro_batches(p) / static_cast<double>(key_.micro_batches) : 1;
+    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
+        const MemoryStage& stage = pipeline_->memory[i];
+        double fullest = -1;
+        for (const MemoryMoment& moment : stage.moments) {
+            double kept = 0, work = 0;
+            for (std::size_t k = 0; k < kinds; ++k) kept += times * moment.held[k] * piece_kept_[k];
+            if (moment.backward >= 0) {
+                const std::size_t k = at(moment.backward);
+                kept += piece_backward_[k] - piece_kept_[k];
+                work = piece_work_[k];
+            }
+            if (kept + work <= fullest) continue;
+            fullest = kept + work;
+            full_[i].moment = {Bytes(kept), Bytes(work)};
+        }
+        StageWeights& w = full_[i].weights;
+        w = {};
+        const std::array<int, unit_kinds> counts{stage.units.layers[0], stage.units.layers[1], stage.units.embeddings,
+                                                 stage.units.heads};
+        for (std::size_t k = 0; k < unit_kinds; ++k) {
+            if (counts[k] == 0) continue;
+            const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
+            w.all += all;
+            if (k < 2) w.layers += all;
+            if (weights_[k].dense + weights_[k].experts > w.largest_unit.dense + w.largest_unit.experts)
+                w.largest_unit = weights_[k];
+        }
+        const std::size_t there = (stage.units.layers[0] > 0 ? 1 : 0) + (stage.units.layers[1] > 0 ? 2 : 0);
+        w.matrices = shape_->shape.matrices[there].sum;
+        w.largest_matrix = shape_->shape.matrices[there].largest;
+    }
+}
+
+void StepBounds::Tables::bind_data() {
+    const Parallelism& p = now_.parallelism;
+    const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
+    const double slowdown = base_.cluster.interference.compute_slowdown;
+    const auto latest = [&](const StageGroup& group, const Features& times) {
+        double end = 0;
+        for (const PipelinePath& path : group.paths)
+            end =
+                std::max(end, dot(path.once, times) + (rounds_.count > 0 ? rounds_.count * dot(path.round, times) : 0));
+        return end;
+    };
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
+        const StageGroup& group = pipeline_->groups[g];
+        GroupEnd& end = ends_[g];
+        end.most = data_.times(in, group.most);
+        end.least = group.fewest == group.most ? end.most : data_.times(in, group.fewest);
+        const Features times = with_sharding(estimate_, p, end.most, slowdown, splits(p.schedule));
+        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, micro_batches(p), slowdown});
+        end.lower = latest(group, lower_);
+        end.estimate = latest(group, times) + tail.delay + tail.exposed;
+        end.lower = std::max(end.lower + end.least.least_tail, end.least.least_lane);
+    }
+}
+
+void StepBounds::Tables::time(StepBound& bound) {
+    const Parallelism& p = now_.parallelism;
+    const std::size_t groups = pipeline_->groups.size();
+    double lower_ends = 0, estimate_ends = 0;
+    for (std::size_t g = 0; g < groups; ++g)
+        if (pipeline_->groups[g].most.embeddings + pipeline_->groups[g].most.heads > 0) {
+            lower_ends = std::max(lower_ends, ends_[g].lower - ends_[g].least.least_tail);
+            estimate_ends = std::max(estimate_ends, ends_[g].estimate);
+        }
+    double lower = 0, estimate = 0, lower_update = 0, update = 0;
+    for (std::size_t g = 0; g < groups; ++g) {
+        const bool end = pipeline_->groups[g].most.embeddings + pipeline_->groups[g].most.heads > 0;
+        const double joined = end ? embedding_all_reduce_ : 0;
+        lower = std::max(lower, ends_[g].lower + ends_[g].least.norm);
+        estimate = std::max(estimate, std::max(ends_[g].estimate, estimate_ends + joined) * (end ? 1.0 : 0.0) +
+                                          (end ? 0.0 : ends_[g].estimate) + ends_[g].most.norm);
+        lower_update = std::max(lower_update, ends_[g].least.update);
+        update = std::max(update, ends_[g].most.update);
+    }
+    const double together = base_.workload.optimizer == Optimizer::none ? 0 : norm_all_reduce_;
+    bound.lower = Seconds(lower + together + lower_update);
+    bound.estimate = Seconds(std::max(estimate + together + update, bound.lower.si()));
+    (void)p;
+}
+
+void StepBounds::Tables::verdict(StepBound& bound) {
+    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
+        const MemoryUse use = memory_of(*context_, full_[i].weights, full_[i].moment);
+        if (i > 0 && use.peak <= bound.peak) continue;
+        bound.peak = use.peak;
+        bound.fits = use.fits;
+    }
+}
+
+StepBound StepBounds::Tables::bound(const Parallelism& p) {
+    bind(p);
+    StepBound bound;
+    time(bound);
+    verdict(bound);
+    return bound;
+}
+
+}  // namespace stepcast

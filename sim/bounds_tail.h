@@ -1,0 +1,32 @@
+// Before and after the slots of a stage: what data parallelism keeps waiting, and how it slows what runs beside it.
+#pragma once
+
+#include "sim/bounds_data.h"
+
+namespace stepcast {
+
+// Compute time lost to `exchange` seconds of communication beside `compute` seconds of it, both of which may be stretched.
+inline double lost_beside(double compute, double exchange, double slowdown) {
+    return slowdown / (1 + slowdown) * std::min(exchange, (1 + slowdown) * compute);
+}
+
+// What one layer or end takes longer while units are gathered and their gradients exchanged in every micro-batch (zero 2
+// and 3).
+Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, double slowdown, bool split);
+
+// Of one group of stages.
+struct Tail {
+    double delay = 0;    // of the slots: parameters that are awaited at the start, slower last backwards
+    double exposed = 0;  // between the last slot and the norm
+};
+struct TailInputs {
+    const Parallelism& p;
+    const Features& times;  // with_sharding() included
+    const StageGroup& group;
+    const DataTimes& data;
+    int pieces = 1, micro_batches = 1;
+    double slowdown = 0;
+};
+Tail tail_of(const TailInputs& in);
+
+}  // namespace stepcast
