@@ -90,9 +90,11 @@ void run_sweep(const Options& options) {
     read_objectives(question, options);
     if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
     if (is_sweep_helper()) return help_sweep(question);
-    const SweepAnswer result =
-        sweep(question,
-              {.threads = options.threads, .out = options.out, .resume = options.resume, .progress = show_progress});
+    const SweepAnswer result = sweep(question, {.threads = options.threads,
+                                                .out = options.out,
+                                                .resume = options.resume,
+                                                .progress = show_progress,
+                                                .announce = [](std::string_view text) { say(std::string(text)); }});
     show_progress("");
     print(options.json ? to_json(result) : sweep_table(result));
     if (!options.out.empty()) write_sweep(options.out, result);

@@ -16,6 +16,7 @@ struct SweepOptions {
     std::string out;  // folder for what is known so far; "" = none
     bool resume = false;
     std::function<void(std::string_view)> progress;
+    std::function<void(std::string_view)> announce;  // once, before work on a space that takes long
 };
 
 // Throws ConfigError before work starts for what cannot be asked (sweep_axes.h, constraints.h), and when nothing is legal
