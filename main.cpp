@@ -197,8 +197,9 @@ void run_list(const Options& options) {
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
+// Helpers of a sweep over MPI processes leave it to the first one to complain.
 int fail(int code, const std::string& message) {
-    say(message);
+    if (!is_sweep_helper()) say(message);
     return code;
 }
 

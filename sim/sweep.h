@@ -12,11 +12,11 @@
 namespace stepcast {
 
 struct SweepOptions {
-    int threads = 0;  // 0: one a core
-    std::string out;  // folder for what is known so far; "" = none
+    int threads = 0;       // 0: one a core
+    std::string out = {};  // folder for what is known so far; "" = none
     bool resume = false;
-    std::function<void(std::string_view)> progress;
-    std::function<void(std::string_view)> announce;  // once, before work on a space that takes long
+    std::function<void(std::string_view)> progress = {};
+    std::function<void(std::string_view)> announce = {};  // once, before work on a space that takes long
 };
 
 // Throws ConfigError before work starts for what cannot be asked (sweep_axes.h, constraints.h), and when nothing is legal
