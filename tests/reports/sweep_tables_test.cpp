@@ -24,8 +24,8 @@ all of them: zero = 1
                 2 infeasible: does not fit into the device's memory
                 3 illegal: tp does not divide workload.heads
 only where step < 1 s
-proven: the best 2 of 7 feasible configurations; 2 were simulated, each of the other 5 has a lower bound
-  that is no better
+proven: the best 2 of 7 feasible configurations; 2 were simulated, each of the other 5 has a lower bound that
+  is no better
 )");
 }
 

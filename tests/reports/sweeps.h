@@ -15,7 +15,7 @@ inline SweepAnswer sample_sweep() {
                    .peak = Bytes(gibibytes * 1024 * 1024 * 1024)};
         r.tokens_per_second = 4096 / step;
         r.ranks = 8;
-        r.forecast.step = {r.step, r.step * 0.9, r.step, r.step * 1.2};
+        r.forecast.step = {r.step, r.step * 0.5, r.step, r.step * 1.25};
         r.forecast.model_flops_utilization = 0.05 / step;
         return r;
     };
