@@ -7,6 +7,17 @@
 namespace stepcast {
 namespace {
 
+// CLI11's own range says its bounds as floating-point numbers.
+CLI::Validator count_from(int least) {
+    return {[least](std::string& text) {
+                int value = 0;
+                const bool read = CLI::detail::lexical_cast(text, value);
+                if (read && value >= least && value <= 1000000) return std::string();
+                return "found " + text + ", expected " + std::to_string(least) + " to 1000000";
+            },
+            "COUNT"};
+}
+
 CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&),
                    const Options& options) {
     CLI::App* verb = app.add_subcommand(name, purpose);
@@ -25,7 +36,7 @@ void add_trace(CLI::App* verb, Options& options) {
 }
 
 CLI::Option* add_device(CLI::App* verb, Options& options) {
-    verb->add_option("--ranks", options.ranks, "how many")->check(CLI::PositiveNumber);
+    verb->add_option("--ranks", options.ranks, "how many")->check(count_from(1));
     return verb->add_option("--device", options.device, "host or cuda");
 }
 
@@ -59,8 +70,8 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     add_trace(verb, options);
     verb->add_option("--out", options.out, "folder for the run: every sample and trace");
     add_device(verb, options)->required();
-    verb->add_option("--steps", options.steps, "samples")->check(CLI::PositiveNumber);
-    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(CLI::NonNegativeNumber);
+    verb->add_option("--steps", options.steps, "samples")->check(count_from(1));
+    verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(count_from(0));
 
     verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
                     verbs.calibrate, options);
@@ -78,7 +89,13 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
 
     verb = add_verb(app, "import", "training logs to measurements", verbs.import, options);
     verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, moe-steps or moe-phases");
+    verb->add_option("--format", options.format, "auto, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
+    verb->add_option("--system", options.system, "what the log does not say: the system");
+    verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
+    verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")
+        ->allow_extra_args(false);
+    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples");
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
 

@@ -9,11 +9,11 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, format = "auto", what = "presets";
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, format = "auto", what = "presets";
     std::string objective = "step";
-    std::vector<std::string> inputs, set, measurements, vary, where;
+    std::vector<std::string> inputs, set, measurements, step_inputs, vary, where;
     int ranks = 0, steps = 0, warmup = -1, top = 10, threads = 0;
-    bool json = false, explain = false, strict = false, pareto = false, resume = false;
+    bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };
 // `--set` texts as read, in order.
 std::vector<Override> overrides_of(const Options& options);

@@ -50,6 +50,13 @@ void make_folder(const std::filesystem::path& folder) {
     if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
 }
 
+// A trace in the place of the experiment that it shows would leave neither.
+void require_other_file(const std::string& trace, const std::string& experiment) {
+    std::error_code none;
+    if (!trace.empty() && std::filesystem::equivalent(trace, experiment, none))
+        throw ConfigError(trace + ": is the experiment; expected another file for --trace");
+}
+
 void require_host(const std::string& device) {
     if (device == "cuda")
         throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
@@ -58,6 +65,7 @@ void require_host(const std::string& device) {
 
 void run_simulate(const Options& options) {
     const Experiment experiment = experiment_of(options);
+    require_other_file(options.trace, options.experiment);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
@@ -102,6 +110,7 @@ void run_sweep(const Options& options) {
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
+    require_other_file(options.trace, options.experiment);
     require_host(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
@@ -184,7 +193,12 @@ void run_import(const Options& options) {
     const ImportRequest request{.logs = options.inputs,
                                 .format = parse_log_format(options.format),
                                 .out = options.out,
-                                .routing_out = options.routing_out};
+                                .routing_out = options.routing_out,
+                                .medians_only = options.medians,
+                                .pattern = options.pattern,
+                                .system = options.system,
+                                .model = options.model,
+                                .inputs = options.step_inputs};
     for (const std::string& line : import_to_files(request)) say(line);
 }
 

@@ -102,6 +102,18 @@ void fit_memory_law(Cluster& cluster, const HostPoints& points) {
     cluster.kernel.memory_efficiency =
         state_number(*cluster.fitted, "kernel.memory_efficiency", 1 / line.slope / cluster.gpu.memory_bandwidth.si(),
                      prior.memory_efficiency, line.relative_error);
+    // The optimizer's passes are streams here.
+    cluster.kernel.optimizer_efficiency =
+        state_number(*cluster.fitted, "kernel.optimizer_efficiency", cluster.kernel.memory_efficiency,
+                     prior.optimizer_efficiency, line.relative_error);
+    if (!points.transposes.empty()) {
+        std::vector<double> rates;
+        for (const CurvePoint& point : points.transposes)
+            rates.push_back(interpolate(points.memory, point.bytes) / point.time);
+        cluster.kernel.transpose_efficiency =
+            state_number(*cluster.fitted, "kernel.transpose_efficiency",
+                         cluster.kernel.memory_efficiency * median(rates), prior.transpose_efficiency, 0);
+    }
     const std::string launch =
         state(*cluster.fitted, "kernel.launch", to_string(points.empty_task), to_string(prior.launch), 0);
     cluster.kernel.launch = parse_seconds(launch);
@@ -198,7 +210,8 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
             cluster.gpu.fp32,
             Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
     cluster.host = {Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0)};
-    cluster.noise = {points.op_noise, points.step_noise};
+    cluster.noise.op = points.op_noise;
+    cluster.noise.step = points.step_noise;
     cluster.kernel.gemm_table = points.gemms;
     cluster.kernel.memory_curve = points.memory;
 

@@ -50,7 +50,7 @@ using GemmShape = std::tuple<long, long, long, Dtype>;
 // By size: what each task of that size took in its sweep.
 struct Collector {
     std::map<GemmShape, std::vector<double>> gemms;
-    std::map<Bytes, std::vector<double>> memory;
+    std::map<Bytes, std::vector<double>> memory, transposes;
     std::map<std::string, std::map<Bytes, std::vector<double>>> collectives;
     std::vector<double> barriers;
 
@@ -61,7 +61,8 @@ struct Collector {
         else if (const auto* group = std::get_if<GroupedGemm>(&op); group != nullptr && group->weight_gradient)
             append(gemms[{group->k, group->n, group->rows.at(0), group->dtype}]);
         else if (const auto* pass = std::get_if<MemoryPass>(&op))
-            append(memory[pass->read + pass->written]);
+            append((pass->access == MemoryPass::Access::transpose ? transposes
+                                                                  : memory)[rounded(pass->read + pass->written)]);
         else if (std::holds_alternative<Barrier>(op))
             append(barriers);
         else if (const auto* exchange = std::get_if<AllToAll>(&op))
@@ -71,6 +72,8 @@ struct Collector {
         else
             throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
     }
+    // Thirds of a size add up to it again.
+    static Bytes rounded(Bytes bytes) { return Bytes(std::round(bytes.si())); }
     static Bytes payload(const Op& op) {
         return std::visit(
             [](const auto& one) {
@@ -133,6 +136,7 @@ HostPoints collect_points(std::span<const SweepResult> results) {
         points.gemms.push_back(
             {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape), std::get<3>(shape), Seconds(median(values))});
     points.memory = curve_of(collector.memory);
+    points.transposes = curve_of(collector.transposes);
     for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
     if (!intervals.empty()) points.empty_task = Seconds(median(intervals));
     if (!collector.barriers.empty()) points.barrier = Seconds(median(collector.barriers));

@@ -64,13 +64,21 @@ void add_gemms(Sweep& sweep) {
             }
 }
 
-// Bytes read and written together, half and half.
+// Bytes read and written together: as much of both, and as much again read, as element-wise passes of a step do. A
+// product before each pass leaves the caches as a step does. The largest are an optimizer's. Transposes of some sizes.
 void add_memory_passes(Sweep& sweep) {
-    sweep.begin();
-    for (double bytes = 4096; bytes <= 64.0 * 1048576; bytes *= 2) {
+    constexpr double largest = 256.0 * 1048576;
+    const auto add = [&](const MemoryPass& pass) {
+        sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
+        sweep.on_each("memory", pass);
+    };
+    for (double bytes = 4096; bytes <= largest; bytes *= 2) {
+        if (bytes == 4096 || bytes >= 16.0 * 1048576) sweep.begin();
         sweep.together("align", Barrier{});
-        sweep.on_each("memory", MemoryPass{Bytes(bytes / 2), Bytes(bytes / 2)});
-        sweep.on_each("memory", MemoryPass{Bytes(bytes / 2), Bytes(bytes / 2)});
+        add({Bytes(bytes / 2), Bytes(bytes / 2)});
+        add({Bytes(bytes * 2 / 3), Bytes(bytes / 3)});
+        if (bytes >= 1048576 && bytes <= 16.0 * 1048576)
+            add({Bytes(bytes / 2), Bytes(bytes / 2), MemoryPass::Access::transpose});
     }
 }
 

@@ -9,40 +9,32 @@
 #include <set>
 #include <tuple>
 
-#include "calibrate/moe_log.h"
+#include "calibrate/dialects.h"
+#include "calibrate/measurement_file.h"
+#include "calibrate/run_summary.h"
+#include "calibrate/step_inputs.h"
 #include "model/errors.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
 
-// moe-phases when ranks' phase lines come before the first STEP of a run, else moe-steps.
-LogFormat recognise(const std::string& path) {
-    bool benchmark = false, step = false, phases = false;
-    long lines = 0;
-    read_lines(path, [&](const LogLine& line) {
-        lines = line.number;
-        benchmark = benchmark || (line.text.starts_with("[Benchmark]") &&
-                                  line.text.find("num_local_experts = ") != std::string_view::npos);
-        step = step || line.text.starts_with("STEP-");
-        phases = phases || line.text.starts_with("block_info ") || line.text.starts_with("AG, ");
-        return !(benchmark && step);
-    });
-    if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
-    if (benchmark) return phases ? LogFormat::moe_phases : LogFormat::moe_steps;
-    throw ConfigError(fmt::format(
-        "{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] world_size = .., "
-        "num_local_experts = ..\" followed by \"STEP-0: step_time = ..\" (moe-steps), with \"block_info\" and \"AG,\" "
-        "lines between (moe-phases), and found {}",
-        path, lines,
-        step     ? "STEP lines without a [Benchmark] line"
-        : phases ? "phase lines without a [Benchmark] line"
-                 : "none of them"));
+constexpr LogFormat formats[] = {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases,
+                                 LogFormat::opt_prime, LogFormat::deepspeed, LogFormat::custom};
+
+std::string describe(const ImportResult& result, long runs) {
+    return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path, to_string(result.format),
+                       runs, result.lines.used, result.lines.skipped, result.lines.unknown);
 }
 
-std::string describe(const ImportResult& result) {
-    return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path, to_string(result.format),
-                       result.runs.size(), result.lines.used, result.lines.skipped, result.lines.unknown);
+Sample sample_like(const ImportedRun& run) {
+    Sample sample;
+    sample.run_id = run.run_id;
+    sample.system = run.system;
+    sample.model = run.model;
+    sample.experts = run.experts;
+    sample.ranks = run.ranks;
+    return sample;
 }
 
 // One file a run that recorded its routing. Runs of one system and size that recorded the same share a file; one that
@@ -72,12 +64,13 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, con
 }  // namespace
 
 LogFormat parse_log_format(std::string_view text) {
-    if (text == "auto") return LogFormat::automatic;
-    if (text == "moe-steps") return LogFormat::moe_steps;
-    if (text == "moe-phases") return LogFormat::moe_phases;
-    const std::vector<std::string> valid{"auto", "moe-steps", "moe-phases"};
+    std::vector<std::string> valid;
+    for (const LogFormat format : formats) {
+        if (text == to_string(format)) return format;
+        valid.emplace_back(to_string(format));
+    }
     throw ConfigError(
-        fmt::format("format: \"{}\" is not one of auto, moe-steps, moe-phases{}", text, did_you_mean(text, valid)));
+        fmt::format("format: \"{}\" is not one of {}{}", text, fmt::join(valid, ", "), did_you_mean(text, valid)));
 }
 
 std::string_view to_string(LogFormat format) {
@@ -85,6 +78,9 @@ std::string_view to_string(LogFormat format) {
         case LogFormat::automatic: return "auto";
         case LogFormat::moe_steps: return "moe-steps";
         case LogFormat::moe_phases: return "moe-phases";
+        case LogFormat::opt_prime: return "opt-prime";
+        case LogFormat::deepspeed: return "deepspeed";
+        case LogFormat::custom: return "custom";
     }
     return "";
 }
@@ -110,46 +106,134 @@ std::optional<LayerShape> parse_model_name(std::string_view text) {
     return shape;
 }
 
-ImportResult import_log(const std::string& path, LogFormat format) {
-    if (format == LogFormat::automatic) format = recognise(path);
-    return format == LogFormat::moe_phases ? import_moe_phases(path) : import_moe_steps(path);
+std::string run_name(const std::string& path, std::size_t number, const ImportedRun& run) {
+    std::string name = fmt::format("{}-{}", std::filesystem::path(path).stem().string(), number);
+    for (const std::string& part : {run.system, run.model})
+        if (!part.empty() && part.find('/') == std::string::npos) name += "-" + part;
+    return name;
 }
+
+ImportResult stream_log(const std::string& path, const ImportOptions& options, const TakeRun& take) {
+    ImportResult result{path, options.format, {}, {}};
+    std::string pattern = options.pattern;
+    if (result.format == LogFormat::automatic)
+        result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
+    if ((result.format == LogFormat::custom) == pattern.empty())
+        throw ConfigError(pattern.empty() ? "import: format custom needs --pattern FILE, which describes the lines"
+                                          : fmt::format("import: --pattern belongs to format custom, not {}",
+                                                        to_string(result.format)));
+    const StepInputs inputs(options.inputs);
+    const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
+        if (!options.system.empty()) run.system = options.system;
+        if (!options.model.empty()) run.model = options.model;
+        inputs.add_to(samples);
+        take(std::move(run), samples);
+    };
+    switch (result.format) {
+        case LogFormat::moe_steps: result.lines = import_moe_steps(path, complete); break;
+        case LogFormat::moe_phases: result.lines = import_moe_phases(path, complete); break;
+        case LogFormat::opt_prime: result.lines = import_opt_prime(path, complete); break;
+        case LogFormat::deepspeed: result.lines = import_deepspeed(path, complete); break;
+        case LogFormat::custom: result.lines = import_custom(path, read_log_pattern(pattern), complete); break;
+        case LogFormat::automatic: throw std::logic_error("import: the format was not settled");
+    }
+    return result;
+}
+
+ImportResult import_log(const std::string& path, LogFormat format) {
+    return import_log(path, ImportOptions{.format = format, .pattern = {}, .system = {}, .model = {}, .inputs = {}});
+}
+
+ImportResult import_log(const std::string& path, const ImportOptions& options) {
+    std::vector<ImportedRun> runs;
+    ImportResult result = stream_log(path, options, [&](ImportedRun&& run, SampleRecord& samples) {
+        Sample sample = sample_like(run);
+        samples.replay([&](const SampleRecord::Value& value) {
+            const SampleRecord::Phase& phase = samples.phases()[value.phase];
+            sample.phase = phase.name;
+            sample.unit = phase.unit;
+            sample.rank = value.rank;
+            sample.step = value.step;
+            sample.value = value.value;
+            run.samples.push_back(sample);
+        });
+        runs.push_back(std::move(run));
+    });
+    result.runs = std::move(runs);
+    return result;
+}
+
+namespace {
+
+// Writes the samples of each run as it is read and keeps its medians, to be written at the end.
+class Import {
+public:
+    explicit Import(const ImportRequest& request) : request_(request), file_(request.out) {}
+
+    void read(const std::string& path) {
+        std::vector<std::string> notes;
+        long count = 0;
+        const ImportResult result =
+            stream_log(path, {request_.format, request_.pattern, request_.system, request_.model, request_.inputs},
+                       [&](ImportedRun&& run, SampleRecord& samples) {
+                           ++count;
+                           take(path, std::move(run), samples, notes);
+                       });
+        report_.push_back(describe(result, count));
+        report_.insert(report_.end(), notes.begin(), notes.end());
+    }
+    std::vector<std::string> finish() {
+        file_.add(medians_);
+        if (!request_.routing_out.empty()) write_whole(routing_files(runs_, request_.routing_out, report_));
+        file_.finish();
+        report_.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps", request_.out, file_.rows(),
+                                      medians_.size()));
+        return std::move(report_);
+    }
+
+private:
+    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes);
+
+    [[nodiscard]] bool is_input(const std::string& phase) const {
+        return std::any_of(request_.inputs.begin(), request_.inputs.end(),
+                           [&](const std::string& input) { return input.starts_with(phase + "="); });
+    }
+
+    const ImportRequest& request_;
+    MeasurementFile file_;
+    std::vector<Sample> medians_;
+    std::vector<ImportedRun> runs_;  // that recorded their routing
+    std::set<std::string> ids_;
+    std::vector<std::string> report_;
+};
+
+void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes) {
+    for (const std::string& note : run.notes) notes.push_back(fmt::format("{}: {}", run.run_id, note));
+    if (!ids_.insert(run.run_id).second)
+        throw ConfigError(
+            fmt::format("{}: run {} comes from two logs of one file name; rename one of them", path, run.run_id));
+    const Sample like = sample_like(run);
+    const std::string why = too_few_steps(run.run_id, samples.last_step());
+    if (!why.empty()) notes.push_back(why);
+    RunSummary summary(first_steady_step(samples.last_step() + 1), !run.model.starts_with("moe_layer"));
+    file_.begin_run(like);
+    samples.replay([&](const SampleRecord::Value& v) {
+        const SampleRecord::Phase& phase = samples.phases()[v.phase];
+        if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
+        if (v.step < 0 || !request_.medians_only) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+    });
+    for (const Sample& row : summary.rows(like, samples.phases())) medians_.push_back(row);
+    for (const Sample& row : routing_rows(run)) medians_.push_back(row);
+    if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
+}
+
+}  // namespace
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {
     if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");
-    std::vector<std::string> report;
-    std::vector<ImportedRun> runs;
-    std::set<std::string> ids;
-    for (const std::string& path : request.logs) {
-        ImportResult result = import_log(path, request.format);
-        report.push_back(describe(result));
-        for (ImportedRun& run : result.runs) {
-            for (const std::string& note : run.notes) report.push_back(fmt::format("{}: {}", run.run_id, note));
-            if (!ids.insert(run.run_id).second) {
-                throw ConfigError(fmt::format("{}: run {} comes from two logs of one file name; rename one of them",
-                                              path, run.run_id));
-            }
-            runs.push_back(std::move(run));
-        }
-    }
-    std::vector<Sample> rows, medians;
-    for (ImportedRun& run : runs) {
-        Summaries of_run = summaries(run.samples);
-        for (const std::string& why : of_run.refused) report.push_back(why);
-        medians.insert(medians.end(), of_run.rows.begin(), of_run.rows.end());
-        const std::vector<Sample> routing = routing_rows(run);
-        medians.insert(medians.end(), routing.begin(), routing.end());
-        if (!request.medians_only) rows.insert(rows.end(), run.samples.begin(), run.samples.end());
-        run.samples = {};
-    }
-    rows.insert(rows.end(), medians.begin(), medians.end());
-    std::vector<PlannedFile> files;
-    if (!request.routing_out.empty()) files = routing_files(runs, request.routing_out, report);
-    files.push_back({request.out, write_measurements(rows)});
-    write_whole(files);
-    report.push_back(
-        fmt::format("{}: {} rows, of them {} medians over steady steps", request.out, rows.size(), medians.size()));
-    return report;
+    Import import(request);
+    for (const std::string& path : request.logs) import.read(path);
+    return import.finish();
 }
 
 }  // namespace stepcast

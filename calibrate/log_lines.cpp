@@ -19,7 +19,7 @@ public:
 
     bool feed(std::string_view piece) {
         while (!piece.empty()) {
-            const std::size_t end = piece.find_first_of("\n\r");
+            const std::size_t end = line_end(piece);
             if (end == std::string_view::npos) {
                 keep(piece);
                 return true;
@@ -34,6 +34,14 @@ public:
     }
 
 private:
+    // The first newline or carriage return; two passes of memchr are several times faster than one over both.
+    static std::size_t line_end(std::string_view piece) {
+        const auto* newline = static_cast<const char*>(std::memchr(piece.data(), '\n', piece.size()));
+        const std::size_t length = newline ? static_cast<std::size_t>(newline - piece.data()) : piece.size();
+        const auto* back = static_cast<const char*>(std::memchr(piece.data(), '\r', length));
+        if (back) return static_cast<std::size_t>(back - piece.data());
+        return newline ? length : std::string_view::npos;
+    }
     void keep(std::string_view piece) {
         kept_.append(piece.substr(0, longest_line - std::min(longest_line, kept_.size())));
     }
@@ -76,6 +84,17 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
     splitter.finish();
 }
 
+std::size_t position_of(std::string_view literal, std::string_view text) {
+    const void* at = memmem(text.data(), text.size(), literal.data(), literal.size());
+    return at ? static_cast<std::size_t>(static_cast<const char*>(at) - text.data()) : std::string_view::npos;
+}
+
+std::string quoted_piece(std::string_view text) {
+    std::string clean = "\"";
+    for (const char c : text.substr(0, 60)) clean += c >= 32 && c < 127 ? c : '?';
+    return clean + (text.size() > 60 ? "..\"" : "\"");
+}
+
 void LineCursor::skip_blanks() {
     std::size_t i = 0;
     while (i < rest_.size() && (rest_[i] == ' ' || rest_[i] == '\t')) ++i;
@@ -90,7 +109,7 @@ bool LineCursor::word(std::string_view literal) {
 }
 
 bool LineCursor::find(std::string_view literal) {
-    const std::size_t at = rest_.find(literal);
+    const std::size_t at = position_of(literal, rest_);
     if (at == std::string_view::npos) return false;
     rest_.remove_prefix(at + literal.size());
     return true;
@@ -103,6 +122,24 @@ std::optional<double> LineCursor::number() {
     if (error != std::errc() || !std::isfinite(value)) return std::nullopt;
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
+}
+
+std::optional<double> LineCursor::grouped_number() {
+    skip_blanks();
+    const auto is_digit = [&](std::size_t i) { return i < rest_.size() && rest_[i] >= '0' && rest_[i] <= '9'; };
+    std::size_t end = 0;
+    while (is_digit(end)) ++end;
+    if (end == 0 || end > 3 || end >= rest_.size() || rest_[end] != ',') return number();
+    std::string digits(rest_.substr(0, end));
+    while (end < rest_.size() && rest_[end] == ',' && is_digit(end + 1) && is_digit(end + 2) && is_digit(end + 3) &&
+           !is_digit(end + 4)) {
+        digits += rest_.substr(end + 1, 3);
+        end += 4;
+    }
+    if (end < rest_.size() && rest_[end] == '.')
+        for (digits += rest_[end++]; is_digit(end); ++end) digits += rest_[end];
+    rest_.remove_prefix(end);
+    return LineCursor(digits).number();
 }
 
 std::optional<int> LineCursor::integer() {

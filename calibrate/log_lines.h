@@ -20,14 +20,21 @@ inline constexpr std::size_t longest_line = 4096;
 // Calls `take` for each line until it returns false. Throws ConfigError when the file cannot be read.
 void read_lines(const std::string& path, const std::function<bool(const LogLine&)>& take);
 
+// Where a literal first occurs, or npos; fast on lines that do not hold it.
+std::size_t position_of(std::string_view literal, std::string_view text);
+
+// A piece of a log fit for a message: printable ASCII, short, in quotes.
+std::string quoted_piece(std::string_view text);
+
 // Reads a line from left to right; each step says whether it was there and moves on only then. Blanks before a word
 // or a number are passed over.
 class LineCursor {
 public:
     explicit LineCursor(std::string_view text) : rest_(text) {}
     bool word(std::string_view literal);
-    bool find(std::string_view literal);  // moves past the first occurrence
-    std::optional<double> number();       // finite
+    bool find(std::string_view literal);     // moves past the first occurrence
+    std::optional<double> number();          // finite
+    std::optional<double> grouped_number();  // also "1,650"
     std::optional<int> integer();
     bool at_end();
     [[nodiscard]] std::string_view rest() const { return rest_; }

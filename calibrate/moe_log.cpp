@@ -2,21 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "model/errors.h"
 
 namespace stepcast {
 namespace {
-
-// A piece of the log fit for a message: printable ASCII, short.
-std::string quoted(std::string_view text) {
-    std::string clean = "\"";
-    for (const char c : text.substr(0, 60)) clean += c >= 32 && c < 127 ? c : '?';
-    return clean + (text.size() > 60 ? "..\"" : "\"");
-}
 
 std::optional<int> count_after(std::string_view line, std::string_view key) {
     LineCursor cursor(line);
@@ -33,15 +24,22 @@ std::string dtype_of(std::string_view line) {
     return "";
 }
 
-// "mix_moe 4 [Summary] ..": the word before the count, or "".
-std::string system_before_summary(std::string_view line) {
-    LineCursor cursor(line.substr(0, line.find("[Summary]")));
-    cursor.word("");
-    const std::string_view rest = cursor.rest();
-    const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-    const auto end = std::find_if_not(rest.begin(), rest.end(), is_name);
-    return {rest.begin(), end};
+// "mix_moe 4 [Summary] ..", "naive gpt2 16 [Summary] ..": the words before it.
+std::vector<std::string> words_before_summary(std::string_view line) {
+    std::vector<std::string> words;
+    std::string_view rest = line.substr(0, line.find("[Summary]"));
+    while (words.size() < 8) {
+        const std::size_t first = rest.find_first_not_of(" \t");
+        if (first == std::string_view::npos) break;
+        const std::size_t length = std::min(rest.find_first_of(" \t", first), rest.size()) - first;
+        words.emplace_back(rest.substr(first, length));
+        rest.remove_prefix(first + length);
+    }
+    return words;
 }
+
+constexpr const char* headless =
+    "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the log missing?)";
 
 }  // namespace
 
@@ -49,20 +47,16 @@ void count(LineCounts& lines, LineUse use) {
     (use == LineUse::used ? lines.used : use == LineUse::skipped ? lines.skipped : lines.unknown) += 1;
 }
 
-MoeLog::MoeLog(std::string path) : path_(std::move(path)), stem_(std::filesystem::path(path_).stem().string()) {}
+MoeLog::MoeLog(std::string path, TakeRun take) : path_(std::move(path)), take_(std::move(take)) {}
 
 void MoeLog::refuse(long line, const std::string& what) const {
     throw ConfigError(fmt::format("{}:{}: {}", path_, line, what));
 }
 
-void MoeLog::add(const char* phase, int rank, double seconds) { add(phase, rank, run_.steps, seconds); }
+void MoeLog::add(std::string_view phase, int rank, double seconds) { add(phase, rank, run_.steps, seconds); }
 
-void MoeLog::add(const char* phase, int rank, int step, double seconds) {
-    Sample& sample = run_.samples.emplace_back();  // close_run() fills in whose it is
-    sample.phase = phase;
-    sample.rank = rank;
-    sample.step = step;
-    sample.value = seconds;
+void MoeLog::add(std::string_view phase, int rank, int step, double seconds) {
+    record_.add(phase, rank, step, seconds);
 }
 
 std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& system) {
@@ -74,7 +68,7 @@ std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& syst
         open_run(line);
         return LineUse::used;
     }
-    if (line.text.find("[Summary]") != std::string_view::npos) {
+    if (position_of("[Summary]", line.text) != std::string_view::npos) {
         close_run(line, system);
         return LineUse::used;
     }
@@ -106,22 +100,26 @@ void MoeLog::open_run(const LogLine& line) {
     }
     run_.experts = run_.ranks * per_rank;
     open_ = true;
+    whole_model_ = false;
 }
 
 void MoeLog::read_step(const LogLine& line) {
-    if (!open_)
-        refuse(line.number,
-               "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the log "
-               "missing?)");
     LineCursor cursor(line.text);
     cursor.word("STEP-");
     const std::optional<int> step = cursor.integer();
+    if (!open_ && step != 0) refuse(line.number, headless);
+    if (!open_) {  // whole models announce themselves by nothing but their first step
+        run_ = {};
+        run_.first_line = line.number;
+        run_.ranks = ranks_;
+        open_ = whole_model_ = true;
+    }
     const auto milliseconds = [&](std::string_view key) {
         std::optional<double> value;
         if (cursor.find(key) && cursor.word("=")) value = cursor.number();
         if (!value || *value <= 0) {
             refuse(line.number,
-                   fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted(line.text), key));
+                   fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted_piece(line.text), key));
         }
         return *value * 1e-3;
     };
@@ -130,7 +128,7 @@ void MoeLog::read_step(const LogLine& line) {
     if (!step || *step != run_.steps) {
         refuse(line.number,
                fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
-                           quoted(line.text.substr(0, line.text.find(':'))), run_.steps, run_.first_line));
+                           quoted_piece(line.text.substr(0, line.text.find(':'))), run_.steps, run_.first_line));
     }
     add("step", -1, whole);
     add("forward", -1, forward);
@@ -146,9 +144,23 @@ void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
             refuse(line.number, fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key,
                                             run_.first_line));
         }
+        if (whole_model_) break;  // their summary states nothing else
     }
     if (run_.steps == 0) refuse(line.number, fmt::format("the run begun at line {} has no STEP line", run_.first_line));
-    const std::string stated = system_before_summary(line.text);
+    const std::vector<std::string> words = words_before_summary(line.text);
+    if (whole_model_)
+        name_model_run(line, words);
+    else
+        name_layer_run(line, words.empty() ? "" : words.front(), known_system);
+    run_.last_line = line.number;
+    ++runs_;
+    take_(std::move(run_), record_);
+    run_ = {};
+    record_.clear();
+    open_ = false;
+}
+
+void MoeLog::name_layer_run(const LogLine& line, const std::string& stated, const std::string& known_system) {
     run_.system = stated.empty() ? known_system : stated;
     if (run_.system.empty()) {
         refuse(line.number,
@@ -157,19 +169,22 @@ void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
                            "MixMOETransformerMLP in the module dump (format moe-phases)",
                            run_.first_line));
     }
-    run_.last_line = line.number;
-    run_.run_id = fmt::format("{}-{}-{}-{}", stem_, runs_.size() + 1, run_.system, run_.experts / run_.ranks);
-    const std::string model = model_name(run_.shape);
-    for (Sample& sample : run_.samples) {
-        sample.run_id = run_.run_id;
-        sample.system = run_.system;
-        sample.model = model;
-        sample.experts = run_.experts;
-        sample.ranks = run_.ranks;
-    }
-    runs_.push_back(std::move(run_));
-    run_ = {};
-    open_ = false;
+    run_.model = model_name(run_.shape);
+    run_.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(path_).stem().string(), runs_ + 1, run_.system,
+                              run_.experts / run_.ranks);
+}
+
+// "SYSTEM MODEL N": N is an option of the program, printed whether or not the model has experts, so it is not taken.
+void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>& words) {
+    if (words.size() != 3) refuse(run_.first_line, headless);
+    run_.system = words[0];
+    run_.model = words[1];
+    run_.run_id = run_name(path_, runs_ + 1, run_);
+    run_.notes.push_back(
+        fmt::format("{}: the {} before [Summary] is not taken as experts: the program prints it for dense models too; "
+                    "experts are the "
+                    "experiment's",
+                    line.number, words[2]));
 }
 
 void MoeLog::finish(long lines) {
@@ -179,7 +194,7 @@ void MoeLog::finish(long lines) {
                         "steps); it is truncated: remove it from the log or import a whole log",
                         path_, run_.first_line, run_.steps));
     }
-    if (runs_.empty())
+    if (runs_ == 0)
         throw ConfigError(
             fmt::format("{}:{}: the log ends without a run; expected a \"[Benchmark] ..\" line", path_, lines));
 }

@@ -1,21 +1,19 @@
-// What the two MoE log dialects share: the [Benchmark] line that opens a run, STEP lines, the [Summary] that closes it.
+// What the two MoE log dialects share: the line that opens a run ([Benchmark], or of whole models STEP-0 itself), STEP
+// lines, the [Summary] that closes it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "calibrate/import.h"
-#include "calibrate/log_lines.h"
+#include "calibrate/dialects.h"
 
 namespace stepcast {
 
-enum class LineUse { used, skipped, unknown };
-void count(LineCounts& lines, LineUse use);
-
-// Collects the runs of one log. A run is open from [Benchmark] to [Summary]; anything else is refused with its line.
+// Reads the runs of one log, one after another. A run is open from its first line to [Summary]; anything else is refused
+// with its line.
 class MoeLog {
 public:
-    explicit MoeLog(std::string path);
+    MoeLog(std::string path, TakeRun take);
 
     // The lines both dialects share; nullopt for any other. `system` is what the dialect knows apart from the
     // [Summary] line ("" = nothing).
@@ -25,24 +23,25 @@ public:
     [[nodiscard]] bool run_open() const { return open_; }
     [[nodiscard]] int current_step() const { return run_.steps; }  // whose lines are being read
     ImportedRun& run() { return run_; }
-    std::vector<ImportedRun>& runs() { return runs_; }
-    void add(const char* phase, int rank, double seconds);  // of the current step
-    void add(const char* phase, int rank, int step, double seconds);
+    void see_ranks(int ranks) { ranks_ = ranks; }  // what programs of whole models print before their steps
+    void add(std::string_view phase, int rank, double seconds);  // of the current step
+    void add(std::string_view phase, int rank, int step, double seconds);
     [[noreturn]] void refuse(long line, const std::string& what) const;
 
 private:
     void open_run(const LogLine& line);
     void read_step(const LogLine& line);
     void close_run(const LogLine& line, const std::string& system);
+    void name_layer_run(const LogLine& line, const std::string& stated, const std::string& system);
+    void name_model_run(const LogLine& line, const std::vector<std::string>& words);
 
-    std::string path_, stem_;
-    std::vector<ImportedRun> runs_;
+    std::string path_;
+    TakeRun take_;
     ImportedRun run_;
-    bool open_ = false;
+    SampleRecord record_;
+    std::size_t runs_ = 0;
+    int ranks_ = 0;
+    bool open_ = false, whole_model_ = false;
 };
-
-// One dialect each; both throw ConfigError with path:line.
-ImportResult import_moe_steps(const std::string& path);
-ImportResult import_moe_phases(const std::string& path);
 
 }  // namespace stepcast

@@ -9,7 +9,7 @@ namespace {
 
 class PhaseLog {
 public:
-    explicit PhaseLog(const std::string& path) : log_(path) {}
+    PhaseLog(const std::string& path, const TakeRun& take) : log_(path, take) {}
 
     LineUse take(const LogLine& line) {
         const bool summary = log_.run_open() && line.text.find("[Summary]") != std::string_view::npos;
@@ -25,10 +25,7 @@ public:
         just_waited_ = false;
         return use;
     }
-    std::vector<ImportedRun> finish(long last) {
-        log_.finish(last);
-        return std::move(log_.runs());
-    }
+    void finish(long last) { log_.finish(last); }
 
 private:
     LineUse rank_line(const LogLine& line);
@@ -245,17 +242,17 @@ void PhaseLog::attribute() {
 
 }  // namespace
 
-ImportResult import_moe_phases(const std::string& path) {
-    PhaseLog log(path);
-    ImportResult result{path, LogFormat::moe_phases, {}, {}};
+LineCounts import_moe_phases(const std::string& path, const TakeRun& take) {
+    PhaseLog log(path, take);
+    LineCounts lines;
     long last = 0;
     read_lines(path, [&](const LogLine& line) {
-        count(result.lines, log.take(line));
+        count(lines, log.take(line));
         last = line.number;
         return true;
     });
-    result.runs = log.finish(last);
-    return result;
+    log.finish(last);
+    return lines;
 }
 
 }  // namespace stepcast

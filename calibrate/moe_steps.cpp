@@ -1,32 +1,42 @@
-// Dialect moe-steps: one printing rank, nothing but STEP lines between [Benchmark] and [Summary].
+// Dialect moe-steps: one printing rank, nothing but STEP lines between the start of a run and [Summary]. Runs of whole
+// models print their launch and their modules before.
 #include "calibrate/moe_log.h"
 
 namespace stepcast {
 namespace {
 
-LineUse judge(std::string_view text) {
-    LineCursor cursor(text);
+LineUse judge(const LogLine& line, MoeLog& log) {
+    LineCursor cursor(line.text);
     if (cursor.at_end()) return LineUse::skipped;
     if (cursor.word("cuda:") && cursor.integer() && cursor.at_end()) return LineUse::skipped;
-    return LineUse::unknown;
+    if (cursor.word("world_size")) {
+        const std::optional<int> ranks = cursor.integer();
+        if (!ranks || *ranks < 1 || !cursor.at_end()) return LineUse::unknown;
+        log.see_ranks(*ranks);
+        return LineUse::used;
+    }
+    for (const char* launch : {"local_rank", "world_rank"})
+        if (cursor.word(launch)) return cursor.integer() && cursor.at_end() ? LineUse::skipped : LineUse::unknown;
+    if (line.text == "ddp" || line.text.ends_with(" init success")) return LineUse::skipped;
+    const bool module = cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(");
+    return module && !log.run_open() ? LineUse::skipped : LineUse::unknown;
 }
 
 }  // namespace
 
-ImportResult import_moe_steps(const std::string& path) {
-    MoeLog log(path);
-    ImportResult result{path, LogFormat::moe_steps, {}, {}};
+LineCounts import_moe_steps(const std::string& path, const TakeRun& take) {
+    MoeLog log(path, take);
+    LineCounts lines;
     long last = 0;
     read_lines(path, [&](const LogLine& line) {
         std::optional<LineUse> use = log.take(line, "");
-        if (!use) use = judge(line.text);
-        count(result.lines, *use);
+        if (!use) use = judge(line, log);
+        count(lines, *use);
         last = line.number;
         return true;
     });
     log.finish(last);
-    result.runs = std::move(log.runs());
-    return result;
+    return lines;
 }
 
 }  // namespace stepcast

@@ -3,58 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <tuple>
 
 #include "calibrate/import.h"
+#include "calibrate/run_summary.h"
 
 namespace stepcast {
-namespace {
-
-// All values of one (run, phase, rank), by step.
-struct Series {
-    const Sample* first = nullptr;
-    std::map<int, std::vector<double>> by_step;
-};
-
-Sample summary_row(const Sample& like, const std::string& phase, std::vector<double> values) {
-    Sample row = like;
-    row.phase = phase;
-    row.step = -1;
-    row.value = median(std::move(values));
-    return row;
-}
-
-void summarise(const Series& series, int from, std::vector<Sample>& rows) {
-    std::vector<double> least, middle, greatest;
-    bool several = false;
-    for (const auto& [step, values] : series.by_step) {
-        if (step < from) continue;
-        several = several || values.size() > 1;
-        least.push_back(*std::min_element(values.begin(), values.end()));
-        middle.push_back(median(values));
-        greatest.push_back(*std::max_element(values.begin(), values.end()));
-    }
-    if (middle.empty()) return;
-    const Sample& like = *series.first;
-    if (!several) {
-        rows.push_back(summary_row(like, like.phase, middle));
-        return;
-    }
-    rows.push_back(summary_row(like, like.phase + ".least", least));
-    rows.push_back(summary_row(like, like.phase + ".median", middle));
-    rows.push_back(summary_row(like, like.phase + ".greatest", greatest));
-}
-
-}  // namespace
 
 std::vector<Sample> routing_rows(const ImportedRun& run) {
     std::vector<Sample> rows;
-    if (!run.routing || run.samples.empty()) return rows;
+    if (!run.routing) return rows;
     for (int rank = 0; rank < run.ranks; ++rank) {
         const BlockTotals& totals = run.routing->totals[static_cast<std::size_t>(rank)];
         for (const auto& [phase, value] :
              {std::pair("blocks", totals.blocks), std::pair("remote_blocks", totals.remote)}) {
-            Sample& row = rows.emplace_back(run.samples.front());
+            Sample& row = rows.emplace_back();
+            row.run_id = run.run_id;
+            row.system = run.system;
+            row.model = run.model;
+            row.experts = run.experts;
+            row.ranks = run.ranks;
             row.phase = phase;
             row.rank = rank;
             row.step = -1;
@@ -84,39 +51,45 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
     return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing : std::nullopt;
 }
 
-int first_steady_step(int steps) {
-    // The last floor(0.7 n) of n; 30 for the recorded 100.
-    return std::min(30, steps - steps * 7 / 10);
+std::string too_few_steps(const std::string& run, int last_step) {
+    const int steps = last_step + 1, steady = steps - first_steady_step(steps);
+    if (steady >= fewest_steady_steps) return "";
+    return fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run, steady, steps,
+                       fewest_steady_steps);
 }
 
+namespace {
+
+std::vector<Sample> rows_of(std::vector<const Sample*>& samples, int last_step) {
+    SampleRecord names;
+    RunSummary summary(first_steady_step(last_step + 1), false);
+    for (const Sample* s : samples) summary.expect(names.phase(s->phase, s->unit), s->rank);
+    std::stable_sort(samples.begin(), samples.end(), [](auto* a, auto* b) { return a->step < b->step; });
+    for (const Sample* s : samples) summary.take(names.phase(s->phase), s->rank, s->step, s->value);
+    return summary.rows(*samples.front(), names.phases());
+}
+
+}  // namespace
+
 Summaries summaries(const std::vector<Sample>& samples) {
-    std::vector<std::tuple<std::string, std::string, int>> order;
-    std::map<std::tuple<std::string, std::string, int>, Series> all;
-    std::map<std::string, int> steps_of;
-    std::vector<std::string> runs;
+    std::vector<std::vector<const Sample*>> runs;
+    std::map<std::string, std::size_t> index;
     for (const Sample& sample : samples) {
         if (sample.step < 0) continue;
-        const auto key = std::tuple(sample.run_id, sample.phase, sample.rank);
-        const auto [at, fresh] = all.try_emplace(key);
-        if (fresh) {
-            order.push_back(key);
-            at->second.first = &sample;
-        }
-        at->second.by_step[sample.step].push_back(sample.value);
-        const auto [count, new_run] = steps_of.emplace(sample.run_id, 0);
-        if (new_run) runs.push_back(sample.run_id);
-        count->second = std::max(count->second, sample.step + 1);
+        const auto [at, fresh] = index.emplace(sample.run_id, runs.size());
+        if (fresh) runs.emplace_back();
+        runs[at->second].push_back(&sample);
     }
     Summaries result;
-    for (const std::string& run : runs) {
-        const int steps = steps_of[run], steady = steps - first_steady_step(steps);
-        if (steady >= fewest_steady_steps) continue;
-        result.refused.push_back(fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run,
-                                             steady, steps, fewest_steady_steps));
-    }
-    for (const auto& key : order) {
-        const int steps = steps_of[std::get<0>(key)], from = first_steady_step(steps);
-        if (steps - from >= fewest_steady_steps) summarise(all[key], from, result.rows);
+    for (auto& run : runs) {
+        int last = 0;
+        for (const Sample* s : run) last = std::max(last, s->step);
+        if (const std::string why = too_few_steps(run.front()->run_id, last); !why.empty()) {
+            result.refused.push_back(why);
+            continue;
+        }
+        const std::vector<Sample> rows = rows_of(run, last);
+        result.rows.insert(result.rows.end(), rows.begin(), rows.end());
     }
     return result;
 }

@@ -87,7 +87,7 @@ struct Runner {
         const std::span<float> source = memory.input.take(float_count(op.read));
         const std::span<float> target = memory.output.take(float_count(op.written));
         checksum +=
-            op.access == MemoryPass::Access::stream ? stream(source, target) : stream_transposed(source, target);
+            op.access == MemoryPass::Access::transpose ? stream_transposed(source, target) : stream(source, target);
         return true;
     }
     bool operator()(const HostWork& op) {

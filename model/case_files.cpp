@@ -3,11 +3,14 @@
 #include <filesystem>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "model/cases_cells.h"
 #include "model/cases_transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
 #include "model/run_folder.h"
+#include "model/step.h"
 
 namespace stepcast {
 namespace {
@@ -21,12 +24,16 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     run.source = "executed";
     run.experiment = experiment_of(record);
     run.case_id = run.series = run.experiment.name;
+    for (const Override& one : record.overrides) run.case_id += fmt::format(" {}={}", one.key, one.value);
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
     run.measured_step = median.step;
     run.measured_forward = median.forward;
     run.measured_backward = median.backward;
-    run.assumptions = record.measurement.warnings;
+    run.measured_durations =
+        median_durations(build_step(run.experiment, routing_of(run.experiment), Folding::never), record.measurement);
+    for (const std::string& warning : record.measurement.warnings)
+        run.assumptions.push_back(fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
     return run;
 }
 
@@ -77,11 +84,13 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
     std::vector<Comparison> found;
     if (fs::is_directory(path)) {
-        found.push_back({case_of_run(path, cluster), {}, {}});
+        found.push_back({case_of_run(path, cluster), {}, {}, {}});
     } else if (holds_measurements(path)) {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
-        for (Case& known : cases_of_measurements(read_measurements(path), routing, cluster))
-            found.push_back({std::move(known), {}, {}});
+        const std::vector<Sample> samples = read_measurements(path);
+        for (Case& known : cases_of_measurements(samples, routing, cluster))
+            found.push_back({std::move(known), {}, {}, {}});
+        for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
         found = comparisons_of(read_cases(path), cluster);
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/attribution.h"
 #include "model/experiment.h"
 #include "model/forecast.h"
 #include "model/measurements.h"
@@ -22,6 +23,15 @@ struct CaseRow {
 };
 std::vector<CaseRow> read_cases(const std::string& path);  // throws ConfigError with file:line
 
+// A time that a log states beside the step: a phase ("gradient_sync"), a kernel ("lm_head.forward") or the kernels that a
+// layer timer brackets ("timed.forward"), of one rank or (-1) of the reporting one.
+struct MeasuredPhase {
+    std::string name;
+    int rank = -1;
+    Seconds time;
+    friend bool operator==(const MeasuredPhase&, const MeasuredPhase&) = default;
+};
+
 // A case that can be predicted: the experiment it says, what had to be assumed, and what was measured.
 struct Case {
     std::string source, case_id, series;  // series: rows of one model or system, ranked among themselves
@@ -30,8 +40,12 @@ struct Case {
     std::vector<std::string> assumptions;
     Seconds measured_step;  // 0 = not known, of refused rows only
     std::optional<Seconds> measured_forward, measured_backward;
-    std::optional<Bytes> measured_peak;  // memory of the fullest rank
-    std::optional<bool> held_out;        // whether the cluster was fitted without it; empty = not known
+    std::optional<Seconds> measured_mean;        // of the step, where the log gives its series
+    std::vector<MeasuredPhase> measured_phases;  // beyond forward and backward
+    std::vector<Seconds> recorded_steps;         // the steady steps one by one, where they are kept
+    std::optional<Bytes> measured_peak;          // memory of the fullest rank
+    std::vector<Seconds> measured_durations;     // own runs: of every task of the unfolded step; else empty
+    std::optional<bool> held_out;                // whether the cluster was fitted without it; empty = not known
 };
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
@@ -47,9 +61,15 @@ std::vector<Case> cases_of_measurements(const std::vector<Sample>& samples, cons
 
 struct Comparison {
     Case what;
-    std::optional<Forecast> forecast;  // empty: refused
+    std::optional<Forecast> forecast;             // empty: refused
+    std::optional<ErrorAttribution> attribution;  // of own runs
     std::string refused_because;
 };
+
+// The cases of recorded whole models: each run finds the experiment whose [recorded] table names its system and model, or that its
+// model names (preset or file). Rows whose phase is a key ("workload.seq") are inputs of their step, or with step -1 of
+// the run; steps with equal inputs are one case. Runs without an experiment are refused, with the reason.
+std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster = "");
 
 // What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
 // folder routing/ beside them) or a table of cases, of which some may be refused. Nothing is predicted yet.

@@ -97,7 +97,8 @@ void check_modelled(const Experiment& e) {
                    expected);
     };
     for (const auto path : transformer_keys) check(path);
-    if (kind == Workload::Kind::moe_layer) check("workload.optimizer");
+    if (kind == Workload::Kind::moe_layer) return check("workload.optimizer");
+    check("parallelism.moe_system");
 }
 
 void check_moe_system(const Experiment& e) {

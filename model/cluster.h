@@ -155,6 +155,7 @@ struct HostCosts {
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
+    double load = 1;  // times all of these: other work on the machine's processors (data loading, neighbours)
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
 
@@ -172,10 +173,19 @@ struct MemoryOverheads {
     friend bool operator==(const MemoryOverheads&, const MemoryOverheads&) = default;
 };
 
-// Spread of what repeats: standard deviation of the logarithm.
+// Spread of what repeats, and the two processes behind long tails (sim/noise.h). Spreads are standard deviations of the
+// logarithm. Bursts: from time to time all kernels of a rank take longer for a while. Stragglers: a rank is late in a step
+// by a log-normal time, and the others wait for it in the next collective.
 struct Noise {
-    double op = 0;    // per task and step
-    double step = 0;  // common to a whole run (clocks, neighbours)
+    double op = 0;              // per task and step
+    double step = 0;            // common to a whole step (clocks, neighbours)
+    double host = 0;            // of what the host does, common to a step
+    double burst_slowdown = 0;  // kernels take so much longer in a burst
+    Seconds burst_every;        // mean time from burst to burst; 0 = none
+    Seconds burst_length;
+    double straggler_rate = 0;  // chance that a rank is late in a step
+    Seconds straggler_delay;    // median lateness
+    double straggler_spread = 0;
     friend bool operator==(const Noise&, const Noise&) = default;
 };
 

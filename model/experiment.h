@@ -20,6 +20,15 @@ struct Run {
     friend bool operator==(const Run&, const Run&) = default;
 };
 
+// Which recorded runs an experiment predicts, and what their log times: `compare` finds the experiment by these.
+struct Recorded {
+    std::string system, model;          // as the measurements say; several systems separated by commas
+    int steps_from = 0;                 // first steady step, as the log counts; 0 = first_steady_step()
+    std::string backward = "backward";  // what the log's backward timer spans: phases separated by commas
+    std::string timed;                  // kernels that the log's layer timer brackets, separated by commas
+    friend bool operator==(const Recorded&, const Recorded&) = default;
+};
+
 struct Experiment {
     std::string name;
     Workload workload;
@@ -27,6 +36,7 @@ struct Experiment {
     Cluster cluster;
     RoutingSpec routing;
     Run run;
+    Recorded recorded;
     friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 

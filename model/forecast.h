@@ -42,7 +42,7 @@ struct KernelTime {
 struct Forecast {
     std::string experiment, cluster;
     bool calibrated = false;
-    Interval step, forward, backward;  // over draws
+    Interval step, forward, backward, gradient_sync, optimizer;  // over draws
     StepTimes phases;                  // of the median draw
     Breakdown breakdown;               // of the median draw
     MemoryUse memory;

@@ -43,7 +43,7 @@ auto& field(Experiment& experiment) {
     return (experiment.*....*Members);
 }
 
-std::span<const Key> workload_keys();  // workload, parallelism, routing, run
+std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
 std::span<const Key> cluster_keys();
 
 // Every key once, in the order of the documentation.

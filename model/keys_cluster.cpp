@@ -254,6 +254,8 @@ const Key table[] = {
      "host-side scheduler of faster_moe and mix_moe, once a pass", 0, longest},
     {"cluster.host.assignment", field<&E::cluster, &C::host, &H::assignment>,
      "block lists of mix_moe, the part that a step waits for", 0, longest},
+    {"cluster.host.load", field<&E::cluster, &C::host, &H::load>,
+     "all of these take so many times longer: other work on the machine's processors", 1e-3, 1000},
 
     {"cluster.interference.compute_slowdown", field<&E::cluster, &C::interference, &Interference::compute_slowdown>,
      "a kernel beside communication takes so much longer", 0, 10},
@@ -268,7 +270,21 @@ const Key table[] = {
     {"cluster.noise.op", field<&E::cluster, &C::noise, &Noise::op>,
      "standard deviation of the logarithm, per task and step", 0, 2},
     {"cluster.noise.step", field<&E::cluster, &C::noise, &Noise::step>,
-     "standard deviation of the logarithm, common to a run", 0, 2},
+     "standard deviation of the logarithm, common to a step", 0, 2},
+    {"cluster.noise.host", field<&E::cluster, &C::noise, &Noise::host>,
+     "standard deviation of the logarithm of host work, common to a step", 0, 2},
+    {"cluster.noise.burst_slowdown", field<&E::cluster, &C::noise, &Noise::burst_slowdown>,
+     "kernels take so much longer in a burst", 0, 100},
+    {"cluster.noise.burst_every", field<&E::cluster, &C::noise, &Noise::burst_every>,
+     "mean time from one burst to the next; 0 = none", 0, 1e6},
+    {"cluster.noise.burst_length", field<&E::cluster, &C::noise, &Noise::burst_length>, "how long a burst lasts", 0,
+     1e6},
+    {"cluster.noise.straggler_rate", field<&E::cluster, &C::noise, &Noise::straggler_rate>,
+     "chance that a rank is late in a step", 0, 1},
+    {"cluster.noise.straggler_delay", field<&E::cluster, &C::noise, &Noise::straggler_delay>,
+     "median lateness of a late rank", 0, longest},
+    {"cluster.noise.straggler_spread", field<&E::cluster, &C::noise, &Noise::straggler_spread>,
+     "standard deviation of the logarithm of the lateness", 0, 5},
 };
 
 }  // namespace

@@ -127,6 +127,16 @@ const Key table[] = {
     {"run.warmup", field<&E::run, &Run::warmup>, "steps before the measured ones", 0, 1e6},
     {"run.seed", field<&E::run, &Run::seed>, "seed of operand values", 0, 9e18},
     {"run.timeout", field<&E::run, &Run::timeout>, "longest wait for another rank", 1e-3, 1e6},
+
+    {"recorded.system", field<&E::recorded, &Recorded::system>,
+     "systems of the recorded runs that this experiment predicts, separated by commas"},
+    {"recorded.model", field<&E::recorded, &Recorded::model>, "their model, as the measurements say"},
+    {"recorded.steps_from", field<&E::recorded, &Recorded::steps_from>,
+     "their first steady step; 0 = the 30th of 100 and more, else the last 70 %", 0, 1e6},
+    {"recorded.backward", field<&E::recorded, &Recorded::backward>,
+     "phases that their backward timer spans, separated by commas"},
+    {"recorded.timed", field<&E::recorded, &Recorded::timed>,
+     "kernels that their layer timer brackets (phase timed.forward), separated by commas"},
 };
 
 }  // namespace

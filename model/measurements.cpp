@@ -69,6 +69,11 @@ std::string write_measurements(const std::vector<Sample>& samples) {
     return text;
 }
 
+int first_steady_step(int steps) {
+    // The last floor(0.7 n) of n; 30 for the recorded 100.
+    return std::min(30, steps - steps * 7 / 10);
+}
+
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 double quantile(std::vector<double> values, double q) {

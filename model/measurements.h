@@ -27,6 +27,9 @@ struct Sample {
 std::vector<Sample> read_measurements(const std::string& path);
 std::string write_measurements(const std::vector<Sample>& samples);
 
+// First steady step of a run: 30 of 100 and more, else the last 70 %.
+int first_steady_step(int steps);
+
 double median(std::vector<double> values);              // throws std::logic_error when empty
 double quantile(std::vector<double> values, double q);  // linear interpolation, q in 0..1
 

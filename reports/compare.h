@@ -38,6 +38,21 @@ double relative_error(const Comparison& comparison);             // signed; the 
 bool inside_interval(const Comparison& comparison);              // likewise
 std::optional<double> peak_error(const Comparison& comparison);  // signed; empty without forecast or measured peak
 
+// What the log's backward timer spans ([recorded] backward), as predicted; the comparison must have a forecast.
+Seconds predicted_backward(const Comparison& comparison);
+
+// Each measured phase that the forecast knows too: a phase of the step, or kernels by name, rank by rank.
+struct PhaseComparison {
+    std::string name;
+    int rank = -1;
+    Seconds measured, predicted;
+    friend bool operator==(const PhaseComparison&, const PhaseComparison&) = default;
+};
+std::vector<PhaseComparison> phase_comparisons(const Comparison& comparison);
+
+// Share of the recorded steps inside p10..p90; empty without a forecast or a recorded series.
+std::optional<double> series_inside(const Comparison& comparison);
+
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);
 

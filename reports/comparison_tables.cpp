@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "model/csv.h"
+#include "reports/attribution_tables.h"
 #include "reports/tables.h"
 #include "reports/text.h"
 
@@ -68,11 +69,11 @@ std::string case_lines(const Comparisons& comparisons) {
     return text;
 }
 
-std::string phase_cells(const std::optional<Seconds>& measured, const Interval& predicted) {
+std::string phase_cells(const std::optional<Seconds>& measured, Seconds predicted) {
     if (!measured || !(*measured > Seconds(0)))
-        return fmt::format("{:>11}  {:>11}  {:>8}", "-", time_text(predicted.p50), "-");
-    return fmt::format("{:>11}  {:>11}  {:>8}", time_text(*measured), time_text(predicted.p50),
-                       signed_percent_text(predicted.p50 / *measured - 1));
+        return fmt::format("{:>11}  {:>11}  {:>8}", "-", time_text(predicted), "-");
+    return fmt::format("{:>11}  {:>11}  {:>8}", time_text(*measured), time_text(predicted),
+                       signed_percent_text(predicted / *measured - 1));
 }
 
 // Forward and backward of the cases that measured them.
@@ -82,12 +83,33 @@ std::string phase_lines(const Comparisons& comparisons) {
     for (const Comparison& c : comparisons)
         if (c.forecast && (c.what.measured_forward || c.what.measured_backward))
             rows += fmt::format("{}  {}  {}\n", name_cell(c.what.case_id, width),
-                                phase_cells(c.what.measured_forward, c.forecast->forward),
-                                phase_cells(c.what.measured_backward, c.forecast->backward));
+                                phase_cells(c.what.measured_forward, c.forecast->forward.p50),
+                                phase_cells(c.what.measured_backward, predicted_backward(c)));
     if (rows.empty()) return "";
     return fmt::format("\n{:<{}}  {:>11}  {:>11}  {:>8}  {:>11}  {:>11}  {:>8}\n", "", width, "forward", "predicted",
                        "error", "backward", "predicted", "error") +
            rows;
+}
+
+// What recorded runs state beyond forward and backward: other phases, kernels, the mean and the spread of their steps.
+std::string detail_lines(const Comparisons& comparisons) {
+    std::string rows, sentences;
+    const std::size_t width = name_width(comparisons, 44);
+    for (const Comparison& c : comparisons) {
+        for (const PhaseComparison& p : phase_comparisons(c))
+            rows += fmt::format("{}  {:<20}  {:>4}  {}\n", name_cell(c.what.case_id, width), p.name,
+                                p.rank < 0 ? "-" : std::to_string(p.rank), phase_cells(p.measured, p.predicted));
+        if (c.forecast && c.what.measured_mean && has_spread(c.forecast->step))
+            rows += fmt::format("{}  {:<20}  {:>4}  {}\n", name_cell(c.what.case_id, width), "mean of the step", "-",
+                                phase_cells(c.what.measured_mean, c.forecast->step.mean));
+        if (const auto share = series_inside(c); share && has_spread(c.forecast->step))
+            sentences += wrapped(fmt::format("{}: {} of the {} recorded steps inside p10..p90", c.what.case_id,
+                                             percent_text(*share), c.what.recorded_steps.size()));
+    }
+    if (rows.empty()) return sentences;
+    return fmt::format("\n{:<{}}  {:<20}  {:>4}  {:>11}  {:>11}  {:>8}\n", "", width, "phase", "rank", "measured",
+                       "predicted", "error") +
+           rows + sentences;
 }
 
 std::string errors_text(const CompareSummary& s) {
@@ -154,7 +176,9 @@ std::string provenance_text(const Cluster& cluster) {
 std::string comparison_table(const Comparisons& comparisons) {
     std::string text = comparisons.empty() ? std::string() : case_lines(comparisons);
     for (const std::string& sentence : summary_sentences(comparisons)) text += wrapped(sentence);
-    text += phase_lines(comparisons) + "\n";
+    text += phase_lines(comparisons) + detail_lines(comparisons) + "\n";
+    for (const Comparison& c : comparisons)
+        if (c.attribution) text += attribution_table(c.what.case_id, *c.attribution) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += wrapped(line);
     for (const std::string& assumption : all_assumptions(comparisons)) text += wrapped("assumed: " + assumption);
     return text;
@@ -191,6 +215,8 @@ std::string comparison_markdown(const Comparisons& comparisons) {
     }
     text += "\n";
     for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";
+    for (const Comparison& c : comparisons)
+        if (c.attribution) text += "- " + c.what.case_id + ": " + attribution_sentence(*c.attribution) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += "- " + line + "\n";
     for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + assumption + "\n";
     return text;

@@ -63,6 +63,33 @@ Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
 }
 
+Json phase_rows(const Comparison& c) {
+    Json rows = Json::array();
+    for (const PhaseComparison& p : phase_comparisons(c))
+        rows.push_back({{"phase", p.name},
+                        {"rank", p.rank},
+                        {"measured_s", number(p.measured)},
+                        {"predicted_s", number(p.predicted)},
+                        {"error", p.measured > Seconds(0) ? number(p.predicted / p.measured - 1) : Json(nullptr)}});
+    return rows;
+}
+
+Json attribution(const ErrorAttribution& a) {
+    Json kinds = Json::array();
+    for (const KindError& k : a.kinds)
+        kinds.push_back({{"kind", k.kind},
+                         {"phase", to_string(k.phase)},
+                         {"predicted_s", number(k.predicted)},
+                         {"measured_s", number(k.measured)},
+                         {"effect_s", number(k.effect)}});
+    return {{"predicted_s", number(a.predicted)},
+            {"replayed_s", number(a.replayed)},
+            {"measured_s", number(a.measured)},
+            {"cost_error", number(cost_error(a))},
+            {"schedule_error", number(schedule_error(a))},
+            {"kinds", kinds}};
+}
+
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
@@ -82,7 +109,12 @@ Json row(const Comparison& c) {
             {"measured_forward_s", optional_number(c.what.measured_forward)},
             {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
             {"measured_backward_s", optional_number(c.what.measured_backward)},
-            {"predicted_backward_s", of_forecast([](const Forecast& f) { return number(f.backward.p50); })},
+            {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
+            {"measured_mean_s", optional_number(c.what.measured_mean)},
+            {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
+            {"recorded_steps", c.what.recorded_steps.size()},
+            {"recorded_inside", optional_number(series_inside(c))},
+            {"phases", phase_rows(c)},
             {"measured_peak_bytes", optional_number(c.what.measured_peak)},
             {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
             {"peak_error", optional_number(peak_error(c))},
@@ -92,6 +124,7 @@ Json row(const Comparison& c) {
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
             {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
+            {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
             {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
@@ -149,6 +182,8 @@ std::string to_json(const Forecast& f) {
                  {"draws", f.draws},
                  {"forward_s", interval(f.forward)},
                  {"backward_s", interval(f.backward)},
+                 {"gradient_sync_s", interval(f.gradient_sync)},
+                 {"optimizer_s", interval(f.optimizer)},
                  {"kernels_s", kernels(f.kernels)},
                  {"notes", f.notes}};
     return text_of(j);

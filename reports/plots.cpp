@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "reports/attribution_plot.h"
 #include "reports/compare.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
@@ -293,6 +294,10 @@ std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparis
     if (size_of(series_of(comparisons, true)) > 0) {
         plot_against_experts(comparisons, title, folder + "/experts", expected);
         names.push_back("experts.png");
+    }
+    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.attribution.has_value(); })) {
+        plot_attribution(comparisons, title, folder + "/attribution");
+        names.push_back("attribution.png");
     }
     return names;
 }

@@ -27,7 +27,7 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
 void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                     std::size_t expected = 0);
 
-// Every plot that these cases allow, as scatter, breakdown and experts under `folder`; titles begin with `title`.
+// Every plot that these cases allow, as scatter, breakdown, experts and attribution under `folder`; titles begin with `title`.
 // Returns the PNG names within the folder: none when no case was predicted, no experts when no case has a position.
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
                                          const std::string& folder, std::size_t expected = 0);

@@ -7,3 +7,7 @@ scripts/install-deps.sh
 echo "test: building preset release (minutes the first time)" >&2
 scripts/build.sh release
 ctest --preset release --parallel "$(nproc)" --output-on-failure --no-tests=error </dev/null 2>&1 | tee build/release/ctest.log
+
+echo
+echo "executed here, predicted by its own calibration (reported, not judged: the machine may be busy)"
+scripts/host-accuracy.sh build/release/host-accuracy

@@ -39,7 +39,7 @@ Costs price(const TaskGraph& graph, const Cluster& cluster) {
             group = 0;
         }
         costs.duration.push_back(*time);
-        costs.issue.push_back(static_cast<double>(graph.host_calls(t)) * cluster.host.call);
+        costs.issue.push_back(static_cast<double>(graph.host_calls(t)) * cluster.host.load * cluster.host.call);
     }
     return costs;
 }

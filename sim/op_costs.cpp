@@ -94,7 +94,9 @@ struct Pricer {
 
     Seconds operator()(const MemoryPass& op) const {
         const Bytes bytes = op.read + op.written;
-        if (!cluster.kernel.memory_curve.empty()) return interpolate(cluster.kernel.memory_curve, bytes);
+        if (!cluster.kernel.memory_curve.empty())  // of streams
+            return interpolate(cluster.kernel.memory_curve, bytes) *
+                   (cluster.kernel.memory_efficiency / pass_efficiency(op.access));
         return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster);
     }
 
@@ -130,7 +132,8 @@ struct Pricer {
 }  // namespace
 
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster) {
-    return std::visit(Pricer{cluster, phase, places}, op);
+    const Seconds time = std::visit(Pricer{cluster, phase, places}, op);
+    return std::holds_alternative<HostWork>(op) ? cluster.host.load * time : time;
 }
 
 }  // namespace stepcast

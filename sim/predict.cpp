@@ -13,6 +13,7 @@
 #include "model/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
+#include "sim/attribution.h"
 #include "sim/breakdown.h"
 
 namespace stepcast {
@@ -154,6 +155,8 @@ Forecast predict(const Experiment& e) {
     f.step = interval_of(draws, &StepTimes::step);
     f.forward = interval_of(draws, &StepTimes::forward);
     f.backward = interval_of(draws, &StepTimes::backward);
+    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync);
+    f.optimizer = interval_of(draws, &StepTimes::optimizer);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
     if (kept) scale_to(*kept, median_draw);
@@ -178,6 +181,8 @@ void predict_all(std::vector<Comparison>& comparisons, const std::function<void(
         if (progress) progress("predicting " + c.what.case_id);
         try {
             c.forecast = predict(c.what.experiment);
+            if (!c.what.measured_durations.empty())
+                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
         }

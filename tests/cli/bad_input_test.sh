@@ -16,6 +16,8 @@ stdout_is_empty
 run 2 execute host_moe --device cuda
 stderr_has "no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)"
 
+refused '--steps' '0' '1 to 1000000' -- execute host_moe --device host --steps 0
+
 # Keys and values.
 refused 'workload.hiden' 'did you mean "workload.hidden"?' -- simulate moe_layer_fast_moe --set workload.hiden=1024
 refused 'cluster.link.intra.bandwidth' '900 has no unit' 'GB/s' -- \
@@ -60,7 +62,6 @@ for rank in 0 1 2 3; do for expert in 0 1 2 3; do echo "$rank,$expert,1" >>slots
 refused 'slots.csv' '4 slots' '16384' -- simulate moe_layer_fast_moe --set routing.file=slots.csv
 refused 'mix_moe_64.csv' '1064 blocks' -- \
     simulate moe_layer_mix_moe --set "routing.file=$sources/calibrate/measurements/routing/mix_moe_64.csv" --set workload.seq=64
-
 # Logs: absent, a folder, of no known dialect, cut off in a line. The output file stays as it was.
 echo "as it was" >samples.csv
 refused 'absent.log' -- import absent.log --out samples.csv
@@ -81,6 +82,11 @@ absent new.csv
 refused 'samples.csv' -- simulate moe_layer_fast_moe --trace samples.csv/trace.json
 refused 'samples.csv' -- compare "$sources/calibrate/measurements/moe_layer_bench.csv" --out samples.csv/out
 refused 'samples.csv' -- calibrate --device host --out samples.csv/host.toml
+
+cp "$sources/model/presets/experiments/host_moe.toml" own.toml
+refused 'own.toml' 'another file' -- simulate own.toml --trace own.toml
+refused 'own.toml' 'another file' -- execute own.toml --device host --steps 1 --trace ./own.toml
+cmp -s own.toml "$sources/model/presets/experiments/host_moe.toml" || fail "$command_line: overwrote its experiment"
 
 # A pipe or a link in the place of a file is not replaced.
 mkfifo pipe

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/errors.h"
+#include "sim/costs.h"
 #include "sim/curve.h"
 #include "sim/gemm_table.h"
 
@@ -25,4 +26,19 @@ TEST_CASE("an unseen gemm shape gets the geometric mean of equally near rates") 
     CHECK(gemm_table_time(table, 100, 100, 100, Dtype::fp32) == table[0].time);
     CHECK(gemm_table_time(table, 100, 100, 1000, Dtype::fp32).si() == Approx(flops * 1000 / 2e9));
     CHECK_THROWS_AS(gemm_table_time(table, 100, 100, 100, Dtype::fp16), ConfigError);
+}
+
+// A curve of streams, 30 us at 100 B. Transposes reach a third of a stream's rate: 90 us; the optimizer two thirds: 45 us.
+TEST_CASE("memory passes of other access patterns scale the curve of streams by their efficiencies") {
+    Cluster cluster;
+    cluster.kernel.memory_curve = {{100_B, 30_us}, {200_B, 60_us}};
+    cluster.kernel.memory_efficiency = 0.9;
+    cluster.kernel.transpose_efficiency = 0.3;
+    cluster.kernel.optimizer_efficiency = 0.6;
+    const auto time = [&](MemoryPass::Access access) {
+        return op_time(MemoryPass{60_B, 40_B, access}, Phase::forward, {}, cluster).si();
+    };
+    CHECK(time(MemoryPass::Access::stream) == Approx(30e-6));
+    CHECK(time(MemoryPass::Access::transpose) == Approx(90e-6));
+    CHECK(time(MemoryPass::Access::optimizer) == Approx(45e-6));
 }

@@ -1,0 +1,56 @@
+// Log lines described by templates instead of code: literal text with fields between, matched left to right in one pass.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+// "iteration {#}/{} | {}elapsed time per iteration (ms): {step:ms} |": the first literal may stand anywhere in the line.
+// {name:unit} is a number in that unit (us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1, tokens/s), {#} the number of the step,
+// {} whatever stands before the next literal. Between literals and fields blanks do not count; numbers may have
+// thousands commas.
+class LinePattern {
+public:
+    explicit LinePattern(const std::string& text);  // throws ConfigError without position
+
+    struct Field {
+        std::string name;  // "#" = the step's number
+        std::string unit;  // of the value that match() gives: "s", "B", "1", "tokens/s"
+    };
+    [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
+
+    // Values of the fields in SI units, in their order; false when the line is another.
+    bool match(std::string_view line, std::vector<double>& values) const;
+    [[nodiscard]] bool counts_steps() const;
+
+private:
+    struct Token {
+        std::string literal;  // or
+        int field = -1;       // index, -1 = none
+        bool gap = false;
+        double scale = 1, divisor = 1;
+    };
+    void add_field(const std::string& text);
+
+    std::vector<Token> tokens_;
+    std::vector<Field> fields_;
+};
+
+// A pattern file (TOML): `lines` are patterns, of which one or more has {#}; `recognise` is text that only such logs hold;
+// `system`, `model`, `ranks` say whose runs they are; `tokens` of a rank and step turn tokens/s into a step time;
+// `mean_since_last`: values are means over the steps since the line before.
+struct LogPattern {
+    std::string path, name, recognise, system, model;
+    int ranks = 0;
+    double tokens = 0;
+    bool mean_since_last = false;
+    std::vector<LinePattern> lines;
+};
+LogPattern read_log_pattern(const std::string& path);  // throws ConfigError with file:line:column
+
+std::vector<std::string> shipped_patterns();  // paths, of calibrate/patterns/*.toml
+
+}  // namespace stepcast
