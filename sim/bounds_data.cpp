@@ -130,7 +130,7 @@ void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTi
     const auto joined = [&](const RingPath* path) { return path && path->nodes == 1 ? least_factor_ : 1.0; };
     const double dense = joined(dense_) * gradients(in, all.dense, 0);
     const double experts = joined(experts_) * gradients(in, 0, all.experts);
-    const int rounds = p.zero >= 2 ? micro_batches(p) : 1;
+    const int rounds = p.zero >= 2 ? micro_batches(p) / directions(p) : 1;  // of a copy of the model
     times.least_lane = dense + experts;
     if (p.zero == 3) {
         times.least_lane = 0;

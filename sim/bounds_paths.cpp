@@ -1,7 +1,7 @@
 // The slots of all stages as a graph, once for each direction: with F a slot's end and S the end of its send,
-//   F(i) = max(F or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
+//   F(i) = max(F + filled or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
 //          but no less than the host's time for all slots of the stage so far
-//   S(i) = max(F(i), S of the send before it on its lane) + send
+//   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // S before F where sends are not overlapped. Leaves out what hosts spend between plans and the sends' own hosts.
 #include <algorithm>
 #include <map>
@@ -17,31 +17,53 @@ namespace {
 struct Node {
     int before = -1;       // slot before it on the stage
     int source = -1;       // slot that it waits for
-    int lane_before = -1;  // slot whose send was the one before on the lane
+    int lane_before = -1;  // slot whose send was the one before on the sender's lane,
+    int in_before = -1;    // on the receiver's
     int kind = 0;          // of its features
     int send = -1;         // feature of its send, if any
     int stage = 0;
+    int micro_batch = 0;  // of its direction
+    int position = 0;     // in the order of its stage
+};
+
+// A step of a way: a slot, or the send that follows it.
+struct Step {
+    int node = -1;
+    bool sent = false;
 };
 
 class Slots {
 public:
     Slots(const PipelineKey& key, const Workload& workload);
-    [[nodiscard]] std::vector<Features> longest(const Features& direction,
-                                                std::span<const std::vector<int>> group_stages);
+    [[nodiscard]] std::vector<PipelinePath> longest(const Features& direction,
+                                                    std::span<const std::vector<int>> group_stages);
 
 private:
     struct StageState {
         std::size_t next = 0;
         int last = -1;
-        std::array<int, 2> lane{-1, -1};
+        std::array<int, 2> out{-1, -1}, in{-1, -1};  // [down] slots that sent last on a lane
     };
     void add_kinds();
     void write();
+    void find_steady(std::span<const Order> orders);
+    [[nodiscard]] bool steady(int node) const {
+        const auto [begin, end] = steady_[at(nodes_[at(node)].stage)];
+        return nodes_[at(node)].position >= begin && nodes_[at(node)].position < end;
+    }
     bool write_slot(int stage, const Slot& slot);
     [[nodiscard]] int send_feature(int a, int b) const;
     [[nodiscard]] bool sends(int node) const { return nodes_[at(node)].send >= 0; }
-    [[nodiscard]] Features trace(int node, bool sent) const;
+    [[nodiscard]] PipelinePath trace(Step last, const std::vector<double>& host) const;
+    Step add_step(const Step& step, Features& way) const;
+    [[nodiscard]] Features hosts_until(int node) const;
+    [[nodiscard]] Features repeated(const std::vector<Step>& way, const std::vector<double>& host) const;
+    [[nodiscard]] bool by_host(const Step& step) const { return !step.sent && cause_[at(step.node)] == from_host; }
     static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+    [[nodiscard]] bool fills(int node) const {
+        const auto pass = static_cast<Pass>(nodes_[at(node)].kind % 4);
+        return pass == Pass::backward || pass == Pass::weight_backward;
+    }
     // When the stage goes on after a slot.
     [[nodiscard]] bool leaves_by_send(int node) const { return !key_.overlap_p2p && sends(node); }
 
@@ -53,12 +75,14 @@ private:
     std::vector<std::vector<int>> position_;  // [direction][stage * pieces + piece]
     std::vector<Node> nodes_;
     std::vector<StageState> stages_;
-    std::vector<int> written_;  // node that ended at (direction, position, micro-batch, back), or -1
+    int shift_ = 0;                            // micro-batches of a round, of one direction
+    std::vector<std::pair<int, int>> steady_;  // by stage: positions at which its order is the same a round later
+    std::vector<int> written_;                 // node that ended at (direction, position, micro-batch, back), or -1
     // Of the last direction, by node: ends, and what decided them.
     std::vector<double> end_, sent_;
-    enum Cause : std::uint8_t { from_stage, from_source, from_host };
+    enum Cause : std::uint8_t { from_stage, from_own_send, from_source, from_host };
     std::vector<std::uint8_t> cause_;
-    std::vector<std::uint8_t> lane_waited_;
+    std::vector<int> lane_waited_;  // slot whose send was waited for, or -1
 };
 
 Slots::Slots(const PipelineKey& key, const Workload& workload)
@@ -85,6 +109,7 @@ void Slots::add_kinds() {
             for (int pass = 0; pass < 4; ++pass) {
                 Features& f = kinds_[slot * 4 + at(pass)];
                 const auto as = static_cast<Pass>(pass);
+                if (as == Pass::backward || as == Pass::weight_backward) ++f[feature::filling];
                 if (piece.embedding) ++f[feature::unit(UnitKind::embedding, as)];
                 if (piece.head) ++f[feature::unit(UnitKind::head, as)];
                 for (int l = piece.first; l < piece.last; ++l) {
@@ -111,6 +136,7 @@ int Slots::send_feature(int a, int b) const {
 
 void Slots::write() {
     const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+    find_steady(orders);
     written_.assign(paths_.size() * paths_[0].size() * at(key_.micro_batches) * 2, -1);
     std::size_t slots = 0;
     for (const Order& order : orders) slots += order.size();
@@ -128,6 +154,26 @@ void Slots::write() {
     if (nodes_.size() != slots) throw std::logic_error("bounds: the schedule waits for itself");
 }
 
+// The longest run of slots that come again a round later, with that round.
+void Slots::find_steady(std::span<const Order> orders) {
+    shift_ = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round / static_cast<int>(paths_.size());
+    for (const Order& order : orders) {
+        const int round =
+            static_cast<int>(order.size()) / key_.micro_batches * shift_ * static_cast<int>(paths_.size());
+        std::pair<int, int> longest{}, run{};
+        for (int i = 0; i + round < static_cast<int>(order.size()); ++i) {
+            const Slot &now = order[at(i)], &later = order[at(i + round)];
+            if (later == Slot{now.micro_batch + shift_, now.piece, now.pass})
+                run.second = i + 1;
+            else
+                run = {i + 1, i + 1};
+            if (run.second - run.first > longest.second - longest.first) longest = run;
+        }
+        if (longest.second > longest.first) longest.second += round;
+        steady_.push_back(longest);
+    }
+}
+
 bool Slots::write_slot(int stage, const Slot& slot) {
     const std::size_t d = paths_.size() == 2 ? at(slot.piece) : 0;
     const auto& path = paths_[d];
@@ -138,7 +184,12 @@ bool Slots::write_slot(int stage, const Slot& slot) {
         return ((d * path.size() + at(i)) * at(key_.micro_batches) + at(slot.micro_batch)) * 2 + (back ? 1 : 0);
     };
     StageState& state = stages_[at(stage)];
-    Node node{.before = state.last, .kind = piece * 4 + static_cast<int>(slot.pass), .stage = stage};
+    Node node{.before = state.last,
+              .kind = piece * 4 + static_cast<int>(slot.pass),
+              .stage = stage,
+              .micro_batch = slot.micro_batch,
+              .position = static_cast<int>(state.next)};
+    if (d == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
     if (const int from = position - step; !weights && from >= 0 && from <= end) {
         node.source = written_[where(from)];
         if (node.source < 0) return false;
@@ -148,8 +199,9 @@ bool Slots::write_slot(int stage, const Slot& slot) {
         const int target = path[at(to)].stage;
         if (target != stage) {
             node.send = send_feature(stage, target);
-            int& lane = state.lane[(step > 0) == (d == 0) ? 0 : 1];
-            node.lane_before = std::exchange(lane, id);
+            const std::size_t down = (step > 0) == (d == 0) ? 0 : 1;
+            node.lane_before = std::exchange(state.out[down], id);
+            node.in_before = std::exchange(stages_[at(target)].in[down], id);
         }
     }
     if (!weights) written_[where(position)] = id;
@@ -158,7 +210,7 @@ bool Slots::write_slot(int stage, const Slot& slot) {
     return true;
 }
 
-std::vector<Features> Slots::longest(const Features& direction, std::span<const std::vector<int>> group_stages) {
+std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<const std::vector<int>> group_stages) {
     std::vector<double> device(kinds_.size()), host(kinds_.size()), hosts(at(key_.pp));
     for (std::size_t k = 0; k < kinds_.size(); ++k)
         for (std::size_t i = 0; i < direction.size(); ++i)
@@ -166,8 +218,12 @@ std::vector<Features> Slots::longest(const Features& direction, std::span<const 
     std::vector<std::pair<double, int>> last(at(key_.pp), {0, -1});
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
         const Node& n = nodes_[at(i)];
-        double ready = n.before < 0 ? 0 : leaves_by_send(n.before) ? sent_[at(n.before)] : end_[at(n.before)];
+        double ready = n.before < 0 ? 0 : end_[at(n.before)] + (fills(n.before) ? direction[feature::filled] : 0);
         Cause cause = from_stage;
+        if (n.before >= 0 && leaves_by_send(n.before) && sent_[at(n.before)] > ready) {
+            ready = sent_[at(n.before)];
+            cause = from_own_send;
+        }
         if (n.source >= 0) {
             const double arrived =
                 sends(n.source) ? sent_[at(n.source)] + direction[feature::arrival] : end_[at(n.source)];
@@ -187,57 +243,120 @@ std::vector<Features> Slots::longest(const Features& direction, std::span<const 
         end_[at(i)] = end;
         cause_[at(i)] = cause;
         if (n.send >= 0) {
-            const bool waits = n.lane_before >= 0 && sent_[at(n.lane_before)] > end;
-            lane_waited_[at(i)] = waits;
-            sent_[at(i)] = (waits ? sent_[at(n.lane_before)] : end) + direction[at(n.send)];
+            int waited = -1;
+            double free = end;
+            for (const int before : {n.lane_before, n.in_before})
+                if (before >= 0 && sent_[at(before)] > free) {
+                    waited = before;
+                    free = sent_[at(before)];
+                }
+            lane_waited_[at(i)] = waited;
+            sent_[at(i)] = free + direction[at(n.send)];
         }
         last[at(n.stage)] = {leaves_by_send(i) ? sent_[at(i)] : end, i};
     }
-    std::vector<Features> ways;
+    std::vector<PipelinePath> ways;
     for (const auto& stages : group_stages) {
         std::pair<double, int> latest{-1, -1};
         for (const int s : stages)
             if (last[at(s)].first > latest.first) latest = last[at(s)];
-        ways.push_back(trace(latest.second, leaves_by_send(latest.second)));
+        ways.push_back(trace({latest.second, leaves_by_send(latest.second)}, host));
     }
     return ways;
 }
 
-Features Slots::trace(int node, bool sent) const {
-    Features way{};
-    while (node >= 0) {
-        const Node& n = nodes_[at(node)];
-        if (sent) {
-            ++way[at(n.send)];
-            if (lane_waited_[at(node)]) {
-                node = n.lane_before;
-                continue;
-            }
-            sent = false;
-        }
-        if (cause_[at(node)] == from_host) {
-            for (int i = node; i >= 0; i = nodes_[at(i)].before)
-                for (std::size_t f = at(feature::device_end); f < way.size(); ++f)
-                    way[f] += kinds_[at(nodes_[at(i)].kind)][f];
-            return way;
-        }
-        for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += kinds_[at(n.kind)][f];
-        if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
-        const bool came = cause_[at(node)] == from_source;
-        if (came && sends(n.source)) ++way[feature::arrival];
-        node = came ? n.source : n.before;
-        sent = node >= 0 && (came ? sends(node) : leaves_by_send(node));
+// Adds a step that no host decided to a way; returns the one before it.
+Step Slots::add_step(const Step& step, Features& way) const {
+    const Node& n = nodes_[at(step.node)];
+    if (step.sent) {
+        ++way[at(n.send)];
+        const int waited = lane_waited_[at(step.node)];
+        return waited >= 0 ? Step{waited, true} : Step{step.node, false};
     }
+    for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += kinds_[at(n.kind)][f];
+    if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
+    if (cause_[at(step.node)] == from_own_send) return {n.before, true};
+    if (cause_[at(step.node)] == from_stage) {
+        if (n.before >= 0 && fills(n.before)) ++way[feature::filled];
+        return {n.before, false};
+    }
+    if (sends(n.source)) ++way[feature::arrival];
+    return {n.source, sends(n.source)};
+}
+
+Features Slots::hosts_until(int node) const {
+    Features way{};
+    for (; node >= 0; node = nodes_[at(node)].before)
+        for (std::size_t f = at(feature::device_end); f < way.size(); ++f)
+            way[f] += kinds_[at(nodes_[at(node)].kind)][f];
     return way;
+}
+
+PipelinePath Slots::trace(Step last, const std::vector<double>& host) const {
+    PipelinePath path;
+    std::vector<Step> way;
+    for (Step step = last; step.node >= 0;) {
+        way.push_back(step);
+        if (by_host(step)) {
+            const Features hosts = hosts_until(step.node);
+            for (std::size_t f = 0; f < hosts.size(); ++f) path.once[f] += hosts[f];
+            break;
+        }
+        step = add_step(step, path.once);
+    }
+    path.round = repeated(way, host);
+    return path;
+}
+
+// Of all parts of the way that are one round long the one that takes longest, or a round of the host that it begins with.
+Features Slots::repeated(const std::vector<Step>& way, const std::vector<double>& host) const {
+    std::map<std::pair<int, int>, std::size_t> met;  // (kind, micro-batch) -> position
+    std::pair<std::size_t, std::size_t> best{};
+    double longest = 0;
+    for (std::size_t i = 0; i < way.size(); ++i) {  // from the end
+        const Node& n = nodes_[at(way[i].node)];
+        if (!steady(way[i].node)) met.clear();
+        if (way[i].sent || by_host(way[i]) || !steady(way[i].node)) continue;
+        met.emplace(std::pair(n.kind, n.micro_batch), i);
+        const auto found = met.find({n.kind, n.micro_batch + shift_});
+        if (found == met.end()) continue;
+        const double length = end_[at(way[found->second].node)] - end_[at(way[i].node)];
+        if (length <= longest) continue;
+        longest = length;
+        best = {found->second, i};
+    }
+    Features round{};
+    if (const auto& begun = nodes_[at(way.back().node)]; by_host(way.back()) &&
+                                                         begun.position >= steady_[at(begun.stage)].first &&
+                                                         steady_[at(begun.stage)].second > 0) {
+        const int stage = nodes_[at(way.back().node)].stage;
+        std::vector<int> times(kinds_.size());
+        double hosts = 0;
+        for (const Node& n : nodes_)
+            if (n.stage == stage && n.micro_batch >= shift_ && n.micro_batch < 2 * shift_) {
+                ++times[at(n.kind)];
+                hosts += host[at(n.kind)];
+            }
+        if (hosts > longest) {
+            for (std::size_t k = 0; k < kinds_.size(); ++k)
+                for (std::size_t f = at(feature::device_end); f < round.size(); ++f)
+                    round[f] += times[k] * kinds_[k][f];
+            return round;
+        }
+    }
+    if (longest == 0) return round;
+    for (Step step = way[best.first]; !(step.node == way[best.second].node && !step.sent);)
+        step = add_step(step, round);
+    return round;
 }
 
 }  // namespace
 
-std::vector<std::vector<Features>> longest_ways(const PipelineKey& key, const Workload& workload,
-                                                std::span<const std::vector<int>> group_stages,
-                                                std::span<const Features> directions) {
+std::vector<std::vector<PipelinePath>> longest_ways(const PipelineKey& key, const Workload& workload,
+                                                    std::span<const std::vector<int>> group_stages,
+                                                    std::span<const Features> directions) {
     Slots slots(key, workload);
-    std::vector<std::vector<Features>> ways;
+    std::vector<std::vector<PipelinePath>> ways;
     for (const Features& direction : directions) ways.push_back(slots.longest(direction, group_stages));
     return ways;
 }

@@ -47,6 +47,13 @@ bool covers(const MemoryMoment& a, const MemoryMoment& b) {
     return true;
 }
 
+// a takes no less than b whatever the times are.
+bool covers(const PipelinePath& a, const PipelinePath& b) {
+    for (std::size_t f = 0; f < a.once.size(); ++f)
+        if (a.once[f] < b.once[f] || a.round[f] < b.round[f]) return false;
+    return true;
+}
+
 void add(std::vector<MemoryMoment>& moments, const MemoryMoment& moment) {
     for (const MemoryMoment& known : moments)
         if (covers(known, moment)) return;
@@ -129,29 +136,19 @@ private:
         pipeline.memory.push_back(std::move(stage));
     }
 
-    // What a round adds is the difference between two numbers of micro-batches that are one round apart.
     void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
                    std::span<const Features> directions) {
-        const int round = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round;
-        const auto ways = longest_ways(key_, w_, members, directions);
-        std::vector<std::vector<Features>> shorter;
-        if (key_.micro_batches >= 4 * round) {
-            PipelineKey key = key_;
-            key.micro_batches -= round;
-            shorter = longest_ways(key, w_, members, directions);
-        }
-        for (std::size_t d = 0; d < ways.size(); ++d)
+        for (const auto& ways : longest_ways(key_, w_, members, directions))
             for (std::size_t g = 0; g < members.size(); ++g) {
-                PipelinePath path{ways[d][g], {}};
-                if (!shorter.empty())
-                    for (std::size_t f = 0; f < path.round.size(); ++f) path.round[f] = path.once[f] - shorter[d][g][f];
                 auto& paths = pipeline.groups[g].paths;
-                const bool known = std::ranges::any_of(paths, [&](const PipelinePath& other) {
-                    return other.once == path.once && other.round == path.round;
-                });
-                if (!known) paths.push_back(path);
+                const PipelinePath& path = ways[g];
+                if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
+                    continue;
+                std::erase_if(paths, [&](const PipelinePath& other) { return covers(path, other); });
+                paths.push_back(path);
             }
     }
+
     const PipelineKey& key_;
     const Workload& w_;
     Parallelism p_;
@@ -165,10 +162,12 @@ bool near_link(const PipelineKey& key, int stage) {
 }
 
 // A way repeats when it comes back to its stage: after pp micro-batches at the latest, twice as many where they go both
-// ways. Fill and drain take less than three rounds.
+// ways. Fill and drain take less than three rounds; with zb-v, which looks two rounds ahead, five. GPipe's forwards and
+// backwards are apart: no part of a way covers a round.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
+    if (schedule == Schedule::gpipe) return {micro_batches, 0, micro_batches};
     const int round = schedule == Schedule::dualpipe ? 2 * pp : pp;
-    const int from = 4 * round + micro_batches % round;
+    const int from = (schedule == Schedule::zb_v ? 6 : 4) * round + micro_batches % round;
     if (micro_batches <= from) return {micro_batches, 0, round};
     return {from, (micro_batches - from) / round, round};
 }

@@ -77,11 +77,13 @@ Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 // `directions`: typical times (any scale); the longest way under each is found. The key's micro-batches are rounds_of()'s.
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions);
 
-// The longest way of a pipeline to the end of the slots of each of its groups, for every direction.
+// The longest way of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
+// of the way that comes back to the same pass of the same piece one round of micro-batches later, while every stage is
+// between its fill and its drain (there, orders are the same a round later); nothing where a way has no such part.
 // Result: [direction][group].
-std::vector<std::vector<Features>> longest_ways(const PipelineKey& key, const Workload& workload,
-                                                std::span<const std::vector<int>> group_stages,
-                                                std::span<const Features> directions);
+std::vector<std::vector<PipelinePath>> longest_ways(const PipelineKey& key, const Workload& workload,
+                                                    std::span<const std::vector<int>> group_stages,
+                                                    std::span<const Features> directions);
 
 // A Parallelism with what the key says, for pieces_of() and the like.
 Parallelism parallelism_of(const PipelineKey& key);

@@ -16,8 +16,6 @@ void mix(std::size_t& hash, std::size_t part) {
     hash ^= hash >> 29;
 }
 
-bool splits(Schedule s) { return s == Schedule::zb_h1 || s == Schedule::zb_v || s == Schedule::dualpipe; }
-
 bool same_ranks(const Parallelism& a, const Parallelism& b) {
     return a.tp == b.tp && a.cp == b.cp && a.dp == b.dp && a.pp == b.pp && a.ep == b.ep && a.shard == b.shard &&
            (a.zero == 3) == (b.zero == 3) && a.expert_tensor_parallel == b.expert_tensor_parallel &&
@@ -118,7 +116,7 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
     const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
     const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
     const double piece = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / pieces);
-    const auto add = [&](double send, double again, double host, double backward) {
+    const auto add = [&](double send, double again, double host, double backward, double weights = 1) {
         Features f = reference_;
         for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
             f[feature::again(k)] *= again;
@@ -127,6 +125,7 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
                 f[feature::host(k, pass)] = host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
             for (const Pass pass : {Pass::backward, Pass::input_backward, Pass::weight_backward})
                 f[feature::unit(k, pass)] *= backward;
+            f[feature::unit(k, Pass::weight_backward)] *= weights;
             f[feature::host_again(k)] = again * host * layer;
         }
         f[feature::send_far] = f[feature::send_wrap] = send * piece;
@@ -139,9 +138,18 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
     }
     for (const double again : {0.0, 1.0})
         for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
-    add(0.05, 0, 0, 0.6);
-    add(0.3, 0, 0, 0.6);
+    for (const double send : {0.05, 0.3}) add(send, 0, 0, 0.6);
+    if (key.schedule == Schedule::zb_v || key.schedule == Schedule::dualpipe)
+        for (const double send : {0.02, 0.3})
+            for (const double inputs : {0.6, 1.0, 1.5, 2.2})
+                for (const double weights : {0.6, 1.0, 1.4})
+                    for (const double again : {0.0, 1.0}) add(send, again, 0, inputs, weights);
     for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
+    for (const double filled : {0.3, 1.5})
+        for (const double send : {0.03, 0.3}) {
+            add(send, 0, 0, 1);
+            all.back()[feature::filled] = filled * piece;
+        }
     return all;
 }
 
@@ -224,6 +232,10 @@ void StepBounds::Tables::bind_sends() {
         }
         const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
         lower_[feature::arrival] = estimate_[feature::entry] = scattered ? shape_->shape.gather.si() : 0;
+        // With several pieces a stage computes while it sends one and receives another, both at once.
+        if (key_.pieces > 1 && p.overlap_p2p)
+            estimate_[feature::entry] +=
+                lost_beside(1e9, std::max(close, distant), base_.cluster.interference.compute_slowdown);
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
@@ -236,7 +248,6 @@ void StepBounds::Tables::bind_sends() {
 }
 
 void StepBounds::Tables::bind_memory() {
-    const Parallelism& p = now_.parallelism;
     const std::size_t kinds = pipeline_->kinds.size();
     if (piece_kept_.size() < kinds)
         for (auto* values : {&piece_kept_, &piece_backward_, &piece_work_}) values->resize(kinds);
@@ -247,14 +258,12 @@ void StepBounds::Tables::bind_memory() {
         piece_backward_[k] = piece.backward_kept.si();
         piece_work_[k] = piece.backward_work.si();
     }
-    // GPipe holds all micro-batches.
-    const double times = p.schedule == Schedule::gpipe ? micro_batches(p) / static_cast<double>(key_.micro_batches) : 1;
     for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
         const MemoryStage& stage = pipeline_->memory[i];
         double fullest = -1;
         for (const MemoryMoment& moment : stage.moments) {
             double kept = 0, work = 0;
-            for (std::size_t k = 0; k < kinds; ++k) kept += times * moment.held[k] * piece_kept_[k];
+            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * piece_kept_[k];
             if (moment.backward >= 0) {
                 const std::size_t k = at(moment.backward);
                 kept += piece_backward_[k] - piece_kept_[k];
@@ -298,10 +307,12 @@ void StepBounds::Tables::bind_data() {
         GroupEnd& end = ends_[g];
         end.most = data_.times(in, group.most);
         end.least = group.fewest == group.most ? end.most : data_.times(in, group.fewest);
-        const Features times = with_sharding(estimate_, p, end.most, slowdown, splits(p.schedule));
-        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, micro_batches(p), slowdown});
+        const Features times = with_sharding(estimate_, p, end.most, group.most, key_.pieces, slowdown);
+        const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
+        const double slots = latest(group, times);
+        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, slowdown}, slots);
         end.lower = latest(group, lower_);
-        end.estimate = latest(group, times) + tail.delay + tail.exposed;
+        end.estimate = slots + tail.delay + tail.exposed;
         end.lower = std::max(end.lower + end.least.least_tail, end.least.least_lane);
     }
 }

@@ -64,6 +64,26 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
 }
 
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
+double first_bucket(const TailInputs& in, const Work& work) {
+    const double sends =
+        in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
+    const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
+    const double back = in.group.first_stage == 0 ? (in.p.pp - 1) * work.whole / in.pieces : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * work.forward + back +
+           in.data.first_layers * work.layer_backward;
+}
+
+// zero 2: from the first backward on, beside everything.
+void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
+    const double n = in.micro_batches, all = n * in.data.gradients;
+    const double window = n * work.whole + std::max(0.0, n - in.p.pp) * work.forward;
+    tail.delay += lost_beside(window, all, in.slowdown);
+    if (!splits(in.p.schedule))
+        tail.delay += lost_beside(work.whole / in.pieces, in.data.gradients / in.pieces, in.slowdown) * (in.p.pp - 1);
+    tail.exposed = std::max(in.data.last_bucket, first_bucket(in, work) + all - end - tail.delay);
+}
+
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double pieces = in.pieces, slot = work.forward / pieces, of_piece = in.data.parameters / pieces;
     const double fill = work.forward / pieces * in.p.pp;
@@ -76,42 +96,63 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
 
 }  // namespace
 
-Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, double slowdown, bool split) {
-    if (p.zero < 2) return times;
+namespace {
+
+// A stage that waits for its next gather after a forward anyway waits no longer for what is sent meanwhile.
+void hide_sends(Features& times, double after_forward) {
+    for (const std::size_t send : {feature::send_near, feature::send_far, feature::send_wrap, feature::entry})
+        times[send] -= 0.5 * std::min(times[send], after_forward);
+}
+
+}  // namespace
+
+// zero 3: a unit's parameters are gathered beside the unit before it. In a backward the gradients of the unit before go
+// first, and the gather for the slot that follows waits for those of its last unit, beside nothing.
+Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, const StageUnits& units, int pieces,
+                       double slowdown) {
+    if (p.zero != 3) return times;
+    const bool split = splits(p.schedule);
+    const auto beside = [&](double compute, double exchange) {
+        return std::max(compute + lost_beside(compute, exchange, slowdown), exchange);
+    };
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         const auto kind = static_cast<UnitKind>(k);
-        const double gather = p.zero == 3 ? data.gathered[k] : 0, scatter = p.overlap ? data.exchanged[k] : 0;
-        const auto beside = [&](Pass pass, double exchange, double again) {
-            double& time = times[feature::unit(kind, pass)];
-            const double compute = time + again;
-            if (compute == 0) return;
-            time = compute + lost_beside(compute, exchange, slowdown);
-            if (p.zero == 3) time = std::max(time, exchange);
-            time -= again;
-        };
-        const bool layer = kind <= UnitKind::experts;
-        const double again = layer ? times[feature::again(kind)] : 0;
-        beside(Pass::forward, gather, 0);
-        beside(Pass::backward, gather + scatter, again);
-        if (!split) continue;
-        beside(Pass::input_backward, gather, again);
-        beside(Pass::weight_backward, scatter, 0);
+        const double gather = data.gathered[k], scatter = p.overlap ? data.exchanged[k] : 0;
+        const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
+        double& forward = times[feature::unit(kind, Pass::forward)];
+        double& backward = times[feature::unit(kind, Pass::backward)];
+        double& inputs = times[feature::unit(kind, Pass::input_backward)];
+        double& weights = times[feature::unit(kind, Pass::weight_backward)];
+        const double alone_forward = forward, alone = (split ? weights : backward + again),
+                     first = beside(alone, split ? 0 : gather);
+        const double middle = beside(alone, scatter + (split ? 0 : gather)), last = beside(alone, scatter);
+        forward = beside(forward, gather);
+        backward = beside(backward + again, gather + scatter) - again;
+        inputs = beside(inputs + again, gather) - again;
+        weights = beside(weights, scatter);
+        const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
+        if (k != main) continue;
+        hide_sends(times, std::max(0.0, gather - alone_forward));
+        if (!p.overlap) continue;
+        // Pieces of one layer, and of two or more.
+        const double single = std::clamp(2 - units.all_layers() / static_cast<double>(pieces), 0.0, 1.0);
+        times[feature::filling] = single * (alone - middle) + (1 - single) * (first + last - 2 * middle);
+        times[feature::filled] = gather + scatter;
     }
     return times;
 }
 
-Tail tail_of(const TailInputs& in) {
+Tail tail_of(const TailInputs& in, double end) {
     const Parallelism& p = in.p;
     const Work work = work_of(in);
-    const int n = in.micro_batches;
+    const double n = in.micro_batches;
     Tail tail;
     if (!p.overlap) {
         tail.exposed = in.data.gradients * (p.zero >= 2 ? n : 1);
     } else if (p.zero < 2) {
         add_last_backwards(in, work, tail);
     } else if (p.zero == 2) {
-        const double window = n * work.backward + std::max(0, n - p.pp) * (work.forward + work.whole - work.backward);
-        tail.exposed = std::max(in.data.last_bucket, n * in.data.gradients - window);
+        add_all_backwards(in, work, end, tail);
     } else {
         tail.exposed = in.data.last_bucket;
     }

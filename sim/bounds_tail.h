@@ -10,9 +10,10 @@ inline double lost_beside(double compute, double exchange, double slowdown) {
     return slowdown / (1 + slowdown) * std::min(exchange, (1 + slowdown) * compute);
 }
 
-// What one layer or end takes longer while units are gathered and their gradients exchanged in every micro-batch (zero 2
-// and 3).
-Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, double slowdown, bool split);
+// What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), in the
+// pieces of a stage with these units.
+Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, const StageUnits& units, int pieces,
+                       double slowdown);
 
 // Of one group of stages.
 struct Tail {
@@ -24,9 +25,11 @@ struct TailInputs {
     const Features& times;  // with_sharding() included
     const StageGroup& group;
     const DataTimes& data;
-    int pieces = 1, micro_batches = 1;
+    int pieces = 1;
+    double micro_batches = 1;  // that each piece sees
     double slowdown = 0;
 };
-Tail tail_of(const TailInputs& in);
+// `end`: of the slots of the group, without delays.
+Tail tail_of(const TailInputs& in, double end);
 
 }  // namespace stepcast
