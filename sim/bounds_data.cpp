@@ -120,7 +120,7 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
     const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + time(passes.zero_gradients);
-    if ((p.zero == 1 || p.zero == 2) && !p.overlap_params) times.update += gathers(in, all);
+    if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
 // The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one.
@@ -138,14 +138,11 @@ void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTi
             times.least_lane += count_of(units, k) * (times.exchanged[k] + 2 * times.gathered[k]);
     }
     times.least_lane *= rounds;
-    if (!p.overlap) {
-        times.least_tail = dense + experts;
-        return;
-    }
+    times.least_waited = dense + experts;
     double least = all.dense;
     for (std::size_t k = 0; k < unit_kinds; ++k)
         if (count_of(units, k) > 0) least = std::min(least, in.weights[k].dense);
-    times.least_tail = joined(dense_) * gradients(in, least, 0);
+    times.least_last = joined(dense_) * gradients(in, least, 0);
 }
 
 DataTimes DataPrices::times(const DataInputs& in, const StageUnits& units) {

@@ -32,7 +32,7 @@ namespace {
 
 // What a plan takes on one rank.
 struct PlanTimes {
-    double lower = 0, estimate = 0, host = 0;
+    double lower = 0, estimate = 0, host = 0, computing = 0;
 };
 
 class PlanPricer {
@@ -57,10 +57,12 @@ public:
             const double one = end_of(once.graph, once.costs);
             const Run twice = stamped(plan, phase, rank, 2);
             times.estimate = std::max(times.lower, end_of(twice.graph, twice.costs) - one);
+            run(once.graph, device, interference, timeline_);
         } else {
             run(once.graph, device, interference, timeline_);
             times.estimate = timeline_.end.si();
         }
+        times.computing = computing(once.graph);
         if (blocking) times.host = 0;
         return times;
     }
@@ -92,6 +94,21 @@ private:
             if (r.graph.on_host(t) && r.graph.predecessors(t).empty()) costs.duration[t] = Seconds(0);
         }
         return costs;
+    }
+
+    // Time of kernels in the last run while no exchange runs.
+    double computing(const TaskGraph& graph) const {
+        double sum = 0;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            if (graph.places(t).front().lane() != Lane::compute) continue;
+            sum += (timeline_.finish[t] - timeline_.start[t]).si();
+            for (TaskId other = 0; other < graph.size(); ++other)
+                if (graph.places(other).front().lane() == Lane::collective)
+                    sum -= std::max(0.0, (std::min(timeline_.finish[t], timeline_.finish[other]) -
+                                          std::max(timeline_.start[t], timeline_.start[other]))
+                                             .si());
+        }
+        return sum;
     }
 
     double end_of(const TaskGraph& graph, const Costs& costs) {
@@ -142,12 +159,14 @@ void fill(BoundShape& s, UnitKind kind, const KindTimes& times) {
         const auto pass = static_cast<Pass>(i);
         s.lower[feature::unit(kind, pass)] = times.passes[i].lower;
         s.estimate[feature::unit(kind, pass)] = times.passes[i].estimate;
+        s.computing[feature::unit(kind, pass)] = times.passes[i].computing;
         if (kind > UnitKind::experts) continue;
         s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = times.passes[i].host;
     }
     if (kind > UnitKind::experts) return;
     s.lower[feature::again(kind)] = times.again.lower;
     s.estimate[feature::again(kind)] = times.again.estimate;
+    s.computing[feature::again(kind)] = times.again.computing;
     s.lower[feature::host_again(kind)] = s.estimate[feature::host_again(kind)] = times.again.host;
 }
 

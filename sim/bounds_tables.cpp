@@ -46,10 +46,6 @@ bool same_sends(const Parallelism& a, const Parallelism& b) {
     return a.scatter_p2p == b.scatter_p2p && a.messages_per_tensor == b.messages_per_tensor;
 }
 
-bool same_data(const Parallelism& a, const Parallelism& b) {
-    return a.zero == b.zero && a.bucket == b.bucket && a.overlap == b.overlap && a.overlap_params == b.overlap_params;
-}
-
 constexpr const char* default_order = "tp-cp-dp-pp";
 
 }  // namespace
@@ -164,7 +160,9 @@ void StepBounds::Tables::bind(const Parallelism& p) {
     const bool times = pipeline || shape || !same_sends(p, last);
     if (times) bind_sends();
     if (shape || pipeline) bind_memory();
-    if (times || !same_data(p, last)) bind_data();
+    if (times) bind_slots();
+    if (times || p.zero != last.zero || p.bucket != last.bucket) bind_data();
+    bind_ends();
     bound_ = true;
 }
 
@@ -173,7 +171,7 @@ void StepBounds::Tables::bind_groups() {
     groups_ = rank_groups(p);
     data_.bind(groups_, p.zero == 3);
     const int everybody = p.dp * p.tp * p.pp * p.cp;
-    norm_all_reduce_ = across(Bytes(8), Group{everybody, 1});
+    norm_all_reduce_ = base_.workload.optimizer == Optimizer::none ? 0 : across(Bytes(8), Group{everybody, 1});
 }
 
 void StepBounds::Tables::bind_shape() {
@@ -235,7 +233,9 @@ void StepBounds::Tables::bind_sends() {
         // With several pieces a stage computes while it sends one and receives another, both at once.
         if (key_.pieces > 1 && p.overlap_p2p)
             estimate_[feature::entry] +=
-                lost_beside(1e9, std::max(close, distant), base_.cluster.interference.compute_slowdown);
+                lost_beside(1e9, std::max(close, distant),
+                            slowdown_of(estimate_, shape_->shape.computing, pipeline_->groups.back().most,
+                                        base_.cluster.interference.compute_slowdown));
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
@@ -291,58 +291,79 @@ void StepBounds::Tables::bind_memory() {
     }
 }
 
-void StepBounds::Tables::bind_data() {
-    const Parallelism& p = now_.parallelism;
-    const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
+double StepBounds::Tables::latest(const StageGroup& group, const Features& times) const {
+    double end = 0;
+    for (const PipelinePath& path : group.paths) {
+        const double once = dot(path.once, times);
+        end = std::max(end, rounds_.count > 0 ? once + rounds_.count * dot(path.round, times) : once);
+    }
+    return end;
+}
+
+void StepBounds::Tables::bind_slots() {
     const double slowdown = base_.cluster.interference.compute_slowdown;
-    const auto latest = [&](const StageGroup& group, const Features& times) {
-        double end = 0;
-        for (const PipelinePath& path : group.paths)
-            end =
-                std::max(end, dot(path.once, times) + (rounds_.count > 0 ? rounds_.count * dot(path.round, times) : 0));
-        return end;
-    };
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
+        const StageGroup& group = pipeline_->groups[g];
+        ends_[g].lower_slots = latest(group, lower_);
+        ends_[g].slots = latest(group, estimate_);
+        ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
+    }
+}
+
+void StepBounds::Tables::bind_data() {
+    const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
+        const StageGroup& group = pipeline_->groups[g];
+        ends_[g].most = data_.times(in, group.most);
+        ends_[g].least = group.fewest == group.most ? ends_[g].most : data_.times(in, group.fewest);
+    }
+}
+
+void StepBounds::Tables::bind_ends() {
+    const Parallelism& p = now_.parallelism;
+    const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         GroupEnd& end = ends_[g];
-        end.most = data_.times(in, group.most);
-        end.least = group.fewest == group.most ? end.most : data_.times(in, group.fewest);
-        const Features times = with_sharding(estimate_, p, end.most, group.most, key_.pieces, slowdown);
-        const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
-        const double slots = latest(group, times);
-        const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, slowdown}, slots);
-        end.lower = latest(group, lower_);
-        end.estimate = slots + tail.delay + tail.exposed;
-        end.lower = std::max(end.lower + end.least.least_tail, end.least.least_lane);
-    }
-}
-
-void StepBounds::Tables::time(StepBound& bound) {
-    const Parallelism& p = now_.parallelism;
-    const std::size_t groups = pipeline_->groups.size();
-    double lower_ends = 0, estimate_ends = 0;
-    for (std::size_t g = 0; g < groups; ++g)
-        if (pipeline_->groups[g].most.embeddings + pipeline_->groups[g].most.heads > 0) {
-            lower_ends = std::max(lower_ends, ends_[g].lower - ends_[g].least.least_tail);
-            estimate_ends = std::max(estimate_ends, ends_[g].estimate);
+        end.lower = std::max(end.lower_slots + (p.overlap ? end.least.least_last : end.least.least_waited),
+                             end.least.least_lane);
+        const auto finish = [&](const Features& times, double slots) {
+            const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, slots);
+            end.estimate = slots + tail.delay + tail.exposed;
+        };
+        if (p.zero < 3) {
+            finish(estimate_, end.slots);
+            continue;
         }
-    double lower = 0, estimate = 0, lower_update = 0, update = 0;
-    for (std::size_t g = 0; g < groups; ++g) {
-        const bool end = pipeline_->groups[g].most.embeddings + pipeline_->groups[g].most.heads > 0;
-        const double joined = end ? embedding_all_reduce_ : 0;
-        lower = std::max(lower, ends_[g].lower + ends_[g].least.norm);
-        estimate = std::max(estimate, std::max(ends_[g].estimate, estimate_ends + joined) * (end ? 1.0 : 0.0) +
-                                          (end ? 0.0 : ends_[g].estimate) + ends_[g].most.norm);
-        lower_update = std::max(lower_update, ends_[g].least.update);
-        update = std::max(update, ends_[g].most.update);
+        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most, key_.pieces,
+                                             base_.cluster.interference.compute_slowdown);
+        finish(times, latest(group, times));
     }
-    const double together = base_.workload.optimizer == Optimizer::none ? 0 : norm_all_reduce_;
-    bound.lower = Seconds(lower + together + lower_update);
-    bound.estimate = Seconds(std::max(estimate + together + update, bound.lower.si()));
-    (void)p;
 }
 
-void StepBounds::Tables::verdict(StepBound& bound) {
+// Tied embeddings are joined when the slots of both ends are done; then all stages norm, and all update.
+void StepBounds::Tables::time(StepBound& bound) const {
+    const Parallelism& p = now_.parallelism;
+    const bool gathers = (p.zero == 1 || p.zero == 2) && !p.overlap_params;
+    const auto has_ends = [](const StageGroup& group) { return group.most.embeddings + group.most.heads > 0; };
+    double joined = 0;
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
+        if (embedding_all_reduce_ > 0 && has_ends(pipeline_->groups[g]))
+            joined = std::max(joined, ends_[g].slots + embedding_all_reduce_);
+    double lower = 0, estimate = 0, lower_update = 0, update = 0;
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
+        const GroupEnd& end = ends_[g];
+        const double with_join = has_ends(pipeline_->groups[g]) ? std::max(end.estimate, joined) : end.estimate;
+        lower = std::max(lower, end.lower + end.least.norm);
+        estimate = std::max(estimate, with_join + end.most.norm);
+        lower_update = std::max(lower_update, end.least.update + (gathers ? end.least.parameters_joined : 0));
+        update = std::max(update, end.most.update + (gathers ? end.most.parameters_joined : 0));
+    }
+    bound.lower = Seconds(lower + norm_all_reduce_ + lower_update);
+    bound.estimate = std::max(Seconds(estimate + norm_all_reduce_ + update), bound.lower);
+}
+
+void StepBounds::Tables::verdict(StepBound& bound) const {
     for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
         const MemoryUse use = memory_of(*context_, full_[i].weights, full_[i].moment);
         if (i > 0 && use.peak <= bound.peak) continue;

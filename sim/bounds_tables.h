@@ -29,10 +29,12 @@ private:
         std::size_t operator()(const ShapeKey& key) const;
         std::size_t operator()(const PipelineKey& key) const;
     };
-    // A group of stages as its pipeline and this call's times have it.
+    // A group of stages with the times of this call.
     struct GroupEnd {
-        double lower = 0, estimate = 0;
-        DataTimes least, most;
+        double lower_slots = 0, slots = 0;  // when the slots end, before data parallelism
+        DataTimes least, most;              // of its stage with the fewest and the most layers
+        double slowdown = 0;
+        double lower = 0, estimate = 0;  // when gradients are there
     };
     struct FullStage {
         StageWeights weights;
@@ -48,11 +50,14 @@ private:
     void bind_pipeline();
     void bind_sends();
     void bind_memory();
+    void bind_slots();
     void bind_data();
+    void bind_ends();
+    [[nodiscard]] double latest(const StageGroup& group, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double across(Bytes bytes, const Group& group);
-    void time(StepBound& bound);
-    void verdict(StepBound& bound);
+    void time(StepBound& bound) const;
+    void verdict(StepBound& bound) const;
 
     Experiment base_;
     Experiment now_;  // with the parallelism of this call

@@ -108,13 +108,22 @@ void hide_sends(Features& times, double after_forward) {
 
 // zero 3: a unit's parameters are gathered beside the unit before it. In a backward the gradients of the unit before go
 // first, and the gather for the slot that follows waits for those of its last unit, beside nothing.
-Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, const StageUnits& units, int pieces,
-                       double slowdown) {
+double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown) {
+    double all = 0, kernels = 0;
+    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
+    for (std::size_t k = 0; k < unit_kinds; ++k)
+        for (const Pass pass : {Pass::forward, Pass::backward}) {
+            const std::size_t f = feature::unit(static_cast<UnitKind>(k), pass);
+            all += counts[k] * times[f];
+            kernels += counts[k] * computing[f];
+        }
+    return all > 0 ? slowdown * kernels / all : slowdown;
+}
+
+Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
+                       const StageUnits& units, int pieces, double slowdown) {
     if (p.zero != 3) return times;
     const bool split = splits(p.schedule);
-    const auto beside = [&](double compute, double exchange) {
-        return std::max(compute + lost_beside(compute, exchange, slowdown), exchange);
-    };
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         const auto kind = static_cast<UnitKind>(k);
         const double gather = data.gathered[k], scatter = p.overlap ? data.exchanged[k] : 0;
@@ -123,13 +132,28 @@ Features with_sharding(Features times, const Parallelism& p, const DataTimes& da
         double& backward = times[feature::unit(kind, Pass::backward)];
         double& inputs = times[feature::unit(kind, Pass::input_backward)];
         double& weights = times[feature::unit(kind, Pass::weight_backward)];
+        // Kernels' share of a pass and of what it computes again.
+        const auto share = [&](Pass pass) {
+            const std::size_t f = feature::unit(kind, pass);
+            const bool repeats = again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
+            const double kernels = computing[f] + (repeats ? computing[feature::again(kind)] : 0);
+            const double all = times[f] + (repeats ? again : 0);
+            return all > 0 ? std::min(1.0, kernels / all) : 0;
+        };
+        const double of_forward = share(Pass::forward), of_backward = share(Pass::backward),
+                     of_inputs = share(Pass::input_backward), of_weights = share(Pass::weight_backward),
+                     of_filling = split ? of_weights : of_backward;
+        const auto beside = [&](double work, double exchange, double kernels) {
+            return std::max(work + lost_beside(work, exchange, kernels * slowdown), exchange);
+        };
         const double alone_forward = forward, alone = (split ? weights : backward + again),
-                     first = beside(alone, split ? 0 : gather);
-        const double middle = beside(alone, scatter + (split ? 0 : gather)), last = beside(alone, scatter);
-        forward = beside(forward, gather);
-        backward = beside(backward + again, gather + scatter) - again;
-        inputs = beside(inputs + again, gather) - again;
-        weights = beside(weights, scatter);
+                     first = beside(alone, split ? 0 : gather, of_filling);
+        const double middle = beside(alone, scatter + (split ? 0 : gather), of_filling),
+                     last = beside(alone, scatter, of_filling);
+        forward = beside(forward, gather, of_forward);
+        backward = beside(backward + again, gather + scatter, of_backward) - again;
+        inputs = beside(inputs + again, gather, of_inputs) - again;
+        weights = beside(weights, scatter, of_weights);
         const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
         if (k != main) continue;
         hide_sends(times, std::max(0.0, gather - alone_forward));

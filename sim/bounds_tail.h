@@ -5,15 +5,18 @@
 
 namespace stepcast {
 
-// Compute time lost to `exchange` seconds of communication beside `compute` seconds of it, both of which may be stretched.
-inline double lost_beside(double compute, double exchange, double slowdown) {
-    return slowdown / (1 + slowdown) * std::min(exchange, (1 + slowdown) * compute);
+// Time lost to `exchange` seconds of communication beside `work` seconds, which it slows down by `slowdown`; the work of a
+// plan, whose own exchanges take part of it, by as much less.
+inline double lost_beside(double work, double exchange, double slowdown) {
+    return slowdown / (1 + slowdown) * std::min(exchange, (1 + slowdown) * work);
 }
 
 // What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), in the
-// pieces of a stage with these units.
-Features with_sharding(Features times, const Parallelism& p, const DataTimes& data, const StageUnits& units, int pieces,
-                       double slowdown);
+// pieces of a stage with these units. `computing`: as BoundShape has it.
+Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
+                       const StageUnits& units, int pieces, double slowdown);
+// The slowdown of all that a stage does by communication beside it: its kernels' share of the time.
+double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown);
 
 // Of one group of stages.
 struct Tail {

@@ -1,0 +1,91 @@
+// Every way to split a transformer over the ranks of its cluster, for tests and benchmarks of whole spaces. Sizes go in
+// powers of two; what changes least is outermost.
+#pragma once
+
+#include <algorithm>
+
+#include "model/errors.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+
+namespace split_space {
+
+template <class Call>
+void vary_overlaps(Parallelism p, const Call& call) {
+    const bool sends = p.pp > 1, parts = sends && p.tp > 1 && !p.sequence_parallel, data = p.dp * p.cp > 1;
+    for (const bool overlap_p2p : {true, false})
+        for (const bool scatter : {true, false})
+            for (int zero = 0; zero <= 3; ++zero)
+                for (const bool overlap : {true, false})
+                    for (const bool parameters : {true, false}) {
+                        const bool gathers = zero == 1 || zero == 2;
+                        if ((!overlap_p2p && !sends) || (!scatter && !parts) || (zero > 0 && !data) ||
+                            (!overlap && !data) || (!parameters && !gathers))
+                            continue;
+                        p.overlap_p2p = overlap_p2p;
+                        p.scatter_p2p = scatter;
+                        p.zero = zero;
+                        p.overlap = overlap;
+                        p.overlap_params = parameters;
+                        call(p);
+                    }
+}
+
+template <class Call>
+void vary_pipelines(const Experiment& base, Parallelism p, int ranks, const Call& call) {
+    for (int pp = 1; p.tp * p.cp * pp <= ranks; pp *= 2) {
+        p.pp = pp;
+        p.dp = ranks / (p.tp * p.cp * pp);
+        if (p.global_batch % (p.dp * p.micro_batch) != 0) continue;
+        for (const Schedule schedule :
+             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})
+            for (int vp = 1;
+                 vp == 1 || (schedule == Schedule::one_f_one_b && pp > 1 && vp * pp <= base.workload.layers); ++vp) {
+                if (pp == 1 && schedule != Schedule::one_f_one_b) continue;
+                p.schedule = schedule;
+                p.vp = vp;
+                for (int ep = 1; ep <= std::max(1, base.workload.moe.experts); ep *= 2) {
+                    Experiment e = base;
+                    p.ep = ep;
+                    e.parallelism = p;
+                    try {
+                        check_experiment(e);
+                    } catch (const ConfigError&) {
+                        continue;
+                    }
+                    vary_overlaps(p, call);
+                }
+            }
+    }
+}
+
+}  // namespace split_space
+
+// Calls with each legal Parallelism, everything that is not varied as in `base`.
+template <class Call>
+void for_each_split(const Experiment& base, const Call& call) {
+    const int ranks = rank_count(base.cluster);
+    for (int tp = 1; tp <= ranks; tp *= 2)
+        for (int cp = 1; tp * cp <= ranks; cp *= 2)
+            for (const bool sequence : {false, true})
+                for (const bool overlap_tp : {false, true})
+                    for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_gather})
+                        for (int micro_batch = 1; micro_batch <= 16; micro_batch *= 2)
+                            for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+                                if ((tp == 1 && (sequence || overlap_tp)) ||
+                                    (cp == 1 && exchange != ContextExchange::ring))
+                                    continue;
+                                Parallelism p = base.parallelism;
+                                p.tp = tp;
+                                p.cp = cp;
+                                p.sequence_parallel = sequence;
+                                p.overlap_tp = overlap_tp;
+                                p.context_exchange = exchange;
+                                p.micro_batch = micro_batch;
+                                p.recompute = recompute;
+                                split_space::vary_pipelines(base, p, ranks, call);
+                            }
+}
+
+}  // namespace stepcast
