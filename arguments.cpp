@@ -29,6 +29,9 @@ void add_experiment(CLI::App* verb, Options& options) {
     verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
     verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
+}
+
+void add_trace(CLI::App* verb, Options& options) {
     verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
 }
 
@@ -37,15 +40,36 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
     return verb->add_option("--device", options.device, "host or cuda");
 }
 
+void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs.sweep, options);
+    add_experiment(verb, options);
+    verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")
+        ->allow_extra_args(false)
+        ->required();
+    verb->add_option("--where", options.where,
+                     "\"memory.peak < 76 GiB\"; also step, tokens, cost, mfu, parallelism keys")
+        ->allow_extra_args(false);
+    verb->add_option("--objective", options.objective, "step, tokens or cost; two of these or memory: a Pareto front");
+    verb->add_flag("--pareto", options.pareto, "the Pareto front of the objective and the peak memory");
+    verb->add_option("--top", options.top, "how many best ones")->check(CLI::Range(1, 1000));
+    verb->add_option("--threads", options.threads, "instead of one a core")->check(CLI::Range(1, 1024));
+    verb->add_option("--out", options.out, "folder for sweep.csv (what is known so far), tables and plots");
+    verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
+}
+
 void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
     add_experiment(verb, options);
+    add_trace(verb, options);
     CLI::Option* explain = verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
     verb->add_option("--out", options.out, "folder for the plot of --explain")->needs(explain);
 
+    add_sweep(app, options, verbs);
+
     verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
     add_experiment(verb, options);
+    add_trace(verb, options);
     verb->add_option("--out", options.out, "folder for the run: every sample and trace");
     add_device(verb, options)->required();
     verb->add_option("--steps", options.steps, "samples")->check(count_from(1));

@@ -9,11 +9,11 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, step_range, format = "auto",
-                                                                                              what = "presets";
-    std::vector<std::string> inputs, set, measurements, step_inputs, phases;
-    int ranks = 0, steps = 0, warmup = -1;
-    bool json = false, explain = false, strict = false, medians = false;
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, step_range;
+    std::string format = "auto", what = "presets", objective = "step";
+    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where;
+    int ranks = 0, steps = 0, warmup = -1, top = 10, threads = 0;
+    bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };
 // `--set` texts as read, in order.
 std::vector<Override> overrides_of(const Options& options);
@@ -21,6 +21,7 @@ std::vector<Override> overrides_of(const Options& options);
 // One function a verb.
 struct Verbs {
     void (*simulate)(const Options&);
+    void (*sweep)(const Options&);
     void (*execute)(const Options&);
     void (*calibrate)(const Options&);
     void (*compare)(const Options&);

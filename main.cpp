@@ -29,9 +29,12 @@
 #include "reports/explain_tables.h"
 #include "reports/json.h"
 #include "reports/summary.h"
+#include "reports/sweep_plots.h"
+#include "reports/sweep_tables.h"
 #include "reports/tables.h"
 #include "sim/explain.h"
 #include "sim/predict.h"
+#include "sim/sweep.h"
 #include "startup.h"
 
 using namespace stepcast;
@@ -86,6 +89,39 @@ void run_simulate(const Options& options) {
         make_folder(options.out);
         plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
+}
+
+// "step", or "step,cost" for a Pareto front.
+void read_objectives(SweepQuestion& question, const Options& options) {
+    const auto comma = options.objective.find(',');
+    try {
+        question.objective = parse_objective(options.objective.substr(0, comma));
+        if (comma != std::string::npos) question.second = parse_objective(options.objective.substr(comma + 1));
+    } catch (const ConfigError& error) {
+        throw ConfigError("--objective " + options.objective + ": " + error.what());
+    }
+    if (options.pareto && !question.second) question.second = Objective::memory;
+    if (question.second == question.objective)
+        throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
+}
+
+void run_sweep(const Options& options) {
+    SweepQuestion question;
+    question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
+    for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
+    question.where = parse_constraints(options.where);
+    question.top = options.top;
+    read_objectives(question, options);
+    if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
+    if (is_sweep_helper()) return help_sweep(question);
+    const SweepAnswer result = sweep(question, {.threads = options.threads,
+                                                .out = options.out,
+                                                .resume = options.resume,
+                                                .progress = show_progress,
+                                                .announce = [](std::string_view text) { say(std::string(text)); }});
+    show_progress("");
+    print(options.json ? to_json(result) : sweep_table(result));
+    if (!options.out.empty()) write_sweep(options.out, result);
 }
 
 void run_execute(const Options& options) {
@@ -196,8 +232,9 @@ void run_list(const Options& options) {
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
+// Helpers of a sweep over MPI processes leave it to the first one to complain.
 int fail(int code, const std::string& message) {
-    say(message);
+    if (!is_sweep_helper()) say(message);
     return code;
 }
 
@@ -209,6 +246,7 @@ int main(int argc, char** argv) {
     try {
         return run_command_line(argc, argv,
                                 {.simulate = run_simulate,
+                                 .sweep = run_sweep,
                                  .execute = run_execute,
                                  .calibrate = run_calibrate,
                                  .compare = run_compare,

@@ -250,6 +250,7 @@ struct Cluster {
     Interference interference;
     MemoryOverheads overheads;
     Noise noise;
+    double price_per_gpu_hour = 0;  // in any currency; 0 = not known
     std::optional<Fitted> fitted;
     friend bool operator==(const Cluster&, const Cluster&) = default;
 };

@@ -105,16 +105,7 @@ void name_unnamed(Layers& layers, const std::string& file, const std::optional<s
     if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
 }
 
-}  // namespace
-
-Override parse_override(const std::string& text) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-        throw ConfigError("--set " + text + ": expected KEY=VALUE, for example parallelism.ep=8");
-    return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     const auto file = read_toml(preset_path(PresetKind::experiment, path_or_preset));
     Layers layers;
     layers.tables = file.tables;
@@ -127,12 +118,30 @@ Experiment read_experiment(const std::string& path_or_preset, std::span<const Ov
     for (const auto& o : overrides) lay_override(layers, o);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
+    return layers;
+}
+
+}  // namespace
+
+Override parse_override(const std::string& text) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw ConfigError("--set " + text + ": expected KEY=VALUE, for example parallelism.ep=8");
+    return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    const Layers layers = lay_experiment(path_or_preset, overrides);
     try {
         check_experiment(layers.experiment);
     } catch (const ConfigError& e) {
         throw ConfigError(located(layers, e.what()));
     }
     return layers.experiment;
+}
+
+Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return lay_experiment(path_or_preset, overrides).experiment;
 }
 
 Cluster read_cluster(const std::string& path_or_preset) {

@@ -50,6 +50,8 @@ Override parse_override(const std::string& text);
 // Reads a file, or a preset by name; applies overrides in order (a value may be quoted or bare); checks every cross rule.
 // Throws ConfigError: file:line:column, key, found, expected.
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
+// The same without the cross rules: what a sweep starts from, whose own split need not be legal.
+Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
 Cluster read_cluster(const std::string& path_or_preset);
 
 // Sets one key of a value already read; the same checks of key, unit and range. Used by fits and what-ifs.

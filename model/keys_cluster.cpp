@@ -23,6 +23,8 @@ const Key table[] = {
     {"cluster.nodes", field<&E::cluster, &C::nodes>, "nodes", 1, 1 << 17},
     {"cluster.gpus_per_node", field<&E::cluster, &C::gpus_per_node>, "ranks of a node", 1, 1024},
     {"cluster.launch_blocking", field<&E::cluster, &C::launch_blocking>, "the host waits for every kernel"},
+    {"cluster.price_per_gpu_hour", field<&E::cluster, &C::price_per_gpu_hour>,
+     "what a rank costs an hour, in any currency; 0 = not known", 0, 1e6},
     {"cluster.fabric", field<&E::cluster, &C::fabric>, "how the ranks of a node reach each other"},
 
     {"cluster.gpu.name", field<&E::cluster, &C::gpu, &G::name>, "device"},

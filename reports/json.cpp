@@ -278,4 +278,53 @@ std::string to_json(const std::string& experiment, const Measurement& m) {
     return text_of(j);
 }
 
+namespace {
+
+Json sweep_row(const SweepRow& row) {
+    Json settings = Json::object();
+    for (const auto& [key, value] : row.settings) settings[key] = value;
+    return {{"settings", settings},
+            {"step_s", number(row.step)},
+            {"lower_bound_s", number(row.lower)},
+            {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
+            {"interval_s", interval(row.forecast.step)},
+            {"tokens_per_s", number(row.tokens_per_second)},
+            {"model_flops_utilization", number(row.forecast.model_flops_utilization)},
+            {"peak_bytes", number(row.peak)},
+            {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
+            {"ranks", row.ranks}};
+}
+
+Json sweep_rows(const std::vector<SweepRow>& rows) {
+    Json all = Json::array();
+    for (const SweepRow& row : rows) all.push_back(sweep_row(row));
+    return all;
+}
+
+Json sweep_counts(const SweepCounts& c) {
+    Json illegal = Json::object(), infeasible = Json::object();
+    for (const auto& [reason, points] : c.illegal) illegal[reason] = points;
+    for (const auto& [reason, points] : c.infeasible) infeasible[reason] = points;
+    return {
+        {"points", c.points},       {"legal", c.legal},   {"feasible", c.feasible},  {"bounded_away", c.bounded_away},
+        {"simulated", c.simulated}, {"illegal", illegal}, {"infeasible", infeasible}};
+}
+
+}  // namespace
+
+std::string to_json(const SweepAnswer& r) {
+    Json json{{"experiment", r.experiment},
+              {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
+              {"objective", to_string(r.objective)},
+              {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
+              {"varied", r.varied},
+              {"where", r.where},
+              {r.second ? "front" : "top", sweep_rows(r.best)},
+              {"scaling", sweep_rows(r.scaling)},
+              {"counts", sweep_counts(r.counts)},
+              {"proven", r.broken_bounds == 0},
+              {"proof", proof_text(r)}};
+    return json.dump(2) + "\n";
+}
+
 }  // namespace stepcast

@@ -8,6 +8,7 @@
 #include "model/cases.h"
 #include "model/explanation.h"
 #include "model/measurement.h"
+#include "model/sweep_answer.h"
 #include "reports/compare.h"
 
 namespace stepcast {
@@ -17,5 +18,8 @@ std::string to_json(const Forecast& forecast, const std::optional<Explanation>& 
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons);
 // `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
+
+// The best configurations with what was varied, counts, reasons and the proof.
+std::string to_json(const SweepAnswer& result);
 
 }  // namespace stepcast

@@ -123,7 +123,18 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
     return kernels;
 }
 
-// Useful arithmetic of a balanced step: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
+std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
+    std::vector<std::string> notes = extrapolations(graph, e.cluster);
+    if (!e.cluster.fitted) return notes;
+    for (const FittedParameter& p : e.cluster.fitted->parameters)
+        if (!p.determined)
+            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, p.prior));
+    return notes;
+}
+
+}  // namespace
+
+// Balanced: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
@@ -138,17 +149,6 @@ double tokens_per_step(const Experiment& e) {
         e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
     return static_cast<double>(sequences) * e.workload.seq;
 }
-
-std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
-    std::vector<std::string> notes = extrapolations(graph, e.cluster);
-    if (!e.cluster.fitted) return notes;
-    for (const FittedParameter& p : e.cluster.fitted->parameters)
-        if (!p.determined)
-            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, p.prior));
-    return notes;
-}
-
-}  // namespace
 
 Forecast predict(const Experiment& e) {
     std::vector<Draw> draws;

@@ -19,6 +19,11 @@ Forecast predict(const Experiment& experiment);
 // Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
 void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress = {});
 
+// Tokens that all ranks together work through in a step.
+double tokens_per_step(const Experiment& experiment);
+// Useful arithmetic of a step of so many tokens; nothing computed twice.
+Flops model_flops(const Experiment& experiment, double tokens);
+
 // Memory per rank (peak over ranks) of the experiment with this routing.
 MemoryUse memory_use(const Experiment& experiment, const Routing& routing);
 

@@ -26,7 +26,7 @@ ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
-mpi.h:              exec/mpi_group.h
+mpi.h:              exec/mpi_group.h sim/sweep_mpi.cpp
 cuda:               exec/cuda/*
 cublas:             exec/cuda/*
 nccl.h:             exec/cuda/*

@@ -1,0 +1,71 @@
+// What a sweep found: plain values that sweep() fills and reports print.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/forecast.h"
+
+namespace stepcast {
+
+// What is made small: the step, the time or the price of a token, or the peak memory.
+enum class Objective : std::uint8_t { step, tokens, cost, memory };
+std::string_view to_string(Objective objective);
+Objective parse_objective(std::string_view text);  // ConfigError names the nearest
+
+using Settings = std::vector<std::pair<std::string, std::string>>;  // varied key, value
+
+// One configuration that was simulated. `lower` and `estimate` are what the closed form said before; 0 where it does not
+// cover the workload.
+struct SweepRow {
+    Settings settings = {};
+    Seconds step, lower, estimate;
+    Bytes peak;
+    double tokens_per_second = 0;
+    double cost_per_token = 0;  // 0 without cluster.price_per_gpu_hour
+    int ranks = 0;
+    Forecast forecast = {};  // with the experiment's own draws and noise
+    friend bool operator==(const SweepRow&, const SweepRow&) = default;
+};
+
+// points = legal + illegal; legal = infeasible + feasible; feasible = bounded_away + simulated.
+struct SweepCounts {
+    std::uint64_t points = 0, legal = 0, feasible = 0, bounded_away = 0, simulated = 0;
+    std::map<std::string, std::uint64_t> illegal, infeasible;  // by reason
+    friend bool operator==(const SweepCounts&, const SweepCounts&) = default;
+};
+
+// The best of each pair of values of two varied keys; 0 where nothing is feasible. `simulated` tells the event engine's
+// steps from estimates of the closed form.
+struct HeatMap {
+    std::string row_key, column_key;
+    std::vector<std::string> rows, columns;
+    std::vector<Seconds> step;  // rows x columns
+    bool simulated = false;
+    friend bool operator==(const HeatMap&, const HeatMap&) = default;
+};
+
+struct SweepAnswer {
+    std::string experiment, cluster;
+    bool calibrated = false;
+    Objective objective = Objective::step;
+    std::optional<Objective> second;  // then `best` is their Pareto front, by rising first objective
+    int asked = 0;                    // how many best ones
+    std::vector<std::string> varied = {}, where = {};
+    std::vector<SweepRow> best = {};
+    std::vector<SweepRow> scaling = {};  // the best of each number of ranks, where that varies
+    SweepCounts counts = {};
+    std::optional<HeatMap> map = {};
+    // How many simulated configurations were faster than their lower bound: none, or `best` is not proven.
+    std::uint64_t broken_bounds = 0;
+    friend bool operator==(const SweepAnswer&, const SweepAnswer&) = default;
+};
+
+// "the best 10 of 10,560,000 configurations: ..": why nothing else can be among the best.
+std::string proof_text(const SweepAnswer& result);
+
+}  // namespace stepcast

@@ -1,0 +1,217 @@
+#include "reports/sweep_plots.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "reports/gnuplot.h"
+#include "reports/plot_frame.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t most_cells = 4096;  // of a heat map that can be read
+
+std::string cluster_text(const SweepAnswer& r) {
+    return fmt::format("cluster {} ({})", r.cluster, r.calibrated ? "fitted" : "uncalibrated");
+}
+
+std::string tick_list(const std::vector<std::string>& values) {
+    const std::size_t every = values.size() / 32 + 1;
+    std::string text;
+    for (std::size_t i = 0; i < values.size(); i += every)
+        text += fmt::format("{}{} {}", text.empty() ? "" : ",", gnuplot_text(values[i]), i);
+    return text;
+}
+
+struct AxisValue {
+    double value = 0;
+    const char* label = "";
+};
+AxisValue value_of(Objective objective, const SweepRow& row) {
+    switch (objective) {
+        case Objective::step: return {row.step.si(), "step [s]"};
+        case Objective::tokens: return {row.tokens_per_second, "tokens/s"};
+        case Objective::cost: return {row.cost_per_token * 1e6, "cost of a million tokens"};
+        case Objective::memory:
+            return {row.peak.si() / Bytes(parse_bytes("1 GiB")).si(), "peak memory of a rank [GiB]"};
+    }
+    return {};
+}
+
+// Three figures: "7.60", "18.0", "163".
+std::string figure(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0); }
+
+// Named ticks from the least to the most value of a log axis: 1, 2, 5 of each decade, or five where that is too few.
+std::string few_ticks(double least, double most) {
+    std::vector<double> ticks;
+    for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
+        for (const double step : {1.0, 2.0, 5.0})
+            if (decade * step >= least && decade * step <= most) ticks.push_back(decade * step);
+    if (ticks.size() < 3) {
+        ticks.clear();
+        for (int i = 0; i < 5; ++i) ticks.push_back(least * std::pow(most / least, i / 4.0));
+    }
+    std::string text;
+    for (const double tick : ticks)
+        text += fmt::format("{}'{}' {:.6g}", text.empty() ? "" : ",",
+                            tick >= 1e6   ? figure(tick / 1e6) + " M"
+                            : tick >= 1e3 ? figure(tick / 1e3) + " k"
+                                          : figure(tick),
+                            tick);
+    return text;
+}
+
+// Shortest text of a step in the unit that fits the whole map.
+struct StepUnit {
+    double factor = 1;
+    const char* name = "s";
+};
+StepUnit unit_for(const std::vector<Seconds>& steps) {
+    Seconds longest;
+    for (const Seconds step : steps) longest = std::max(longest, step);
+    if (longest >= Seconds(1)) return {1, "s"};
+    return {1e3, "ms"};
+}
+
+}  // namespace
+
+void plot_heat_map(const SweepAnswer& r, const std::string& path) {
+    if (!r.map || r.map->step.empty()) throw ConfigError(path + ".png: no map to plot; expected two varied keys");
+    const HeatMap& map = *r.map;
+    const StepUnit unit = unit_for(map.step);
+    const std::size_t columns = map.columns.size(), rows = map.rows.size();
+    const bool numbers = columns <= 14 && rows <= 18;
+    PlotRange range;
+    for (const Seconds step : map.step)
+        if (step > Seconds(0))
+            range = {std::min(range.low, step.si() * unit.factor), std::max(range.high, step.si() * unit.factor)};
+    const double dark = std::sqrt(range.low * range.high);  // from there on numbers are white
+    std::string data = "$map << EOD\n", labels = "$labels << EOD\n";
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = 0; j < columns; ++j) {
+            const double step = map.step[i * columns + j].si() * unit.factor;
+            data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
+            if (step > 0) labels += fmt::format("{} {} {} {}\n", j, i, figure(step), step > dark ? 0xffffff : 0x111111);
+        }
+    std::string script = data + "EOD\n" + labels + "EOD\n" +
+                         frame({fmt::format("{}: best step [{}] of each {} and {}", r.experiment, unit.name,
+                                            map.row_key, map.column_key),
+                                fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
+                                            map.simulated ? "simulated" : "by the closed form"),
+                                cluster_text(r),
+                                {}});
+    script += fmt::format(
+        "set xlabel {}\nset ylabel {}\nset xtics ({})\nset ytics ({})\nset xrange [-0.5:{}]\nset yrange [-0.5:{}]\n"
+        "unset grid\nset rmargin at screen 0.86\nset cblabel 'step [{}]'\n"
+        "set palette defined (0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704')\nset logscale cb\nset "
+        "cbtics ({})\nset "
+        "colorbox user origin 0.875,0.12 size 0.022,0.745\n",
+        gnuplot_text(map.column_key), gnuplot_text(map.row_key), tick_list(map.columns), tick_list(map.rows),
+        static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5, unit.name,
+        few_ticks(range.low, range.high));
+    std::vector<std::string> parts{"$map using 1:2:3 with image pixels"};
+    if (numbers) parts.emplace_back("$labels using 1:2:3:4 with labels font ',15' textcolor rgb variable");
+    render_plot(script + plot_command(parts, std::vector<std::string>(parts.size())), path);
+}
+
+void plot_front(const SweepAnswer& r, const std::string& path) {
+    if (!r.second || r.best.empty()) throw ConfigError(path + ".png: no front to plot; expected two objectives");
+    std::string data = "$front << EOD\n";
+    for (const SweepRow& row : r.best)
+        data += fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
+    const std::string script =
+        data + "EOD\n" +
+        frame({fmt::format("{}: Pareto front of {} and {}", r.experiment, to_string(r.objective), to_string(*r.second)),
+               fmt::format("{} of {} feasible configurations: no other is as good in both", r.best.size(),
+                           count_text(static_cast<double>(r.counts.feasible))),
+               cluster_text(r),
+               {"simulated, on the front"}}) +
+        fmt::format(
+            "set xlabel {}\nset ylabel {} offset 0.5\nset offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\n",
+            gnuplot_text(value_of(r.objective, r.best.front()).label),
+            gnuplot_text(value_of(*r.second, r.best.front()).label));
+    render_plot(script + plot_command({fmt::format("$front using 1:2 with steps lc '{}' lw 1", colour(6)),
+                                       fmt::format("$front using 1:2 with points pt 7 ps 1.8 lc '{}'", colour(0))},
+                                      {"", "simulated, on the front"}),
+                path);
+}
+
+namespace {
+
+// Ranks, tokens/s at p50, p90 and p10 of the step, and what proportional growth from the smallest would give.
+struct ScalingLine {
+    double ranks = 0, middle = 0, low = 0, high = 0, proportional = 0;
+};
+std::vector<ScalingLine> scaling_lines(const std::vector<SweepRow>& rows) {
+    const double of_rank = rows.front().tokens_per_second / rows.front().ranks;
+    std::vector<ScalingLine> lines;
+    for (const SweepRow& row : rows) {
+        const Interval& step = row.forecast.step;
+        const double tokens = row.tokens_per_second * row.step.si();
+        lines.push_back({static_cast<double>(row.ranks), tokens / step.p50.si(), tokens / step.p90.si(),
+                         tokens / step.p10.si(), of_rank * row.ranks});
+    }
+    return lines;
+}
+
+}  // namespace
+
+void plot_scaling(const SweepAnswer& r, const std::string& path) {
+    if (r.scaling.size() < 2) throw ConfigError(path + ".png: no curve to plot; expected two numbers of ranks");
+    const auto lines = scaling_lines(r.scaling);
+    const bool spread =
+        std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
+    double most = 0;
+    std::string data = "$curve << EOD\n", ranks;
+    for (const ScalingLine& l : lines) {
+        data += fmt::format("{} {} {} {} {}\n", l.ranks, l.middle, l.low, l.high, l.proportional);
+        most = std::max({most, l.high, l.proportional});
+        ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", l.ranks);
+    }
+    std::vector<std::string> labels, parts;
+    if (spread) {
+        labels = {"p10..p90", ""};
+        parts = {fmt::format("$curve using 1:3:4 with filledcurves lc '{}'", colour(0)),
+                 fmt::format("$curve using 1:2:3:4 with yerrorbars pt -1 lw 0.9 lc '{}'", colour(0))};
+    }
+    labels.insert(labels.end(), {"best of each size, p50", "proportional"});
+    parts.push_back(fmt::format("$curve using 1:2 with linespoints pt 7 ps 1.4 lw 1.6 lc '{}'", colour(0)));
+    parts.push_back(fmt::format("$curve using 1:5 with lines dt 2 lw 1.2 lc '{}'", colour(6)));
+    const ScalingLine &first = lines.front(), &last = lines.back();
+    const double least = first.low / 1.2;
+    const std::string subtitle =
+        fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}", last.ranks,
+                    percent_text(last.middle / last.ranks / (first.middle / first.ranks)), first.ranks,
+                    spread ? "" : "; no interval: routing.draws is 1");
+    const std::string script =
+        data + "EOD\n" +
+        frame({fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r), labels}) +
+        fmt::format(
+            "set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"
+            "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
+            ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2);
+    render_plot(script + plot_command(parts, labels), path);
+}
+
+std::vector<std::string> plot_sweep(const SweepAnswer& r, const std::string& folder) {
+    std::vector<std::string> names;
+    if (r.map && r.map->step.size() <= most_cells && !r.map->step.empty()) {
+        plot_heat_map(r, folder + "/map");
+        names.emplace_back("map.png");
+    }
+    if (r.second && r.best.size() > 1) {
+        plot_front(r, folder + "/front");
+        names.emplace_back("front.png");
+    }
+    if (r.scaling.size() > 1) {
+        plot_scaling(r, folder + "/scaling");
+        names.emplace_back("scaling.png");
+    }
+    return names;
+}
+
+}  // namespace stepcast

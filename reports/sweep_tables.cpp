@@ -1,0 +1,158 @@
+#include "reports/sweep_tables.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/csv.h"
+#include "model/whole_files.h"
+#include "reports/sweep_plots.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+// "tp" for parallelism.tp where no other varied key ends so.
+std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }
+
+using Cells = std::vector<std::vector<std::string>>;  // rows, the first one the heads
+
+bool has_cost(const SweepAnswer& r) {
+    return std::ranges::any_of(r.best, [](const SweepRow& row) { return row.cost_per_token > 0; });
+}
+
+std::string bound_text(const SweepRow& row) {
+    if (row.lower <= Seconds(0)) return "-";
+    return fmt::format("-{:.1f} %", 100 * (1 - row.lower / row.step));
+}
+
+Cells cells_of(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
+    const bool cost = has_cost(r);
+    Cells cells(1, {""});
+    for (const std::string& key : r.varied) cells[0].push_back(short_key(key));
+    for (const char* head : {"step", "tokens/s", "MFU", "memory"}) cells[0].emplace_back(head);
+    if (cost) cells[0].emplace_back("cost/M tokens");
+    cells[0].emplace_back("bound");
+    for (const SweepRow& row : rows) {
+        std::vector<std::string> line{std::to_string(cells.size())};
+        for (const auto& [key, value] : row.settings) line.push_back(value);
+        line.push_back(time_text(row.step));
+        line.push_back(count_text(row.tokens_per_second));
+        line.push_back(percent_text(row.forecast.model_flops_utilization));
+        line.push_back(bytes_text(row.peak));
+        if (cost) line.push_back(fmt::format("{:.4g}", row.cost_per_token * 1e6));
+        line.push_back(bound_text(row));
+        cells.push_back(std::move(line));
+    }
+    return cells;
+}
+
+// Columns that say the same in every row are told once, beneath.
+std::vector<bool> constant_columns(const Cells& cells, std::size_t varied) {
+    std::vector<bool> constant(cells.front().size());
+    for (std::size_t c = 1; c <= varied && cells.size() > 2; ++c)
+        constant[c] =
+            std::all_of(cells.begin() + 2, cells.end(), [&](const auto& row) { return row[c] == cells[1][c]; });
+    return constant;
+}
+
+std::string aligned(const Cells& cells, const std::vector<bool>& left_out) {
+    std::vector<std::size_t> width(cells.front().size());
+    for (const auto& row : cells)
+        for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+    std::string text;
+    for (const auto& row : cells) {
+        std::string line;
+        for (std::size_t c = 0; c < row.size(); ++c)
+            if (!left_out[c]) line += fmt::format("{}{:>{}}", c == 0 ? "" : "  ", row[c], width[c]);
+        text += line + "\n";
+    }
+    return text;
+}
+
+std::string common_text(const Cells& cells, const std::vector<bool>& constant) {
+    std::string text;
+    for (std::size_t c = 0; c < constant.size(); ++c)
+        if (constant[c]) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", cells[0][c], cells[1][c]);
+    return text.empty() ? "" : wrapped("all of them: " + text);
+}
+
+std::string objective_text(const SweepAnswer& r) {
+    static constexpr const char* words[] = {"shortest step", "most tokens/s", "cheapest tokens", "least memory"};
+    const auto word = [](Objective o) { return words[static_cast<std::size_t>(o)]; };
+    return r.second ? fmt::format("Pareto front of {} and {}", word(r.objective), word(*r.second)) : word(r.objective);
+}
+
+std::string reason_lines(const char* what, const std::map<std::string, std::uint64_t>& counts) {
+    std::vector<std::pair<std::uint64_t, std::string>> sorted;
+    for (const auto& [reason, points] : counts) sorted.emplace_back(points, reason);
+    std::ranges::sort(sorted, std::greater<>());
+    std::string text;
+    for (const auto& [points, reason] : sorted)
+        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)), what, reason), 18);
+    return text;
+}
+
+std::string count_lines(const SweepAnswer& r) {
+    const SweepCounts& c = r.counts;
+    const auto line = [](std::uint64_t points, const char* what) {
+        return fmt::format("  {:>15} {}\n", count_text(static_cast<double>(points)), what);
+    };
+    return line(c.points, "points asked for") + line(c.legal, "legal") + line(c.feasible, "feasible") +
+           line(c.bounded_away, "bounded away: by their lower bound no better") + line(c.simulated, "simulated") +
+           reason_lines("infeasible", c.infeasible) + reason_lines("illegal", c.illegal);
+}
+
+std::string title(const SweepAnswer& r) {
+    return fmt::format("{} on {}, {}: {}", r.experiment, r.cluster, r.calibrated ? "calibrated" : "UNCALIBRATED",
+                       objective_text(r));
+}
+
+std::string top_csv(const SweepAnswer& r) {
+    std::string text;
+    for (const std::string& key : r.varied) text += key + ",";
+    text += "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_token,ranks\n";
+    for (const SweepRow& row : r.best) {
+        for (const auto& [key, value] : row.settings) text += csv_field(value) + ",";
+        text += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(),
+                            row.forecast.step.p90.si(), row.lower.si(), row.tokens_per_second,
+                            row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token, row.ranks);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string sweep_table(const SweepAnswer& r) {
+    const Cells cells = cells_of(r, r.best);
+    const auto constant = constant_columns(cells, r.varied.size());
+    std::string text = wrapped(title(r)) + "\n" + aligned(cells, constant) + common_text(cells, constant);
+    if (!r.scaling.empty()) {
+        const Cells scaling = cells_of(r, r.scaling);
+        const auto same = constant_columns(scaling, r.varied.size());
+        text += "\nthe best of each number of ranks\n" + aligned(scaling, same) + common_text(scaling, same);
+    }
+    text += "\n" + count_lines(r);
+    for (const std::string& where : r.where) text += wrapped("only where " + where);
+    return text + wrapped(proof_text(r));
+}
+
+std::string sweep_markdown(const SweepAnswer& r) {
+    const Cells cells = cells_of(r, r.best);
+    std::string text = "# " + title(r) + "\n\n";
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+        text += fmt::format("| {} |\n", fmt::join(cells[i], " | "));
+        if (i == 0)
+            for (std::size_t c = 0; c <= cells[0].size(); ++c) text += c == cells[0].size() ? "|\n" : "|---";
+    }
+    return text + "\n" + proof_text(r) + ".\n\n```\n" + count_lines(r) + "```\n";
+}
+
+void write_sweep(const std::string& folder, const SweepAnswer& r) {
+    std::string summary = sweep_markdown(r);
+    write_whole({{folder + "/top.csv", top_csv(r)}, {folder + "/summary.md", summary}});
+    for (const std::string& plot : plot_sweep(r, folder)) summary += fmt::format("\n![{}]({})\n", plot, plot);
+    write_whole({{folder + "/summary.md", summary}});
+}
+
+}  // namespace stepcast

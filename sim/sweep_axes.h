@@ -1,0 +1,29 @@
+// What --vary says: a key and its values, or every legal split.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// `values` as for --set. Every legal split: key "parallelism", value "all". parallelism.dp may be "rest": the ranks that
+// the other splits leave.
+struct Axis {
+    std::string key;
+    std::vector<std::string> values;
+    friend bool operator==(const Axis&, const Axis&) = default;
+};
+
+// "KEY=A,B,C"; a value may be a range of integers: 1..8, 1..64*2 (each twice the one before), 8..64+8. Throws ConfigError:
+// no such key, no value, a value twice, an empty or endless range.
+Axis parse_axis(const std::string& text);
+
+// Every key once, each value one that its key takes.
+void check_axes(std::span<const Axis> axes, const Experiment& experiment);
+
+bool varies_every_split(std::span<const Axis> axes);
+
+}  // namespace stepcast

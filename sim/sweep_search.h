@@ -1,0 +1,61 @@
+// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then
+// whatever the bounds have not excluded. Every decision is taken between jobs, in an order of its own, so that threads,
+// processes and interruptions do not change the answer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string_view>
+
+#include "sim/sweep.h"
+#include "sim/sweep_file.h"
+#include "sim/sweep_team.h"
+
+namespace stepcast {
+
+class SweepProgress;
+
+class SweepSearch {
+public:
+    SweepSearch(const SweepSpace& space, const SweepQuestion& question, const SweepOptions& options);
+    ~SweepSearch();
+    SweepSearch(const SweepSearch&) = delete;
+    SweepSearch& operator=(const SweepSearch&) = delete;
+
+    void screen_all();
+    void simulate_rest();
+
+    [[nodiscard]] const Incumbents& incumbents() const { return incumbents_; }
+    [[nodiscard]] const Screened& screened() const { return all_; }
+    [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const { return simulated_; }
+    [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
+
+private:
+    [[nodiscard]] bool excluded(const Candidate& c) const;
+    [[nodiscard]] bool is_simulated(const Candidate& c) const;
+    [[nodiscard]] bool promises(const Candidate& c) const;
+    [[nodiscard]] Score estimated(const Candidate& c) const { return scores(question_, c, c.estimate); }
+
+    Screened screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last);
+    void take(Screened&& round);
+    void drop_excluded();
+    [[nodiscard]] std::vector<Candidate> promising() const;
+    void simulate_promising();
+    void simulate(const std::vector<Candidate>& points);
+    void note(const Candidate& c, const SimulatedPoint& point);
+
+    const SweepSpace& space_;
+    const SweepQuestion& question_;
+    Incumbents incumbents_;
+    RunJobs run_;
+    std::unique_ptr<SweepProgress> progress_;
+    std::unique_ptr<SweepFile> file_;
+    Screened all_;                 // without candidates
+    std::vector<Candidate> open_;  // neither simulated nor excluded
+    std::map<PointId, std::pair<Candidate, Seconds>> simulated_;
+    std::set<PointId> refused_;
+    std::uint64_t broken_bounds_ = 0;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The sweep: its answer, bad input, and a sweep that is killed and goes on.
+source "$(dirname "$0")/expect.sh"
+
+moe="sweep moe_layer_alltoall --vary parallelism.overlap_chunks=1,2,4"
+run 0 $moe --vary parallelism.micro_batch=1..4
+stdout_has "proven: all 12 feasible configurations were simulated"
+run 0 $moe --top 2 --json
+json top.0.step_s top.0.settings counts.points counts.legal counts.feasible counts.simulated proven proof
+stderr_is_empty
+
+# The experiment's own split need not be legal: 64 GPUs without dp.
+gpt="sweep gpt3_175b_a100 --vary parallelism.dp=rest --vary parallelism.tp=2,4,8 --vary parallelism.pp=4,8,16"
+run 0 $gpt --vary parallelism.micro_batch=1,2
+stdout_has "proven: all 3 feasible configurations were simulated"
+
+# Bad input, before any work.
+refused 'parallelism.tpp' 'did you mean "parallelism.tp"?' -- sweep gpt3_175b_a100 --vary parallelism.tpp=1,2
+refused '8..1' 'empty range' -- sweep gpt3_175b_a100 --vary parallelism.tp=8..1
+refused 'a value is empty' -- sweep gpt3_175b_a100 --vary parallelism.tp=
+refused '--vary' -- sweep gpt3_175b_a100
+refused 'excluded by "memory.peak > 20 GiB"' -- \
+    $gpt --where "memory.peak < 10 GiB" --where "memory.peak > 20 GiB"
+refused 'memory.peek' 'did you mean "memory.peak"?' -- $gpt --where "memory.peek < 1 GiB"
+refused 'cluster.price_per_gpu_hour is 0' -- $gpt --objective cost
+refused '"fast" is not an objective' -- $gpt --objective fast
+refused 'twice the same' -- $gpt --objective step,step
+refused '--resume: expected --out' -- $gpt --resume
+refused 'none of 2 configurations is legal' 'is not the number of ranks (2)' -- \
+    sweep gpt3_175b_a100 --vary parallelism.tp=3,5
+refused 'none of 8 legal configurations is feasible' 'not memory.peak < 1 GiB (2)' -- $gpt --where "memory.peak < 1 GiB"
+
+# 10^12 points: the count first, then an answer all the same.
+run 0 sweep llama3_8b_h100_fsdp --vary parallelism.tp=1..1000 --vary parallelism.pp=1..1000 \
+    --vary parallelism.dp=1..1000 --vary parallelism.micro_batch=1..1000
+stderr_has "1,000,000,000,000 points are asked for"
+stdout_has "1,000,000,000,000 points asked for"
+stdout_has "proven"
+
+# Killed in the middle: the file is readable and --resume gives the answer of a sweep that nobody killed.
+all="sweep gpt3_175b_a100 --vary parallelism=all --vary parallelism.cp=1 --vary parallelism.recompute=none,selective --top 3 --json --threads 2"
+run 0 $all
+cp "$work/.stdout" whole.json
+for pause in 0.1 0.5; do
+    rm -rf killed
+    "$stepcast" $all --out killed >/dev/null 2>&1 &
+    pid=$!
+    sleep "$pause"
+    kill -9 "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    if [ -s killed/sweep.csv ] && ! grep -q '^complete' killed/sweep.csv; then
+        refused 'killed/sweep.csv' 'expected --resume' -- $all --out killed
+        head -n 1 killed/sweep.csv | grep -q '^# stepcast sweep 1$' || fail "killed after $pause s: no whole first line"
+    fi
+    run 0 $all --out killed --resume
+    cmp -s "$work/.stdout" whole.json || fail "killed after $pause s and resumed: another answer"
+    for file in sweep.csv top.csv summary.md; do [ -s "killed/$file" ] || fail "killed/$file is missing"; done
+done
+refused 'killed/sweep.csv' 'holds another sweep' -- ${all/--top 3/--top 4} --out killed --resume
+finish
