@@ -8,6 +8,7 @@
 #include "model/step.h"
 #include "sim/breakdown.h"
 #include "sim/elasticity.h"
+#include "sim/pipeline_notes.h"
 
 namespace stepcast {
 namespace {
@@ -84,7 +85,7 @@ Explanation explain(const Experiment& e) {
     Explanation x;
     x.step = step.timeline().end;
     x.path = shares_of(graph, step.path(), e.cluster);
-    x.slowest = idle_time(graph, step, slowest_rank(graph, step.timeline()));
+    x.slowest = idle_time(graph, step, limiting_rank(graph, step.timeline()));
     x.median = idle_time(graph, step, median_rank(graph, step.timeline()));
     x.elasticities = elasticities(step, e.cluster, x.change, x.without_effect);
     x.uncertainties = uncertainties(step, e.cluster, x.elasticities, x.change);
