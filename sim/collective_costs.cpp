@@ -148,9 +148,7 @@ struct Pricer {
     }
 
     Seconds operator()(const SendRecv& op) const {
-        if (op.blocking)
-            return static_cast<double>(op.messages) * (cluster.host.load * cluster.host.message) +
-                   (*this)(SendRecv{op.bytes, 1});
+        if (op.blocking) return message_time(op, cluster) + (*this)(SendRecv{op.bytes, 1});
         const Bytes message = op.bytes / op.messages;
         if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, message);
         const Exchange e = nodes > 1 ? Exchange{Bytes(0), message, Bytes(0), 0, 1} : Exchange{message, {}, {}, 1, 0};
@@ -187,6 +185,10 @@ Bytes busiest_bytes(const AllToAll& op) {
         busiest = std::max({busiest, in, out});
     }
     return busiest;
+}
+
+Seconds message_time(const SendRecv& op, const Cluster& cluster) {
+    return op.blocking ? static_cast<double>(op.messages) * (cluster.host.load * cluster.host.message) : Seconds(0);
 }
 
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {

@@ -34,6 +34,9 @@ Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster
 // The same where the path is known already.
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster);
 
+// What blocking messages cost the host of either end; part of their collective_time.
+Seconds message_time(const SendRecv& op, const Cluster& cluster);
+
 // The largest off-diagonal inbound or outbound sum of one participant: what an all-to-all's curve goes by.
 Bytes busiest_bytes(const AllToAll& op);
 

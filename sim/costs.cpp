@@ -12,8 +12,12 @@
 namespace stepcast {
 
 // Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level.
+// What blocking messages cost the hosts is no matter of the link.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {
-    return collective_time(op, path, cluster) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
+    const Seconds time = collective_time(op, path, cluster);
+    const auto* hop = std::get_if<SendRecv>(&op);
+    const Seconds messages = hop ? message_time(*hop, cluster) : Seconds(0);
+    return messages + (time - messages) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
 }
 
 Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * cluster.host.call; }

@@ -9,6 +9,7 @@
 #include "model/step.h"
 #include "sim/breakdown.h"
 #include "sim/elasticity.h"
+#include "sim/pipeline_notes.h"
 
 namespace stepcast {
 namespace {
@@ -60,35 +61,21 @@ IdleTime idle_time(const TaskGraph& graph, const WhatIf& step, int rank) {
             b.host};
 }
 
-// When each rank has finished, and how long its compute lane was busy.
-struct RankTimes {
-    std::vector<Seconds> end, busy;
-};
-RankTimes rank_times(const TaskGraph& graph, const Timeline& timeline) {
-    const auto ranks = static_cast<std::size_t>(graph.rank_count());
-    RankTimes times{std::vector<Seconds>(ranks), std::vector<Seconds>(ranks)};
+// How long the compute lane of each rank was busy.
+std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline) {
+    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
     for (TaskId t = 0; t < graph.size(); ++t)
-        for (const Place& place : graph.places(t)) {
-            const auto rank = static_cast<std::size_t>(place.rank());
-            times.end[rank] = std::max(times.end[rank], timeline.finish[t]);
-            if (place.lane() == Lane::compute) times.busy[rank] += timeline.finish[t] - timeline.start[t];
-        }
-    return times;
-}
-
-// The one that ends last; of several the busiest, for which the others waited.
-int slowest_rank(const RankTimes& times) {
-    std::size_t slowest = 0;
-    for (std::size_t r = 1; r < times.end.size(); ++r)
-        if (std::tie(times.end[r], times.busy[r]) > std::tie(times.end[slowest], times.busy[slowest])) slowest = r;
-    return static_cast<int>(slowest);
+        for (const Place& place : graph.places(t))
+            if (place.lane() == Lane::compute)
+                busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
+    return busy;
 }
 
 // By busy time, each rank as often as it stands for real ones.
-int median_rank(const RankTimes& times, const std::vector<int>& stands_for) {
-    std::vector<int> order(times.busy.size());
+int median_rank(const std::vector<Seconds>& busy, const std::vector<int>& stands_for) {
+    std::vector<int> order(busy.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](int r) { return times.busy[static_cast<std::size_t>(r)]; });
+    std::ranges::stable_sort(order, {}, [&](int r) { return busy[static_cast<std::size_t>(r)]; });
     long left = std::accumulate(stands_for.begin(), stands_for.end(), 0L) / 2;
     for (const int rank : order)
         if ((left -= stands_for[static_cast<std::size_t>(rank)]) < 0) return rank;
@@ -103,9 +90,8 @@ Explanation explain(const Experiment& e) {
     Explanation x;
     x.step = step.timeline().end;
     x.path = shares_of(graph, step.path(), e.cluster);
-    const RankTimes times = rank_times(graph, step.timeline());
-    x.slowest = idle_time(graph, step, slowest_rank(times));
-    x.median = idle_time(graph, step, median_rank(times, graph.multiplicity()));
+    x.slowest = idle_time(graph, step, limiting_rank(graph, step.timeline()));
+    x.median = idle_time(graph, step, median_rank(busy_times(graph, step.timeline()), graph.multiplicity()));
     x.elasticities = elasticities(step, e.cluster, x.change, x.without_effect);
     x.uncertainties = uncertainties(step, e.cluster, x.elasticities, x.change);
     double variance = 0;
