@@ -105,8 +105,10 @@ run gpt2_1.5b one_gpu_gpt2_1.5b
 run bert_large one_gpu_bert_large
 run llama3_4_layers one_gpu_llama3_4_layers
 for experts in 4 8 16 32 64; do run "moe_$experts" one_gpu_moe_layer workload.moe.experts=$experts; done
-for name in coca_vision_one_gpu llama_1b_stage_one_gpu; do
-    [ ! -f "model/presets/experiments/$name.toml" ] || run "$name" "$name"
+one_gpu=(cluster.preset=dgx-h200 cluster.gpus_per_node=1)
+run coca coca_zero1 "${one_gpu[@]}" parallelism.dp=1 parallelism.micro_batch=128
+for seq in 88 104 124; do
+    run "llama_1b_stage_$seq" llama_1b_pp8 "${one_gpu[@]}" parallelism.pp=1 workload.layers=2 workload.seq=$seq
 done
 say "executed"
 
