@@ -248,50 +248,6 @@ void StepBounds::Tables::bind_sends() {
               : 0;
 }
 
-void StepBounds::Tables::bind_memory() {
-    const std::size_t kinds = pipeline_->kinds.size();
-    if (piece_kept_.size() < kinds)
-        for (auto* values : {&piece_kept_, &piece_backward_, &piece_work_}) values->resize(kinds);
-    for (std::size_t k = 0; k < kinds; ++k) {
-        const PieceKind& kind = pipeline_->kinds[k];
-        const PieceMemory piece = piece_memory(shape_->shape.memory, now_, kind.piece, kind.layers_before);
-        piece_kept_[k] = piece.kept.si();
-        piece_backward_[k] = piece.backward_kept.si();
-        piece_work_[k] = piece.backward_work.si();
-    }
-    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
-        const MemoryStage& stage = pipeline_->memory[i];
-        double fullest = -1;
-        for (const MemoryMoment& moment : stage.moments) {
-            double kept = 0, work = 0;
-            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * piece_kept_[k];
-            if (moment.backward >= 0) {
-                const std::size_t k = at(moment.backward);
-                kept += piece_backward_[k] - piece_kept_[k];
-                work = piece_work_[k];
-            }
-            if (kept + work <= fullest) continue;
-            fullest = kept + work;
-            full_[i].moment = {Bytes(kept), Bytes(work)};
-        }
-        StageWeights& w = full_[i].weights;
-        w = {};
-        const std::array<int, unit_kinds> counts{stage.units.layers[0], stage.units.layers[1], stage.units.embeddings,
-                                                 stage.units.heads};
-        for (std::size_t k = 0; k < unit_kinds; ++k) {
-            if (counts[k] == 0) continue;
-            const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
-            w.all += all;
-            if (k < 2) w.layers += all;
-            if (weights_[k].dense + weights_[k].experts > w.largest_unit.dense + w.largest_unit.experts)
-                w.largest_unit = weights_[k];
-        }
-        const std::size_t there = (stage.units.layers[0] > 0 ? 1 : 0) + (stage.units.layers[1] > 0 ? 2 : 0);
-        w.matrices = shape_->shape.matrices[there].sum;
-        w.largest_matrix = shape_->shape.matrices[there].largest;
-    }
-}
-
 double StepBounds::Tables::latest(const StageGroup& group, const Features& times) const {
     double end = 0;
     for (const PipelinePath& path : group.paths) {
@@ -311,12 +267,25 @@ void StepBounds::Tables::bind_slots() {
     }
 }
 
+// dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
+double StepBounds::Tables::copy_join(const StageGroup& group, const DataTimes& data) {
+    const Parallelism& p = now_.parallelism;
+    if (stepcast::directions(p) == 1) return 0;
+    const int stage = std::min(group.first_stage, p.pp - 1 - group.first_stage);
+    const Group mirrored{.ranks = 2,
+                         .stride = (p.pp - 1 - 2 * stage) * groups_.pipeline_neighbour.stride,
+                         .first = rank_of(p, 0, 0, 0, stage)};
+    return across(data.elements * size_of(p.gradient_dtype), mirrored);
+}
+
 void StepBounds::Tables::bind_data() {
     const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         ends_[g].most = data_.times(in, group.most);
         ends_[g].least = group.fewest == group.most ? ends_[g].most : data_.times(in, group.fewest);
+        ends_[g].least_join = copy_join(group, ends_[g].least);
+        ends_[g].join = copy_join(group, ends_[g].most);
     }
 }
 
@@ -326,11 +295,11 @@ void StepBounds::Tables::bind_ends() {
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         GroupEnd& end = ends_[g];
-        end.lower = std::max(end.lower_slots + (p.overlap ? end.least.least_last : end.least.least_waited),
-                             end.least.least_lane);
+        const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
+        end.lower = std::max(end.lower_slots + std::max(exchanged, end.least_join), end.least.least_lane);
         const auto finish = [&](const Features& times, double slots) {
             const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, slots);
-            end.estimate = slots + tail.delay + tail.exposed;
+            end.estimate = slots + tail.delay + std::max(tail.exposed, end.join);
         };
         if (p.zero < 3) {
             finish(estimate_, end.slots);
@@ -362,15 +331,6 @@ void StepBounds::Tables::time(StepBound& bound) const {
     }
     bound.lower = Seconds(lower + norm_all_reduce_ + lower_update);
     bound.estimate = std::max(Seconds(estimate + norm_all_reduce_ + update), bound.lower);
-}
-
-void StepBounds::Tables::verdict(StepBound& bound) const {
-    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
-        const MemoryUse use = memory_of(*context_, full_[i].weights, full_[i].moment);
-        if (i > 0 && use.peak <= bound.peak) continue;
-        bound.peak = use.peak;
-        bound.fits = use.fits;
-    }
 }
 
 StepBound StepBounds::Tables::bound(const Parallelism& p) {
