@@ -61,7 +61,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
     add_experiment(verb, options);
     add_trace(verb, options);
-    verb->add_flag("--explain", options.explain, "also the time of every kernel on its busiest rank");
+    CLI::Option* explain = verb->add_flag(
+        "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
+    verb->add_option("--out", options.out, "folder for the plot of --explain")->needs(explain);
 
     add_sweep(app, options, verbs);
 
@@ -95,7 +97,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
     verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")
         ->allow_extra_args(false);
-    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples");
+    verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples ..");
+    verb->add_option("--only-steps", options.step_range, "FIRST-LAST: only these, of samples and medians");
+    verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
 

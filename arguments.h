@@ -9,9 +9,9 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, format = "auto", what = "presets";
-    std::string objective = "step";
-    std::vector<std::string> inputs, set, measurements, step_inputs, vary, where;
+    std::string experiment, device, cluster, out, trace, routing_out, pattern, system, model, step_range,
+        format = "auto", what = "presets", objective = "step";
+    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where;
     int ranks = 0, steps = 0, warmup = -1, top = 10, threads = 0;
     bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };

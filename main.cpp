@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "calibrate/from_measurements.h"
 #include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
+#include "calibrate_cuda.h"
+#include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
@@ -22,13 +25,17 @@
 #include "model/step.h"
 #include "model/whole_files.h"
 #include "reports/chrome_trace.h"
+#include "reports/elasticity_plot.h"
+#include "reports/explain_tables.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
+#include "sim/explain.h"
 #include "sim/predict.h"
 #include "sim/sweep.h"
+#include "startup.h"
 
 using namespace stepcast;
 
@@ -57,10 +64,14 @@ void require_other_file(const std::string& trace, const std::string& experiment)
         throw ConfigError(trace + ": is the experiment; expected another file for --trace");
 }
 
-void require_host(const std::string& device) {
-    if (device == "cuda")
-        throw DeviceError("no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)");
-    if (device != "host") throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+void require_device(const std::string& device) {
+    if (device != "host" && device != "cuda")
+        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
+    if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
+    return open_host_device(ranks);
 }
 
 void run_simulate(const Options& options) {
@@ -71,8 +82,13 @@ void run_simulate(const Options& options) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
-    print(options.json ? to_json(forecast) : forecast_table(forecast));
-    if (options.explain && !options.json) print("\n" + kernel_table(forecast));
+    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    print(options.json ? to_json(forecast, why) : forecast_table(forecast));
+    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
+    if (why && !options.out.empty()) {
+        make_folder(options.out);
+        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+    }
 }
 
 // "step", or "step,cost" for a Pareto front.
@@ -89,7 +105,7 @@ void read_objectives(SweepQuestion& question, const Options& options) {
         throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
 }
 
-void run_sweep(const Options& options) {
+SweepQuestion question_of(const Options& options) {
     SweepQuestion question;
     question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
@@ -97,7 +113,21 @@ void run_sweep(const Options& options) {
     question.top = options.top;
     read_objectives(question, options);
     if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
-    if (is_sweep_helper()) return help_sweep(question);
+    return question;
+}
+
+// Beside the first process of an MPI launcher, which alone answers and complains.
+void help_with_sweep(const Options& options) {
+    try {
+        help_sweep(question_of(options));
+    } catch (const ConfigError&) {
+        return;
+    }
+}
+
+void run_sweep(const Options& options) {
+    if (is_sweep_helper()) return help_with_sweep(options);
+    const SweepQuestion question = question_of(options);
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
@@ -111,12 +141,12 @@ void run_sweep(const Options& options) {
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_other_file(options.trace, options.experiment);
-    require_host(options.device);
+    require_device(options.device);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_host_device(graph.rank_count());
+    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
     ExecuteOptions how = execute_options(experiment.run);
     if (options.steps > 0) how.steps = options.steps;
     if (options.warmup >= 0) how.warmup = options.warmup;
@@ -138,8 +168,6 @@ void run_execute(const Options& options) {
 }
 
 void calibrate_host(const Options& options) {
-    require_host(options.device);
-    make_folder(std::filesystem::path(options.out).parent_path());
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     if (const std::size_t cores = allowed_cores().size();
         static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
@@ -165,8 +193,13 @@ void calibrate_host(const Options& options) {
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host to measure this machine, or --measurements to fit recorded files");
-    if (!options.device.empty()) return calibrate_host(options);
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
+            "files");
+    if (!options.device.empty()) {
+        require_device(options.device);
+        make_folder(std::filesystem::path(options.out).parent_path());
+        return options.device == "cuda" ? print(calibrate_cuda(options, show_progress)) : calibrate_host(options);
+    }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     print(calibrate_from_measurements(
@@ -195,6 +228,8 @@ void run_import(const Options& options) {
                                 .out = options.out,
                                 .routing_out = options.routing_out,
                                 .medians_only = options.medians,
+                                .kept_phases = options.phases,
+                                .steps = options.step_range,
                                 .pattern = options.pattern,
                                 .system = options.system,
                                 .model = options.model,
@@ -211,15 +246,16 @@ void run_list(const Options& options) {
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
-// Helpers of a sweep over MPI processes leave it to the first one to complain.
 int fail(int code, const std::string& message) {
-    if (!is_sweep_helper()) say(message);
+    say(message);
     return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+    close_blas_threads();
+    keep_freed_memory();
     try {
         return run_command_line(argc, argv,
                                 {.simulate = run_simulate,

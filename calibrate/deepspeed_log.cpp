@@ -142,7 +142,8 @@ LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
     }
     if (values_.front().first.ends_with("_microstep")) return LineUse::skipped;
     for (const auto& [name, value] : values_)  // "optimizer_step" and the like, printed before the step's own line
-        record_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step, value / 1000);
+        record_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
+                    seconds_of_milliseconds(value));
     return LineUse::used;
 }
 
@@ -151,11 +152,11 @@ void DeepSpeedLog::add_step(const LogLine& line, int rank) {
     const int as = rank == 0 ? -1 : rank;
     for (const Timer& timer : timers)
         for (const auto& [name, value] : values_)
-            if (name == timer.theirs) record_.add(timer.ours, as, clock.step, value / 1000);
+            if (name == timer.theirs) record_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
     const auto now = clock_of(line.text);
     if (now && clock.ended) {
         const double passed = *now - *clock.ended + (*now < *clock.ended ? day : 0.0);
-        record_.add("step", as, clock.step, passed / 1000);
+        record_.add("step", as, clock.step, seconds_of_milliseconds(passed));
     } else if (!now) {
         ++untimed_;
     }

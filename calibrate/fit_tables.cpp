@@ -60,9 +60,9 @@ struct Split {
     std::vector<FitCase> fitted, held_out;
 };
 
-Split split_of(const std::vector<FitCase>& cases) {
+Split split_of(const std::vector<FitCase>& cases, HeldOutShare share) {
     Split split;
-    for (const FitCase& c : cases) (is_held_out(c) ? split.held_out : split.fitted).push_back(c);
+    for (const FitCase& c : cases) (is_held_out(c, share) ? split.held_out : split.fitted).push_back(c);
     return split;
 }
 
@@ -79,19 +79,20 @@ FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parame
 }
 
 // Errors of the final cluster on both parts.
-void judge(FitResult& result, const Split& split) {
+void judge(FitResult& result, const Split& split, HeldOutShare share) {
     result.fitted_errors = errors_on(split.fitted, result.cluster, "fitted");
-    result.held_out_errors = errors_on(split.held_out, result.cluster, "held-out tenth");
+    result.held_out_errors = errors_on(split.held_out, result.cluster,
+                                       share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
     fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
     fitted.errors = result.held_out_errors;
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
 
-std::vector<CollectiveRow> fitted_rows(const BuildingBlocks& blocks, const Cluster& cluster) {
+std::vector<CollectiveRow> fitted_rows(const BuildingBlocks& blocks, const Cluster& cluster, HeldOutShare share) {
     std::vector<CollectiveRow> rows;
     for (const CollectiveRow& row : blocks.collectives)
-        if (inside_one_node(row, cluster) && !is_held_out(collective_case(row, cluster))) rows.push_back(row);
+        if (inside_one_node(row, cluster) && !is_held_out(collective_case(row, cluster), share)) rows.push_back(row);
     return rows;
 }
 
@@ -155,10 +156,10 @@ FitCase moe_layer_case(const MoeLayerRow& row) {
 }
 
 // FNV-1a, a hash that is the same everywhere; std::hash need not be.
-bool is_held_out(const FitCase& c) {
+bool is_held_out(const FitCase& c, HeldOutShare share) {
     std::uint64_t hash = 14695981039346656037ULL;
     for (const char character : c.name) hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
-    return (hash ^ (hash >> 32)) % 10 == 0;
+    return (hash ^ (hash >> 32)) % (share == HeldOutShare::fifth ? 5 : 10) == 0;
 }
 
 Fitted merged(const Fitted& earlier, const Fitted& later) {
@@ -180,7 +181,7 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
 }
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress) {
+                     const std::function<void(std::string_view)>& progress, HeldOutShare share) {
     std::vector<FitCase> gemms, collectives, layers;
     for (const GemmRow& row : blocks.gemms) gemms.push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
@@ -195,11 +196,11 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     Fitted fitted = start.fitted.value_or(Fitted{});
     const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
                          const auto& refine) {
-        const Split split = split_of(cases);
+        const Split split = split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all.cluster, parameters, split, progress);
         refine(result.cluster);
-        judge(result, split);
+        judge(result, split, share);
         fitted = merged(fitted, *result.cluster.fitted);
         all.cluster = result.cluster;
         all.results.push_back(std::move(result));
@@ -208,7 +209,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     add(gemm_parameters(blocks), gemms, as_fitted);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
     add(collective_parameters(start), collectives,
-        [&](Cluster& cluster) { cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster), cluster); });
+        [&](Cluster& cluster) { cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster); });
     add(moe_layer_parameters(), layers, as_fitted);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);

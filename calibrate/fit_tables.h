@@ -2,6 +2,7 @@
 // parameters, which tenth is held out.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,9 +24,10 @@ FitCase gemm_case(const GemmRow& row);
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // one that has the ranks
 FitCase moe_layer_case(const MoeLayerRow& row);
 
-// Every tenth shape, chosen by a hash of the case's name: rows of one shape stay together, and the choice does not
+// Every tenth (fifth) shape, chosen by a hash of the case's name: rows of one shape stay together, and the choice does not
 // depend on their order.
-bool is_held_out(const FitCase& c);
+enum class HeldOutShare : std::uint8_t { tenth, fifth };
+bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
 
 struct TablesFit {
     Cluster cluster;                 // with `fitted`, except date and sources
@@ -33,10 +35,11 @@ struct TablesFit {
     friend bool operator==(const TablesFit&, const TablesFit&) = default;
 };
 
-// Fits on nine tenths, reports the errors on the tenth held out (method "held-out tenth") and on the rest ("fitted"),
+// Fits on what is not held out, reports the errors on that (method "held-out tenth") and on the rest ("fitted"),
 // and keeps what `start` was fitted on before for other keys and kinds. Throws ConfigError when no row is of the device.
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress = {});
+                     const std::function<void(std::string_view)>& progress = {},
+                     HeldOutShare share = HeldOutShare::tenth);
 
 // `later` after `earlier`: parameters, errors and ranges of the same name are replaced, samples and sources added up.
 Fitted merged(const Fitted& earlier, const Fitted& later);

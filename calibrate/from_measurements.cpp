@@ -7,6 +7,7 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_moe.h"
+#include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
@@ -54,8 +55,25 @@ std::string written(Cluster cluster, const CalibrationRequest& request) {
     return request.out;
 }
 
+// Recorded whole models tell the noise; a layer's runs its kernels and links.
+bool of_whole_models(const std::vector<Sample>& samples) {
+    return std::none_of(samples.begin(), samples.end(),
+                        [](const Sample& s) { return s.model.starts_with("moe_layer"); });
+}
+
+std::string fit_recorded(const Cluster& start, const CalibrationRequest& request, const std::vector<Sample>& samples) {
+    const StepSeries series = longest_series(samples);
+    const NoiseFit fit = fit_noise(start, series);
+    return fmt::format("noise of run {}, {} steps; start {}, written to {}\n{}", series.run_id, series.step.size(),
+                       start.name, written(fit.cluster, request), describe(fit));
+}
+
 std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
                         const std::function<void(std::string_view)>& progress) {
+    std::vector<Sample> samples;
+    for (const std::string& path : request.measurements)
+        for (Sample& s : read_measurements(path)) samples.push_back(std::move(s));
+    if (of_whole_models(samples)) return fit_recorded(start, request, samples);
     FitResult result = fit_moe(start, request.measurements, progress);
     result.cluster.fitted->date = request.date;
     result.cluster.fitted->sources = request.measurements;

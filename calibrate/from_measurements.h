@@ -15,7 +15,7 @@ struct CalibrationRequest {
     std::string date;     // of today, for the provenance
 };
 
-// Imported measurements (fit_moe.h) or building-block tables (fit_tables.h), told by their headers. Writes `out` and
+// Imported measurements (fit_moe.h; of whole models fit_noise.h) or building-block tables (fit_tables.h), told by their headers. Writes `out` and
 // returns what to show. Throws ConfigError when the kinds are mixed or the file to start from would be overwritten.
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress = {});

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "calibrate/dialects.h"
 #include "calibrate/measurement_file.h"
@@ -165,10 +164,26 @@ ImportResult import_log(const std::string& path, const ImportOptions& options) {
 
 namespace {
 
+struct StepRange {
+    int first = 0, last = std::numeric_limits<int>::max();
+    [[nodiscard]] bool holds(int step) const { return step < 0 || (step >= first && step <= last); }
+};
+
+StepRange parse_steps(const std::string& text) {
+    if (text.empty()) return {};
+    LineCursor cursor(text);
+    const auto first = cursor.integer();
+    const auto last = cursor.word("-") ? cursor.integer() : std::nullopt;
+    if (!first || !last || !cursor.at_end() || *first < 0 || *last < *first)
+        throw ConfigError("--only-steps " + text + ": expected FIRST-LAST, for example 30-465");
+    return {*first, *last};
+}
+
 // Writes the samples of each run as it is read and keeps its medians, to be written at the end.
 class Import {
 public:
-    explicit Import(const ImportRequest& request) : request_(request), file_(request.out) {}
+    explicit Import(const ImportRequest& request)
+        : request_(request), steps_(parse_steps(request.steps)), file_(request.out) {}
 
     void read(const std::string& path) {
         std::vector<std::string> notes;
@@ -199,7 +214,14 @@ private:
                            [&](const std::string& input) { return input.starts_with(phase + "="); });
     }
 
+    // Samples of a step: all, or with medians_only those of the phases named, and inputs.
+    [[nodiscard]] bool is_written(const std::string& phase) const {
+        const auto& kept = request_.kept_phases;
+        return !request_.medians_only || is_input(phase) || std::find(kept.begin(), kept.end(), phase) != kept.end();
+    }
+
     const ImportRequest& request_;
+    StepRange steps_;
     MeasurementFile file_;
     std::vector<Sample> medians_;
     std::vector<ImportedRun> runs_;  // that recorded their routing
@@ -215,14 +237,19 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
     const Sample like = sample_like(run);
     const std::string why = too_few_steps(run.run_id, samples.last_step());
     if (!why.empty()) notes.push_back(why);
-    RunSummary summary(first_steady_step(samples.last_step() + 1), !run.model.starts_with("moe_layer"));
+    const int from = first_steady_step(samples.last_step() + 1);
+    RunSummary summary(from, !run.model.starts_with("moe_layer"));
     file_.begin_run(like);
     samples.replay([&](const SampleRecord::Value& v) {
         const SampleRecord::Phase& phase = samples.phases()[v.phase];
+        if (!steps_.holds(v.step)) return;
         if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
-        if (v.step < 0 || !request_.medians_only) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+        if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
     });
-    for (const Sample& row : summary.rows(like, samples.phases())) medians_.push_back(row);
+    // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
+    const long steady = std::min(samples.last_step(), steps_.last) + 1 - std::max(from, steps_.first);
+    const long least = run.model.starts_with("moe_layer") ? 1 : steady / 2;
+    for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
     for (const Sample& row : routing_rows(run)) medians_.push_back(row);
     if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
 }

@@ -98,8 +98,10 @@ struct ImportRequest {
     std::string out;          // measurements CSV: all samples, then the medians
     std::string routing_out;  // folder for SYSTEM_EXPERTS.csv; empty = none
     bool medians_only = false;
-    std::string pattern, system, model;  // as in ImportOptions
-    std::vector<std::string> inputs;
+    std::vector<std::string> kept_phases = {};  // with medians_only: samples of these all the same
+    std::string steps = {};                     // "30-465": only these, of samples and medians
+    std::string pattern = {}, system = {}, model = {};         // as in ImportOptions
+    std::vector<std::string> inputs = {};
 };
 // Imports all logs and writes all files, or throws and writes none. Returns what to tell the user, one line each.
 std::vector<std::string> import_to_files(const ImportRequest& request);

@@ -2,6 +2,7 @@
 // out of one line.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
 
 // Where a literal first occurs, or npos; fast on lines that do not hold it.
 std::size_t position_of(std::string_view literal, std::string_view text);
+
+// To the nanosecond, so that a decimal text stays the one it was.
+inline double seconds_of_milliseconds(double value) { return std::round(value * 1e6) / 1e9; }
 
 // A piece of a log fit for a message: printable ASCII, short, in quotes.
 std::string quoted_piece(std::string_view text);

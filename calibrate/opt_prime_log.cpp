@@ -143,7 +143,7 @@ bool OptPrimeLog::read_block_pieces(const LogLine& line) {
             event.kind = Event::Kind::layer;
             event.layer.assign(name);
             event.ops = *ops;
-            event.seconds = *time / 1000;
+            event.seconds = seconds_of_milliseconds(*time);
         } else {
             return any;
         }
@@ -162,7 +162,11 @@ LineUse OptPrimeLog::read_batch(const LogLine& line) {
     if (!number || !cursor.find("ms/batch")) return LineUse::unknown;
     const auto time = cursor.number();
     if (!time || *time <= 0) return LineUse::unknown;
-    push({.kind = Event::Kind::batch, .step = *number, .layer = {}, .seconds = *time / 1000, .line = line.number});
+    push({.kind = Event::Kind::batch,
+          .step = *number,
+          .layer = {},
+          .seconds = seconds_of_milliseconds(*time),
+          .line = line.number});
     return LineUse::used;
 }
 

@@ -50,11 +50,12 @@ void RunSummary::take(std::size_t phase, int rank, int step, double value) {
     series.of_step.push_back(value);
 }
 
-std::vector<Sample> RunSummary::rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases) {
+std::vector<Sample> RunSummary::rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases,
+                                     long least_steps) {
     std::vector<Sample> rows;
     for (Series& series : series_) {
         series.end_step();
-        if (series.middle.empty()) continue;
+        if (series.middle.count() < std::max(1L, least_steps)) continue;
         const auto add = [&](const std::string& ending, double value) {
             Sample& row = rows.emplace_back(like);
             row.phase = phases[series.phase].name + ending;

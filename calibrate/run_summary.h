@@ -14,7 +14,7 @@ namespace stepcast {
 class SeriesValues {
 public:
     void add(double value);
-    [[nodiscard]] bool empty() const { return values_.empty(); }
+    [[nodiscard]] long count() const { return static_cast<long>(count_); }
     [[nodiscard]] double median() const { return stepcast::median(values_); }
     [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
 
@@ -33,7 +33,8 @@ public:
     void expect(std::size_t phase, int rank) { series_of(phase, rank); }  // sets its place in the order of rows
 
     // Rows in order of first appearance; `like` and the phases fill in the rest.
-    std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases);
+    // Phases with values in fewer than `least_steps` steps are left out.
+    std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases, long least_steps = 1);
 
 private:
     struct Series {

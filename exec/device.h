@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/measurement.h"
 #include "model/task_graph.h"
 
 namespace stepcast {
@@ -50,6 +51,12 @@ public:
     [[nodiscard]] virtual Seconds elapsed(TaskId task, int rank, Edge edge) const = 0;
     // Thread CPU time over wall time of the last step; 1 where it says nothing about the device.
     [[nodiscard]] virtual double cpu_share(int rank) const = 0;
+
+    // What the device noticed while it ran ("the clock was held down"); asked once, after the last step.
+    virtual std::vector<std::string> doubts() { return {}; }
+
+    // What the communication library itself expects a task to take, where it says.
+    [[nodiscard]] virtual std::vector<TaskEstimate> estimates() const { return {}; }
 
     // Outside the measured part, called by all ranks together: rank 0 gets everybody's values, the others none;
     // everybody gets rank 0's value.

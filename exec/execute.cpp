@@ -10,6 +10,7 @@
 
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
+#include "exec/stop_rule.h"
 #include "model/errors.h"
 
 namespace stepcast {
@@ -92,6 +93,13 @@ Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& r
     return trace;
 }
 
+std::vector<double> accepted_times(const Measurement& measurement) {
+    std::vector<double> times;
+    for (const MeasuredStep& step : measurement.steps)
+        if (step.accepted) times.push_back(step.times.step.si());
+    return times;
+}
+
 int accepted_steps(const Measurement& measurement) {
     return static_cast<int>(std::count_if(measurement.steps.begin(), measurement.steps.end(),
                                           [](const MeasuredStep& step) { return step.accepted; }));
@@ -110,8 +118,11 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
     if (run.options.on_step) run.options.on_step(measurement);
     const int taken = static_cast<int>(measurement.steps.size());
     if (run.options.progress) run.options.progress(fmt::format("step {} of {}", taken, run.options.steps));
-    return wants_another(run.options.steps, accepted_steps(measurement), taken,
-                         Seconds(reports[0][0]) - run.first_sample, run.options.retry);
+    const Seconds spent = Seconds(reports[0][0]) - run.first_sample;
+    if (wants_another(run.options.steps, accepted_steps(measurement), taken, spent, run.options.retry)) return true;
+    if (run.options.steps < fewest_for_median) return false;
+    return taken < run.options.steps + run.options.retry.extra_steps && spent < run.options.retry.wall_time &&
+           median_uncertainty(accepted_times(measurement)) > run.options.median_width;
 }
 
 void drive_rank(Repetitions& run, int rank) {
@@ -168,6 +179,9 @@ void add_doubts(Measurement& measurement, const QuietLimits& limits) {
     constexpr double noisy = 0.10;
     if (const double spread = relative_spread(measurement); spread > noisy)
         warnings.push_back(fmt::format("noisy: undisturbed steps spread by {:.0f} %", 100 * spread));
+    constexpr double vague = 0.05;
+    if (const double width = median_uncertainty(accepted_times(measurement)); accepted >= few && width > vague)
+        warnings.push_back(fmt::format("noisy: the median step is known to +- {:.0f} % only", 100 * width));
 }
 
 }  // namespace
@@ -177,6 +191,8 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
+    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need.
+    if (run.cuda_graph) options.warmup = std::max(options.warmup, 2);
     return options;
 }
 
@@ -186,6 +202,7 @@ ExecuteOptions sweep_options() {
     options.warmup = 1;
     options.check_idle = false;
     options.retry = {5, Seconds(2)};
+    options.median_width = 1;
     return options;
 }
 
@@ -208,6 +225,8 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     constexpr Seconds clock_error(1e-4);  // between processes
     for (const Trace& trace : measurement.traces) check_trace(graph, trace, clock_error);
     add_doubts(measurement, options.quiet);
+    for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));
+    measurement.estimates = device.estimates();
     return std::move(run.measurement);
 }
 

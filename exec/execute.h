@@ -18,6 +18,7 @@ struct ExecuteOptions {
     bool check_idle = true;         // spend a second on looking whether the machine is idle
     QuietLimits quiet;
     RetryLimits retry;
+    double median_width = 0.02;  // samples go on, within `retry`, until the median is known to this share of itself
     std::function<void(const Measurement&)> on_step;  // after each sample, in the process of rank 0
     std::function<void(std::string_view)> progress;
 };

@@ -45,12 +45,24 @@ void check_leaves(const Cluster& c) {
             c.nodes, n.nodes_per_leaf, n.oversubscription, n.nodes_per_leaf);
 }
 
+void check_rank_rates(const Cluster& c) {
+    const auto& rates = c.gpu.rank_rates;
+    if (rates.empty()) return;
+    if (static_cast<int>(rates.size()) != rank_count(c))
+        refuse("cluster.gpu.rank_rates: {} rates, but cluster has {} ranks; expected one each, or none", rates.size(),
+               rank_count(c));
+    for (const double rate : rates)
+        if (!(rate > 0.01 && rate < 100))
+            refuse("cluster.gpu.rank_rates: {} is out of range; expected 0.01 to 100", rate);
+}
+
 }  // namespace
 
 void check_cluster(const Cluster& cluster) {
     check_pairs(cluster);
     check_links(cluster);
     check_leaves(cluster);
+    check_rank_rates(cluster);
 }
 
 }  // namespace stepcast

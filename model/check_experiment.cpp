@@ -5,6 +5,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/keys.h"
+#include "model/multimodal/step.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
@@ -31,11 +32,12 @@ void check_rank_count(const Experiment& e) {
 
 void check_experts(const Experiment& e) {
     const auto& moe = e.workload.moe;
-    if (e.workload.kind == Workload::Kind::mlp) {
+    if (const auto kind = e.workload.kind; kind == Workload::Kind::mlp || kind == Workload::Kind::coca) {
         if (moe.experts != 0)
-            refuse("workload.moe.experts: {}, but workload.kind mlp is dense; expected 0", moe.experts);
+            refuse("workload.moe.experts: {}, but workload.kind {} is dense; expected 0", moe.experts, to_string(kind));
         if (e.parallelism.ep != 1)
-            refuse("parallelism.ep: {}, but workload.kind mlp has no experts; expected 1", e.parallelism.ep);
+            refuse("parallelism.ep: {}, but workload.kind {} has no experts; expected 1", e.parallelism.ep,
+                   to_string(kind));
         return;
     }
     if (e.workload.kind == Workload::Kind::transformer && moe.experts == 0) {
@@ -79,7 +81,14 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "parallelism.recompute",
                                                  "parallelism.recompute_layers",
                                                  "parallelism.overlap_tp",
+                                                 "parallelism.cut",
+                                                 "parallelism.blocking_p2p",
                                                  "parallelism.messages_per_tensor",
+                                                 "parallelism.messages_per_tuple",
+                                                 "parallelism.resend_first_stage",
+                                                 "parallelism.gradient_tensors",
+                                                 "parallelism.clip_per_rank",
+                                                 "workload.fused_projections",
                                                  "workload.moe.capacity_factor",
                                                  "workload.moe.shared_experts",
                                                  "workload.moe.dense_layers",
@@ -88,7 +97,7 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
 
 void check_modelled(const Experiment& e) {
     const auto kind = e.workload.kind;
-    if (kind == Workload::Kind::transformer) return;
+    if (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) return;
     const Experiment defaults;
     const auto check = [&](std::string_view path) {
         const auto& key = *find_key(path);
@@ -139,6 +148,7 @@ void check_experiment(const Experiment& experiment) {
     check_tokens(experiment);
     check_moe_system(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
+    if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
     check_cluster(experiment.cluster);
     check_peak(experiment);
 }

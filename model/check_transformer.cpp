@@ -9,6 +9,7 @@
 #include "model/errors.h"
 #include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/pieces.h"
 
 namespace stepcast {
 namespace {
@@ -68,6 +69,7 @@ void check_sequence_split(const Workload& w, const Parallelism& p) {
 void check_pieces(const Workload& w, const Parallelism& p) {
     const int pieces = model_pieces(p.schedule, p.pp, pieces_per_stage(p));
     const auto& stated = p.stage_layers;
+    if (p.cut == StageCut::modules) return;
     if (stated.empty()) {
         if (pieces > w.layers)
             refuse(
@@ -84,6 +86,34 @@ void check_pieces(const Workload& w, const Parallelism& p) {
         refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
 }
 
+// What the splitter's cut by modules, and the messages that such pipelines send, are modelled for.
+void check_cut(const Workload& w, const Parallelism& p) {
+    if (p.blocking_p2p && (p.vp > 1 || (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b)))
+        refuse(
+            "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; expected gpipe or "
+            "1f1b with vp = 1",
+            to_string(p.schedule), p.vp);
+    if (p.cut == StageCut::layers) return;
+    if (!w.gated || w.fused_projections || w.moe.experts > 0 || w.attention == AttentionKind::mla)
+        refuse(
+            "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
+            "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
+    if (p.vp > 1 || p.tp > 1 || p.recompute == Recompute::full || !p.stage_layers.empty() ||
+        (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b))
+        refuse(
+            "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, without full recompute "
+            "and without stage_layers");
+    if (module_count(w) / p.pp < 1) refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
+    for (int g = 1; g < p.pp; ++g) {
+        const int before = first_module(w, p.pp, g) - 1;  // of the layers' modules
+        if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
+            refuse(
+                "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled between layers and "
+                "behind up_proj",
+                p.pp, module_count(w), before / modules_per_layer, layer_modules[part - 1]);
+    }
+}
+
 void check_recompute(const Workload& w, const Parallelism& p) {
     if (p.recompute_layers == 0) return;
     if (p.recompute != Recompute::full)
@@ -98,6 +128,39 @@ void check_shard(const Parallelism& p) {
         refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3", p.shard, p.zero);
 }
 
+// The systems of model/moe write all ranks of one expert-parallel group.
+void check_moe_system(const Workload& w, const Parallelism& p) {
+    if (p.moe_system == MoeSystem::alltoall || w.moe.experts == 0) return;
+    const auto system = to_string(p.moe_system);
+    if (p.tp * p.pp * p.cp != 1 || p.ep != p.dp)
+        refuse(
+            "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected tp, pp and cp of 1 "
+            "and "
+            "ep = dp = {}",
+            system, p.dp);
+    if (p.zero == 3 || p.recompute != Recompute::none)
+        refuse("parallelism.moe_system: {}, with which neither zero 3 nor recompute is modelled", system);
+    if (w.moe.shared_experts > 0 || w.moe.capacity_factor > 0)
+        refuse("workload.moe: {} has no shared experts and no capacity; expected 0", system);
+}
+
+// Operation by operation, blocks are not split over tensor or context-parallel ranks.
+void check_operations(const Workload& w, const Parallelism& p) {
+    const bool relative = w.positions == Positions::relative;
+    if (w.memory > 0 && !relative)
+        refuse("workload.memory: {}, but only workload.positions relative has one; expected 0", w.memory);
+    if (relative && !p.unfused)
+        refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
+    if (w.autocast && !p.unfused) refuse("workload.autocast: true, but parallelism.unfused is false; expected true");
+    if (p.unfused && p.tp * p.cp != 1)
+        refuse("parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1", p.tp, p.cp);
+    if (p.unfused && (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
+        refuse(
+            "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a "
+            "feed-forward "
+            "block without gate");
+}
+
 }  // namespace
 
 void check_transformer(const Experiment& e) {
@@ -110,11 +173,11 @@ void check_transformer(const Experiment& e) {
     check_sequence_split(w, p);
     check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
     check_pieces(w, p);
+    check_cut(w, p);
     check_recompute(w, p);
     check_shard(p);
-    if (p.moe_system != MoeSystem::alltoall)
-        refuse("parallelism.moe_system: {}, but workload.kind transformer does not model it; expected alltoall",
-               to_string(p.moe_system));
+    check_moe_system(w, p);
+    check_operations(w, p);
     if (p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",
                p.overlap_chunks);

@@ -25,6 +25,17 @@ FlopsPerSecond rate_of(const Gpu& gpu, Dtype dtype) {
 std::string_view to_string(Fabric fabric) { return name_of(fabrics, fabric); }
 Fabric parse_fabric(std::string_view text) { return value_named(fabrics, text, "a fabric"); }
 
+HostCosts no_host_costs() {
+    HostCosts none;
+    for (Seconds HostCosts::*cost :
+         {&HostCosts::call, &HostCosts::framework, &HostCosts::module_forward, &HostCosts::module_backward,
+          &HostCosts::layer, &HostCosts::exchange_setup, &HostCosts::schedule, &HostCosts::assignment,
+          &HostCosts::message, &HostCosts::read, &HostCosts::flatten, &HostCosts::update, &HostCosts::gather,
+          &HostCosts::input})
+        none.*cost = Seconds(0);
+    return none;
+}
+
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {
     const auto rate = rate_of(gpu, dtype);
     if (rate > FlopsPerSecond(0)) return rate;

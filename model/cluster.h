@@ -54,6 +54,7 @@ struct Gpu {
     Bytes memory;
     BytesPerSecond memory_bandwidth;
     FlopsPerSecond fp32, tf32, fp16, bf16, fp8;  // dense peak per dtype; 0 = the device has none
+    std::vector<double> rank_rates = {};         // of each rank's kernels relative to the laws; empty = all alike
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
@@ -79,6 +80,7 @@ struct KernelCosts {
     double gemm_boost = 0;                    // clock above the sustained one while a kernel is short ..
     Seconds gemm_boost_time = Seconds(2e-4);  // .. against this time
     double gemm_accumulate = 1;               // rate when C is fp32 and added to
+    double gemm_unaligned = 1;                // rate when rows are not aligned to 8 elements
     double grouped_gemm = 1;                  // rate of one kernel over groups relative to one GEMM
     double memory_efficiency = 0.85;          // achieved share of the datasheet bandwidth in memory passes
     Seconds fused_ramp = Seconds(0.39e-3);    // fused expert kernel: start, before the first wave
@@ -95,7 +97,8 @@ struct KernelCosts {
     double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
     std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law
-    Curve memory_curve;                       // measured memory passes (read + written bytes)
+    bool gemm_table_by_weight = false;  // the table holds rows of single weights (n, k); the law answers elsewhere
+    Curve memory_curve;                 // measured memory passes (read + written bytes)
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
 };
 
@@ -155,9 +158,17 @@ struct HostCosts {
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
+    Seconds message = Seconds(0.1e-3);   // one blocking message to another rank, on either side
+    Seconds read = Seconds(50e-6);    // HostWork::Kind::read: one value is reduced on the device, copied and waited for
+    Seconds flatten = Seconds(1e-4);  // HostWork::Kind::flatten: gradients of a parameter group, flattened and unscaled
+    Seconds update = Seconds(1e-4);   // HostWork::Kind::update: optimizer of a parameter group
+    Seconds gather = Seconds(1.5e-4);  // HostWork::Kind::gather: parameters of a group, gathered and handed back
+    Seconds input = Seconds(0);        // HostWork::Kind::input: the next batch and what a script does once a step
     double load = 1;  // times all of these: other work on the machine's processors (data loading, neighbours)
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
+
+HostCosts no_host_costs();  // all zero
 
 // What computation and communication cost each other while both run on a rank: see Contention in sim/simulate.h.
 struct Interference {
@@ -174,7 +185,7 @@ struct MemoryOverheads {
 };
 
 // Spread of what repeats, and the two processes behind long tails (sim/noise.h). Spreads are standard deviations of the
-// logarithm. Bursts: from time to time all kernels of a rank take longer for a while. Stragglers: a rank is late in a step
+// logarithm. Bursts: from time to time all kernels of a node take longer for a while. Stragglers: a rank is late in a step
 // by a log-normal time, and the others wait for it in the next collective.
 struct Noise {
     double op = 0;              // per task and step

@@ -17,6 +17,7 @@ struct Run {
     int warmup = 3;
     std::uint64_t seed = 1;
     Seconds timeout = Seconds(60);
+    bool cuda_graph = false;
     friend bool operator==(const Run&, const Run&) = default;
 };
 

@@ -141,11 +141,19 @@ void read_value(const ConfigValue& found, Recompute& out) { out = named(found, p
 void read_value(const ConfigValue& found, Norm& out) { out = named(found, parse_norm); }
 void read_value(const ConfigValue& found, AttentionKind& out) { out = named(found, parse_attention_kind); }
 void read_value(const ConfigValue& found, Positions& out) { out = named(found, parse_positions); }
+void read_value(const ConfigValue& found, Activation& out) { out = named(found, parse_activation); }
+void read_value(const ConfigValue& found, Head& out) { out = named(found, parse_head); }
 void read_value(const ConfigValue& found, ContextExchange& out) { out = named(found, parse_context_exchange); }
+void read_value(const ConfigValue& found, StageCut& out) { out = named(found, parse_stage_cut); }
 void read_value(const ConfigValue& found, Fabric& out) { out = named(found, parse_fabric); }
 void read_value(const ConfigValue& found, std::vector<int>& out) {
     const auto* values = as<std::vector<ConfigValue>>(found);
     if (!values) throw ConfigError(fmt::format("found {}; expected an array of integers", shown(found)));
+    for (const auto& value : *values) read_value(value, out.emplace_back());
+}
+void read_value(const ConfigValue& found, std::vector<double>& out) {
+    const auto* values = as<std::vector<ConfigValue>>(found);
+    if (!values) throw ConfigError(fmt::format("found {}; expected an array of numbers", shown(found)));
     for (const auto& value : *values) read_value(value, out.emplace_back());
 }
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out) { out = named(found, parse_routing_kind); }
@@ -187,6 +195,7 @@ std::string value_text(std::uint64_t value) { return std::to_string(value); }
 std::string value_text(double value) { return fmt::format("{}", value); }  // shortest that reads back
 std::string value_text(const std::string& value) { return value; }
 std::string value_text(const std::vector<int>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+std::string value_text(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 std::string value_text(const Curve& value) {
     std::string text;
     for (const auto& p : value)

@@ -24,10 +24,14 @@ void read_value(const ConfigValue& found, Recompute& out);
 void read_value(const ConfigValue& found, Norm& out);
 void read_value(const ConfigValue& found, AttentionKind& out);
 void read_value(const ConfigValue& found, Positions& out);
+void read_value(const ConfigValue& found, Activation& out);
+void read_value(const ConfigValue& found, Head& out);
 void read_value(const ConfigValue& found, ContextExchange& out);
+void read_value(const ConfigValue& found, StageCut& out);
 void read_value(const ConfigValue& found, Fabric& out);
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
 void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
+void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<Correction>& out);  // [["all_reduce", 8, "4 KiB", 1.05], ..]
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);   // [[m, n, k, "fp32", "12 us"], ..]
@@ -39,6 +43,7 @@ std::string value_text(double value);
 std::string value_text(std::uint64_t value);
 std::string value_text(const std::string& value);
 std::string value_text(const std::vector<int>& value);
+std::string value_text(const std::vector<double>& value);
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<Correction>& value);
 std::string value_text(const std::vector<GemmPoint>& value);
@@ -69,6 +74,8 @@ constexpr std::string_view kind_of() {
         return "text";
     else if constexpr (std::is_same_v<T, std::vector<int>>)
         return "integers";
+    else if constexpr (std::is_same_v<T, std::vector<double>>)
+        return "numbers";
     else if constexpr (std::is_same_v<T, Curve>)
         return "curve";
     else if constexpr (std::is_same_v<T, std::vector<Correction>>)

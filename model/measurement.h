@@ -16,6 +16,13 @@ struct MeasuredStep {
     friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
 };
 
+// What a communication library expects a task to take.
+struct TaskEstimate {
+    TaskId task = 0;
+    Seconds time;
+    friend bool operator==(const TaskEstimate&, const TaskEstimate&) = default;
+};
+
 struct Measurement {
     std::string device;  // "host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21"
     std::string date;
@@ -25,6 +32,7 @@ struct Measurement {
     std::vector<Trace> traces;          // one a step, same order
     bool quiet = true;                  // the quiet check before and the share of rejected samples both passed
     double idle_share = 1;              // idle ticks over the second before the run
+    std::vector<TaskEstimate> estimates;  // by task, where the library gives any
     std::vector<std::string> warnings;  // busy, noisy, too few, throttled
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };

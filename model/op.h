@@ -13,11 +13,13 @@
 namespace stepcast {
 
 // C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
+// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements.
 struct Gemm {
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
     bool accumulate = false;
+    bool unaligned = false;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -101,10 +103,12 @@ struct AllToAll {
     std::vector<Bytes> bytes;
     friend bool operator==(const AllToAll&, const AllToAll&) = default;
 };
-// From the task's first place to its second, as `messages` messages of equal size.
+// From the task's first place to its second, as `messages` messages of equal size; or `blocking`: small messages, the payload
+// in some of them, each a call that holds the host at both ends.
 struct SendRecv {
     Bytes bytes;
     int messages = 1;
+    bool blocking = false;
     friend bool operator==(const SendRecv&, const SendRecv&) = default;
 };
 // All participants meet; no data.
@@ -114,7 +118,19 @@ struct Barrier {
 
 // Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
 struct HostWork {
-    enum class Kind : std::uint8_t { framework, module, layer, exchange_setup, schedule, assignment };
+    enum class Kind : std::uint8_t {
+        framework,
+        module,
+        layer,
+        exchange_setup,
+        schedule,
+        assignment,
+        read,
+        flatten,
+        update,
+        gather,
+        input
+    };
     Kind kind = Kind::framework;
     double calls = 1;
     friend bool operator==(const HostWork&, const HostWork&) = default;

@@ -16,6 +16,7 @@ constexpr std::array<Named<Schedule>, 5> schedules{{{Schedule::gpipe, "gpipe"},
                                                     {Schedule::dualpipe, "dualpipe"}}};
 constexpr std::array<Named<ContextExchange>, 2> exchanges{
     {{ContextExchange::ring, "ring"}, {ContextExchange::all_gather, "all-gather"}}};
+constexpr std::array<Named<StageCut>, 2> cuts{{{StageCut::layers, "layers"}, {StageCut::modules, "modules"}}};
 constexpr std::array<Named<Recompute>, 3> recomputes{
     {{Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}}};
 
@@ -29,6 +30,9 @@ Schedule parse_schedule(std::string_view text) { return value_named(schedules, t
 
 std::string_view to_string(Recompute recompute) { return name_of(recomputes, recompute); }
 Recompute parse_recompute(std::string_view text) { return value_named(recomputes, text, "a recompute mode"); }
+
+std::string_view to_string(StageCut cut) { return name_of(cuts, cut); }
+StageCut parse_stage_cut(std::string_view text) { return value_named(cuts, text, "a cut of stages"); }
 
 std::string_view to_string(ContextExchange exchange) { return name_of(exchanges, exchange); }
 ContextExchange parse_context_exchange(std::string_view text) {

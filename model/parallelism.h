@@ -32,6 +32,12 @@ enum class ContextExchange : std::uint8_t { ring, all_gather };
 std::string_view to_string(ContextExchange exchange);
 ContextExchange parse_context_exchange(std::string_view text);
 
+// Where stages are cut: between layers, or (as a tracing splitter does) after equal numbers of modules with a matrix product
+// or an activation, counting the embedding, eight a gated layer (q, k, v, o, gate, activation, up, down) and the logits.
+enum class StageCut : std::uint8_t { layers, modules };
+std::string_view to_string(StageCut cut);
+StageCut parse_stage_cut(std::string_view text);
+
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.
 struct Parallelism {
@@ -44,7 +50,8 @@ struct Parallelism {
     Recompute recompute = Recompute::none;
     int recompute_layers = 0;            // full: layers of each stage that are computed again; 0 = all
     bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
-    std::vector<int> stage_layers;       // layers of each stage piece, first to last; empty = as even as possible
+    StageCut cut = StageCut::layers;
+    std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
     bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
     bool overlap_p2p = true;  // sends between stages run beside the next task
     bool overlap_tp = false;  // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
@@ -54,14 +61,23 @@ struct Parallelism {
     int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
     Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
     bool eager = false;                      // element-wise passes run operation by operation: see Planner
-    bool fused_accumulation = true;          // weight-gradient GEMMs add into the accumulated gradients themselves
+    bool unfused = false;            // each element-wise operation is counted by itself: model/transformer/operations.h
+    bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward
     int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping pieces
     MoeSystem moe_system = MoeSystem::alltoall;
-    int messages_per_tensor = 1;
+    // What a hop between stages sends (model/transformer/hops.h). blocking_p2p: one message after the other, each holding the
+    // hosts of both ends; nothing else runs on them meanwhile.
+    bool blocking_p2p = false;
+    int messages_per_tensor = 1;      // headers and data
+    int messages_per_tuple = 0;       // framing of the tensors of one stage
+    bool resend_first_stage = false;  // every later hop carries what the first stage sent once more
+    int gradient_tensors = 0;         // tensors of a hop back, those without data too; 0 = those of the cut
+    bool clip_per_rank = false;       // the gradient norm is each stage's own
+    bool join_tied = true;            // stages that share tied embeddings sum their gradients
     friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 

@@ -120,11 +120,21 @@ void fill_uniform(Routing& routing, int tokens, int top_k) {
 
 }  // namespace
 
+Routing routing_of_layer(const Routing& routing, std::size_t index) {
+    Routing layer{.ranks = routing.ranks,
+                  .experts = routing.experts,
+                  .counts = routing.counts,
+                  .totals = routing.totals,
+                  .further = {}};
+    if (index > 0 && !routing.further.empty()) layer.counts = routing.further.at(index - 1);
+    return layer;
+}
+
 Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank, int top_k, int draw) {
     if (spec.kind == RoutingSpec::Kind::file) return read_routing(spec.file);
     if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
         throw std::logic_error("make_routing: sizes were not checked");
-    Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}};
+    Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}, .further = {}};
     routing.counts.reserve(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts));
     switch (spec.kind) {
         case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;

@@ -13,9 +13,10 @@ struct RoutingSpec {
     enum class Kind : std::uint8_t { uniform, zipf, random_gate, file };
     Kind kind = Kind::uniform;
     std::uint64_t seed = 1;
-    double skew = 1.0;  // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
-    std::string file;   // file: a routing CSV
-    int draws = 1;      // Monte Carlo: seeds seed .. seed + draws - 1
+    double skew = 1.0;       // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
+    double skew_spread = 0;  // of a model whose gates are unknown: each draw's skew is log-normal around `skew`
+    std::string file;        // file: a routing CSV
+    int draws = 1;           // Monte Carlo: seeds seed .. seed + draws - 1
     friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
 };
 std::string_view to_string(RoutingSpec::Kind kind);
@@ -29,19 +30,24 @@ struct BlockTotals {
     friend bool operator==(const BlockTotals&, const BlockTotals&) = default;
 };
 
-// Either full counts (slots per source rank and expert, row-major [source][expert]) or block totals per rank.
+// Either full counts (slots per source rank and expert, row-major [source][expert]) or block totals per rank. Counts are
+// those of the first layer with experts; the others have the same where `further` is empty, else a gate of their own.
 // Expert e lives on rank e / (experts / ranks). A slot is one (token, chosen expert) pair.
 struct Routing {
     int ranks = 0;
-    int experts = 0;                  // total over all ranks
-    std::vector<int> counts;          // ranks * experts, or empty
-    std::vector<BlockTotals> totals;  // ranks, or empty
+    int experts = 0;                          // total over all ranks
+    std::vector<int> counts;                  // ranks * experts, or empty
+    std::vector<BlockTotals> totals;          // ranks, or empty
+    std::vector<std::vector<int>> further{};  // counts of the second layer with experts, the third ..
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int count(int source, int expert) const {
         return counts[static_cast<std::size_t>(source * experts + expert)];
     }
     friend bool operator==(const Routing&, const Routing&) = default;
 };
+
+// What the index-th layer with experts sees, from 0.
+Routing routing_of_layer(const Routing& routing, std::size_t index);
 
 // Routes `slots_per_rank` = tokens * top_k slots of every rank. Counts of each source rank sum to slots_per_rank.
 // random_gate (MODELS: x = 0.5 + noise through random weights): routing.cpp states the formula. Deterministic per seed.

@@ -1,8 +1,13 @@
 #include "model/step.h"
 
+#include <cmath>
+#include <random>
+
 #include "model/errors.h"
 #include "model/mlp.h"
 #include "model/moe/layer.h"
+#include "model/multimodal/step.h"
+#include "model/transformer/counts.h"
 #include "model/transformer/step.h"
 
 namespace stepcast {
@@ -16,25 +21,8 @@ MoeLayer layer_of(const Experiment& e) {
             .hidden = e.workload.hidden,
             .ffn = e.workload.ffn,
             .dtype = e.workload.dtype,
-            .overlap_chunks = e.parallelism.overlap_chunks};
-}
-
-void add_forward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing) {
-    switch (system) {
-        case MoeSystem::fast_moe: return add_fast_moe_forward(program, layer, routing);
-        case MoeSystem::faster_moe: return add_faster_moe_forward(program, layer, routing);
-        case MoeSystem::mix_moe: return add_mix_moe_forward(program, layer, routing);
-        case MoeSystem::alltoall: return add_alltoall_forward(program, layer, routing);
-    }
-}
-
-void add_backward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing) {
-    switch (system) {
-        case MoeSystem::fast_moe: return add_fast_moe_backward(program, layer, routing);
-        case MoeSystem::faster_moe: return add_faster_moe_backward(program, layer, routing);
-        case MoeSystem::mix_moe: return add_mix_moe_backward(program, layer, routing);
-        case MoeSystem::alltoall: return add_alltoall_backward(program, layer, routing);
-    }
+            .overlap_chunks = e.parallelism.overlap_chunks,
+            .weight_dtype = e.workload.dtype};
 }
 
 void check_routing(const MoeLayer& layer, const Routing& routing) {
@@ -65,19 +53,40 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
                           " for tokens x top_k = " + std::to_string(slots) + " slots of each rank");
 }
 
+// What a run's gates make of its activations is not known before: all layers of a draw share one skew.
+RoutingSpec drawn_skew(RoutingSpec spec, int draw) {
+    if (spec.skew_spread == 0) return spec;
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(draw), 0x736bU};
+    std::mt19937_64 random(sequence);
+    std::normal_distribution<double> normal;
+    spec.skew *= std::exp(spec.skew_spread * normal(random));
+    return spec;
+}
+
 // Of one expert-parallel group; balanced routing needs no counts.
 Routing transformer_routing(const Experiment& e, int draw) {
-    if (e.workload.moe.experts == 0 || e.routing.kind == RoutingSpec::Kind::uniform) return {};
+    const bool system = e.parallelism.moe_system != MoeSystem::alltoall;  // its layers are written expert by expert
+    if (e.workload.moe.experts == 0 || (e.routing.kind == RoutingSpec::Kind::uniform && !system)) return {};
     const Parallelism& p = e.parallelism;
     const int split = p.sequence_parallel || !p.expert_tensor_parallel ? p.tp : 1;
     const int tokens = (p.micro_batch * e.workload.seq / p.cp + split - 1) / split;
-    return make_routing(e.routing, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, draw);
+    const RoutingSpec spec = system ? drawn_skew(e.routing, draw) : e.routing;
+    const auto draw_gate = [&](int index) {
+        return make_routing(spec, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, index);
+    };
+    if (!system || e.routing.kind == RoutingSpec::Kind::file) return draw_gate(draw);
+    // Every layer has a gate of its own.
+    int layers = 0;
+    for (int l = 0; l < e.workload.layers; ++l) layers += has_experts(e.workload, l) ? 1 : 0;
+    Routing routing = draw_gate(draw * layers);
+    for (int i = 1; i < layers; ++i) routing.further.push_back(draw_gate(draw * layers + i).counts);
+    return routing;
 }
 
 }  // namespace
 
 Routing routing_of(const Experiment& e, int draw) {
-    if (e.workload.kind == Workload::Kind::mlp) return {};
+    if (e.workload.kind == Workload::Kind::mlp || e.workload.kind == Workload::Kind::coca) return {};
     if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
     const MoeLayer layer = layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
@@ -88,14 +97,15 @@ Routing routing_of(const Experiment& e, int draw) {
 
 TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
+    if (e.workload.kind == Workload::Kind::coca) return build_coca_step(e, folding);
     if (e.workload.kind == Workload::Kind::transformer) return build_transformer_step(e, routing, folding);
     const MoeLayer layer = layer_of(e);
     check_routing(layer, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
     for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch) {
-        for (int l = 0; l < e.workload.layers; ++l) add_forward(e.parallelism.moe_system, program, layer, routing);
-        for (int l = 0; l < e.workload.layers; ++l) add_backward(e.parallelism.moe_system, program, layer, routing);
+        for (int l = 0; l < e.workload.layers; ++l) add_moe_forward(e.parallelism.moe_system, program, layer, routing);
+        for (int l = 0; l < e.workload.layers; ++l) add_moe_backward(e.parallelism.moe_system, program, layer, routing);
     }
     return graph;
 }

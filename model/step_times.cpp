@@ -24,6 +24,7 @@ StepTimes PhaseClock::times(Seconds step) const {
     StepTimes times;
     times.step = step;
     times.forward = take(Phase::forward);
+    (void)take(Phase::between);
     times.backward = take(Phase::backward);
     times.gradient_sync = take(Phase::gradient_sync);
     times.optimizer = take(Phase::optimizer);

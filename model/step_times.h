@@ -8,7 +8,7 @@
 namespace stepcast {
 
 // As a log of the reporting rank would print it. Without a pipeline, `forward` runs from the start of the step to the
-// end of the rank's last forward task, `backward` from there to the end of its last backward task (waits and overlapped
+// end of the rank's last forward task, `backward` from there (or from the end of what runs between them) to the end of its last backward task (waits and overlapped
 // communication inside). In a pipeline they are the sums of the rank's busy spans: a kernel or an exchange inside the
 // layers runs. `gradient_sync` and `optimizer` are what follows, exposed. `step` is the whole step, over all ranks.
 struct StepTimes {

@@ -22,6 +22,7 @@ std::string_view to_string(Lane lane) {
 std::string_view to_string(Phase phase) {
     switch (phase) {
         case Phase::forward: return "forward";
+        case Phase::between: return "between";
         case Phase::backward: return "backward";
         case Phase::gradient_sync: return "gradient_sync";
         case Phase::optimizer: return "optimizer";

@@ -33,8 +33,9 @@ enum class Lane : std::uint8_t { compute, collective, data, send_up, receive_up,
 inline constexpr int lane_count = 8;
 std::string_view to_string(Lane lane);
 
-enum class Phase : std::uint8_t { forward, backward, gradient_sync, optimizer };
-inline constexpr int phase_count = 4;
+// `between` forward and backward, and part of neither: a loss outside the model's own forward, the next batch.
+enum class Phase : std::uint8_t { forward, between, backward, gradient_sync, optimizer };
+inline constexpr int phase_count = 5;
 std::string_view to_string(Phase phase);
 
 // A lane of a rank, packed: index = rank * lane_count + lane.

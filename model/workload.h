@@ -24,10 +24,21 @@ enum class AttentionKind : std::uint8_t { plain, flash, flash2, mla };
 std::string_view to_string(AttentionKind kind);
 AttentionKind parse_attention_kind(std::string_view text);
 
-// learned: a table of max_positions x hidden is added to the embedding.
-enum class Positions : std::uint8_t { none, learned, rotary };
+// learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860): scores of
+// positions beside those of contents, projected in every layer; norms follow their blocks and none is at the end.
+enum class Positions : std::uint8_t { none, learned, rotary, relative };
 std::string_view to_string(Positions positions);
 Positions parse_positions(std::string_view text);
+
+// gelu: one kernel; gelu_steps: its tanh approximation written out, eight operations.
+enum class Activation : std::uint8_t { gelu, gelu_steps, relu };
+std::string_view to_string(Activation activation);
+Activation parse_activation(std::string_view text);
+
+// tokens: logits over the vocabulary; span: two scores a token, where an answer begins and ends.
+enum class Head : std::uint8_t { tokens, span };
+std::string_view to_string(Head head);
+Head parse_head(std::string_view text);
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
 struct Mla {
@@ -51,12 +62,29 @@ struct Moe {
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
+// One tower of a model of several: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
+struct Tower {
+    int layers = 0;
+    int hidden = 0;
+    int heads = 0;
+    int ffn = 0;
+    int seq = 0;
+    bool gated = false;      // SwiGLU: three matrices
+    bool rotary = false;     // queries and keys are turned, operation by operation; their projections are separate
+    bool sub_norms = false;  // more norms: of the attention's result and of the feed-forward's inner width
+    bool causal = false;
+    bool fused_norms = true;  // a kernel of their own in 16 bit; false: the framework's, which autocast runs in fp32
+    friend bool operator==(const Tower&, const Tower&) = default;
+};
+
 // `kind` says how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back,
 // GELU between), forward and backward, no optimizer; mlp: `layers` times two dense GEMMs of those shapes with GELU
 // between, gradients all-reduced over the data-parallel ranks in buckets, then the optimizer. transformer: embedding,
-// `layers` blocks of attention and feed-forward, final norm, logits, loss; optimizer.
+// `layers` blocks of attention and feed-forward, final norm, logits, loss; optimizer. coca: the text tower has the shapes
+// of the workload itself; `vision` reads patches, a pooler of `pool_queries` and one of a single query read what it makes,
+// each layer of `decoder` is a block over the text and one that attends to the pooled patches (CoCa, arXiv 2205.01917).
 struct Workload {
-    enum class Kind : std::uint8_t { moe_layer, mlp, transformer };
+    enum class Kind : std::uint8_t { moe_layer, mlp, transformer, coca };
     std::string name;
     Kind kind = Kind::moe_layer;
     int layers = 1;
@@ -71,18 +99,33 @@ struct Workload {
     int seq = 0;
     int max_positions = 0;  // rows of the learned position table; 0 = seq
     Positions positions = Positions::learned;
+    int memory = 0;       // relative: positions before the sequence whose keys and values are attended too
+    int token_types = 0;  // rows of the token-type table
     Norm norm = Norm::layernorm;
     AttentionKind attention = AttentionKind::plain;
     bool causal = true;
-    bool linear_bias = true;  // biases of the output projection and of the feed-forward matrices, experts' too
-    bool qkv_bias = true;     // biases of the query, key and value projections
-    double dropout = 0;       // 0: no mask is made, read or kept
+    bool linear_bias = true;     // biases of the output projection and of the feed-forward matrices, experts' too
+    bool qkv_bias = true;        // biases of the query, key and value projections
+    double dropout = 0;          // 0: no mask is made, read or kept
+    bool inner_dropout = false;  // dropout after the activation too, and none of attention scores
+    Activation activation = Activation::gelu;  // of a block without gate
+    Head head = Head::tokens;
     Mla mla;
     Dtype dtype = Dtype::fp16;
+    bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products
     bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
+    int loss_pieces = 1;     // slices of the logits whose losses are added up one by one
+    bool loss_in_forward = true;  // false: the model returns logits, and the forward ends before the loss
     Optimizer optimizer = Optimizer::none;
-    int optimizer_groups = 1;  // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    int optimizer_groups = 1;       // parameter groups, each with its own optimizer kernels and calls; 1 = fused
+    int optimizer_calls = 1;        // of each group: gradient copies, norm, clip, update, zeroing
+    bool reads_loss = false;        // the host waits for the loss before it calls the optimizer
+    bool fused_projections = true;  // query, key and value are one product, gate and up another
+    bool fused_optimizer = true;    // adam: one pass over its tensors; else operation by operation, each a pass
     Moe moe;
+    Tower vision, decoder;
+    int patch = 16;          // pixels of a patch's side, three colours
+    int pool_queries = 256;  // what the decoder sees of an image
     friend bool operator==(const Workload&, const Workload&) = default;
 };
 std::string_view to_string(Workload::Kind kind);

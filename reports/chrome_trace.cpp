@@ -54,6 +54,11 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::exchange_setup: return "exchange_setup";
         case HostWork::Kind::schedule: return "schedule";
         case HostWork::Kind::assignment: return "assignment";
+        case HostWork::Kind::read: return "read";
+        case HostWork::Kind::flatten: return "flatten";
+        case HostWork::Kind::update: return "update";
+        case HostWork::Kind::gather: return "gather";
+        case HostWork::Kind::input: return "input";
     }
     return "?";
 }

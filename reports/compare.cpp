@@ -10,6 +10,7 @@
 
 #include "model/errors.h"
 #include "model/measurements.h"
+#include "reports/regret.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -52,6 +53,18 @@ std::optional<double> correlation_within_series(const std::vector<Comparison>& c
     }
     if (cases == 0) return std::nullopt;
     return weighted / cases;
+}
+
+void add_regret(CompareSummary& s, const std::vector<Comparison>& comparisons) {
+    double sum = 0;
+    for (const Decision& decision : decisions_of(comparisons)) {
+        const double lost = regret(decision);
+        ++s.decisions;
+        s.best_chosen += lost == 0;
+        s.worst_regret = std::max(s.worst_regret, lost);
+        sum += lost;
+    }
+    if (s.decisions > 0) s.regret = sum / s.decisions;
 }
 
 }  // namespace
@@ -124,6 +137,7 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
     s.bias = mean(errors);
     s.inside_interval = inside / static_cast<double>(s.predicted);
     s.rank_correlation = correlation_within_series(comparisons);
+    add_regret(s, comparisons);
     return s;
 }
 

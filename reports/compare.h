@@ -11,7 +11,8 @@ namespace stepcast {
 
 // Errors are (predicted p50 - measured) / measured. bias is their signed mean; inside_interval the share of predicted
 // cases whose measurement lies in p10..p90; rank_correlation Spearman's, within each model (series of a source) of at
-// least three cases, averaged with their cases as weights; empty when none has three. peak_mape is the mean error of the
+// least three cases, averaged with their cases as weights; empty when none has three. regret is the mean over the
+// decisions (reports/regret.h) that the cases hold; empty without one. peak_mape is the mean error of the
 // predicted peak memory over the with_peak cases that state a measured one.
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
@@ -19,6 +20,9 @@ struct CompareSummary {
     int with_interval = 0,
         inside_of_them = 0;  // predicted cases whose forecast has a spread at all; measured inside it
     std::optional<double> rank_correlation;
+    std::optional<double> regret;
+    int decisions = 0, best_chosen = 0;  // best_chosen: decisions without regret
+    double worst_regret = 0;
     std::string worst_case;
     double worst_error = 0;
     int with_peak = 0;

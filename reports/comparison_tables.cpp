@@ -138,6 +138,11 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     std::string second = inside_count_text(s);
     if (s.rank_correlation) second += fmt::format("; rank correlation within models {:.3f}", *s.rank_correlation);
     std::vector<std::string> sentences{first + ": " + errors_text(s), second};
+    if (s.regret)
+        sentences.push_back(fmt::format(
+            "choosing the predicted best of the mappings measured for one training job: the measured best in "
+            "{} of {} decisions; time lost {} mean, {} at worst",
+            s.best_chosen, s.decisions, percent_text(*s.regret), percent_text(s.worst_regret)));
     if (s.with_peak > 0)
         sentences.push_back(
             fmt::format("peak memory of {} cases: mean error {}", s.with_peak, percent_text(s.peak_mape)));

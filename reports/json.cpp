@@ -58,6 +58,48 @@ Json kernels(const std::vector<KernelTime>& times) {
     return by_name;
 }
 
+Json idle_time(const IdleTime& i) {
+    return {{"rank", i.rank},
+            {"stands_for", i.stands_for},
+            {"busy_s", number(i.busy)},
+            {"bubble_s", number(i.bubble)},
+            {"straggler_s", number(i.straggler)},
+            {"exposed_communication_s", number(i.exposed_communication)},
+            {"host_s", number(i.host)}};
+}
+
+Json explained(const Explanation& x) {
+    Json path = Json::array(), effects = Json::array(), uncertain = Json::array();
+    Json by_link{{"node", 0.0}, {"leaf", 0.0}, {"spine", 0.0}};
+    Seconds host;
+    for (const PathShare& s : x.path) {
+        path.push_back({{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", number(s.time)}, {"tasks", s.tasks}});
+        if (s.on_host) host += s.time;
+        if (s.link != LinkLevel::none)
+            by_link[to_string(s.link)] = by_link[to_string(s.link)].get<double>() + s.time.si();
+    }
+    for (const Elasticity& e : x.elasticities)
+        effects.push_back({{"key", e.key},
+                           {"value", e.value},
+                           {"step_change_s", number(e.simulated)},
+                           {"along_path_s", number(e.along_path)}});
+    for (const Uncertainty& u : x.uncertainties)
+        uncertain.push_back({{"key", u.key},
+                             {"value", u.value},
+                             {"known_from", to_string(u.source)},
+                             {"relative_error", number(u.relative_error)},
+                             {"step_s", number(u.widening)},
+                             {"share_of_variance", number(u.share)}});
+    return {{"step_s", number(x.step)},
+            {"critical_path", path},
+            {"critical_path_by_link_s", by_link},
+            {"critical_path_host_s", number(host)},
+            {"idle", {{"slowest", idle_time(x.slowest)}, {"median", idle_time(x.median)}}},
+            {"elasticity", {{"more", number(x.change)}, {"parameters", effects}, {"without_effect", x.without_effect}}},
+            {"measure_next", uncertain},
+            {"uncertainty_s", number(x.uncertainty)}};
+}
+
 template <class Value>
 Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
@@ -137,6 +179,10 @@ Json errors(const CompareSummary& s) {
             {"p90_ape", figure(s.p90_ape)},
             {"bias", figure(s.bias)},
             {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
+            {"regret", optional_number(s.regret)},
+            {"regret_worst", s.regret ? number(s.worst_regret) : Json(nullptr)},
+            {"decisions", s.decisions},
+            {"best_chosen", s.best_chosen},
             {"inside_interval", figure(s.inside_interval)},
             {"with_interval", s.with_interval},
             {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
@@ -167,25 +213,26 @@ std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_ha
 
 }  // namespace
 
-std::string to_json(const Forecast& f) {
-    const Json j{{"experiment", f.experiment},
-                 {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
-                 {"step_s", interval(f.step)},
-                 {"phases_s", phases(f.phases)},
-                 {"breakdown_s", breakdown(f.breakdown)},
-                 {"memory_bytes", memory(f.memory)},
-                 {"fits", f.memory.fits},
-                 {"tokens_per_s", number(f.tokens_per_second)},
-                 {"model_flops_utilization", number(f.model_flops_utilization)},
-                 {"tasks", f.tasks},
-                 {"ranks_simulated", f.ranks_simulated},
-                 {"draws", f.draws},
-                 {"forward_s", interval(f.forward)},
-                 {"backward_s", interval(f.backward)},
-                 {"gradient_sync_s", interval(f.gradient_sync)},
-                 {"optimizer_s", interval(f.optimizer)},
-                 {"kernels_s", kernels(f.kernels)},
-                 {"notes", f.notes}};
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation) {
+    Json j{{"experiment", f.experiment},
+           {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
+           {"step_s", interval(f.step)},
+           {"phases_s", phases(f.phases)},
+           {"breakdown_s", breakdown(f.breakdown)},
+           {"memory_bytes", memory(f.memory)},
+           {"fits", f.memory.fits},
+           {"tokens_per_s", number(f.tokens_per_second)},
+           {"model_flops_utilization", number(f.model_flops_utilization)},
+           {"tasks", f.tasks},
+           {"ranks_simulated", f.ranks_simulated},
+           {"draws", f.draws},
+           {"forward_s", interval(f.forward)},
+           {"backward_s", interval(f.backward)},
+           {"gradient_sync_s", interval(f.gradient_sync)},
+           {"optimizer_s", interval(f.optimizer)},
+           {"kernels_s", kernels(f.kernels)},
+           {"notes", f.notes}};
+    if (explanation) j["explain"] = explained(*explanation);
     return text_of(j);
 }
 

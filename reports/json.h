@@ -1,17 +1,20 @@
 // Results as one JSON object, SI units in the keys; what is absent or not finite is null. Ends with a newline.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/cases.h"
+#include "model/explanation.h"
 #include "model/measurement.h"
 #include "model/sweep_answer.h"
 #include "reports/compare.h"
 
 namespace stepcast {
 
-std::string to_json(const Forecast& forecast);
+// With an explanation as `explain`.
+std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt);
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons);
 // `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);

@@ -18,6 +18,13 @@
 
 namespace stepcast {
 
+bool StepBounds::cover(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    return e.workload.kind == Workload::Kind::transformer && p.cut == StageCut::layers && !p.blocking_p2p &&
+           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 && !p.unfused &&
+           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+}
+
 StepBounds::StepBounds(const Experiment& base) : tables_(std::make_unique<Tables>(base)) {}
 StepBounds::~StepBounds() = default;
 StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base())) {}

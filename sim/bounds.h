@@ -26,6 +26,11 @@ struct StepBound {
 //   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up, once met; else tens of microseconds
 class StepBounds {
 public:
+    // Whether these closed forms know all that the step does. They do not: other workloads than transformers, stages cut
+    // between modules, blocking sends and what they resend, operations counted one by one (parallelism.unfused), MoE systems
+    // but alltoall, ranks of different rates.
+    [[nodiscard]] static bool cover(const Experiment& experiment);
+
     // std::logic_error for a workload that is no transformer.
     explicit StepBounds(const Experiment& base);
     ~StepBounds();
@@ -33,7 +38,7 @@ public:
     StepBounds(StepBounds&&) noexcept;
     StepBounds& operator=(StepBounds other) noexcept;
 
-    // Of a split that check_experiment() accepts with this workload and cluster.
+    // Of a split that check_experiment() accepts with this workload and cluster, and that is covered.
     StepBound operator()(const Parallelism& p);
 
 private:

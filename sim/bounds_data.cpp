@@ -127,6 +127,7 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
 void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
+    times.elements = all.dense + all.experts;
     const auto joined = [&](const RingPath* path) { return path && path->nodes == 1 ? least_factor_ : 1.0; };
     const double dense = joined(dense_) * gradients(in, all.dense, 0);
     const double experts = joined(experts_) * gradients(in, 0, all.experts);

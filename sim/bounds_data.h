@@ -28,6 +28,7 @@ struct DataTimes {
     double least_waited = 0;       // where they wait for it
     double least_lane = 0;         // of a whole step on the data lane, at least
     double norm = 0, update = 0;   // of a whole step
+    double elements = 0;           // of all gradients
     double parameters_joined = 0;  // zero 1, 2: gathered after the update
 };
 

@@ -253,14 +253,14 @@ std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<co
             lane_waited_[at(i)] = waited;
             sent_[at(i)] = free + direction[at(n.send)];
         }
-        last[at(n.stage)] = {leaves_by_send(i) ? sent_[at(i)] : end, i};
+        last[at(n.stage)] = {end, i};
     }
     std::vector<PipelinePath> ways;
     for (const auto& stages : group_stages) {
         std::pair<double, int> latest{-1, -1};
         for (const int s : stages)
             if (last[at(s)].first > latest.first) latest = last[at(s)];
-        ways.push_back(trace({latest.second, leaves_by_send(latest.second)}, host));
+        ways.push_back(trace({latest.second, false}, host));
     }
     return ways;
 }

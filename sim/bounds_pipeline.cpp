@@ -95,15 +95,14 @@ public:
                 ++g;
             if (g == members.size()) {
                 members.emplace_back();
-                pipeline.groups.push_back({static_cast<int>(s), units, units, 0, 0, {}});
+                pipeline.groups.push_back({static_cast<int>(s), units, units, {}});
             }
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
-            if (units.all_layers() < group.fewest.all_layers()) group.fewest = units;
-            if (units.all_layers() > group.most.all_layers()) group.most = units;
-            const auto layers = [&](const Piece& piece) { return piece.last - piece.first; };
-            group.last_piece_layers = std::max(group.last_piece_layers, layers(stages_[s].front()));
-            group.first_piece_layers = std::max(group.first_piece_layers, layers(stages_[s].back()));
+            for (std::size_t k = 0; k < 2; ++k)
+                group.fewest.layers[k] = std::min(group.fewest.layers[k], units.layers[k]);
+            const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
+            if (weight(units) > weight(group.most)) group.most = units;
         }
         add_paths(pipeline, members, directions);
     }

@@ -40,8 +40,7 @@ struct StageUnits {
 // Stages with the same ends of the model, and the longest ways to when their slots are done.
 struct StageGroup {
     int first_stage = 0;
-    StageUnits fewest, most;                            // by layers
-    int first_piece_layers = 0, last_piece_layers = 0;  // most of any stage, of the piece that ends first, ends last
+    StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
     std::vector<PipelinePath> paths;
 };
 

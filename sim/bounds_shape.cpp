@@ -81,7 +81,7 @@ private:
             const GroupId group = r.graph.group_id(t);
             r.costs.duration.push_back(group != 0 ? prices_.collective(r.graph.op(t), r.graph.group(group))
                                                   : prices_.local(r.graph.op(t), phase));
-            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) * prices_.cluster().host.call);
+            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) * host_call_time(prices_.cluster()));
         }
         return r;
     }

@@ -171,7 +171,8 @@ void StepBounds::Tables::bind_groups() {
     groups_ = rank_groups(p);
     data_.bind(groups_, p.zero == 3);
     const int everybody = p.dp * p.tp * p.pp * p.cp;
-    norm_all_reduce_ = base_.workload.optimizer == Optimizer::none ? 0 : across(Bytes(8), Group{everybody, 1});
+    norm_all_reduce_ =
+        base_.workload.optimizer == Optimizer::none || p.clip_per_rank ? 0 : across(Bytes(8), Group{everybody, 1});
 }
 
 void StepBounds::Tables::bind_shape() {
@@ -239,7 +240,7 @@ void StepBounds::Tables::bind_sends() {
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
-    const bool joins = base_.workload.tied && p.pp > 1 && p.schedule != Schedule::zb_v;
+    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && p.schedule != Schedule::zb_v;
     const RankShape& s = shape_->shape.shape;
     embedding_all_reduce_ =
         joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
@@ -310,12 +311,25 @@ void StepBounds::Tables::bind_slots() {
     }
 }
 
+// dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
+double StepBounds::Tables::copy_join(const StageGroup& group, const DataTimes& data) {
+    const Parallelism& p = now_.parallelism;
+    if (stepcast::directions(p) == 1) return 0;
+    const int stage = std::min(group.first_stage, p.pp - 1 - group.first_stage);
+    const Group mirrored{.ranks = 2,
+                         .stride = (p.pp - 1 - 2 * stage) * groups_.pipeline_neighbour.stride,
+                         .first = rank_of(p, 0, 0, 0, stage)};
+    return across(data.elements * size_of(p.gradient_dtype), mirrored);
+}
+
 void StepBounds::Tables::bind_data() {
     const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         ends_[g].most = data_.times(in, group.most);
         ends_[g].least = group.fewest == group.most ? ends_[g].most : data_.times(in, group.fewest);
+        ends_[g].least_join = copy_join(group, ends_[g].least);
+        ends_[g].join = copy_join(group, ends_[g].most);
     }
 }
 
@@ -325,11 +339,11 @@ void StepBounds::Tables::bind_ends() {
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         GroupEnd& end = ends_[g];
-        end.lower = std::max(end.lower_slots + (p.overlap ? end.least.least_last : end.least.least_waited),
-                             end.least.least_lane);
+        const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
+        end.lower = std::max(end.lower_slots + std::max(exchanged, end.least_join), end.least.least_lane);
         const auto finish = [&](const Features& times, double slots) {
             const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, slots);
-            end.estimate = slots + tail.delay + tail.exposed;
+            end.estimate = slots + tail.delay + std::max(tail.exposed, end.join);
         };
         if (p.zero < 3) {
             finish(estimate_, end.slots);

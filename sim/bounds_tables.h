@@ -34,7 +34,8 @@ private:
         double lower_slots = 0, slots = 0;  // when the slots end, before data parallelism
         DataTimes least, most;              // of its stage with the fewest and the most layers
         double slowdown = 0;
-        double lower = 0, estimate = 0;  // when gradients are there
+        double least_join = 0, join = 0;  // dualpipe: of the gradients of both copies, after the slots
+        double lower = 0, estimate = 0;   // when gradients are there
     };
     struct FullStage {
         StageWeights weights;
@@ -55,6 +56,7 @@ private:
     void bind_ends();
     [[nodiscard]] double latest(const StageGroup& group, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
+    [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
     [[nodiscard]] double across(Bytes bytes, const Group& group);
     void time(StepBound& bound) const;
     void verdict(StepBound& bound) const;

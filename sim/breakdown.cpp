@@ -4,6 +4,8 @@
 #include <array>
 #include <tuple>
 
+#include "sim/critical_path.h"
+
 namespace stepcast {
 namespace {
 
@@ -46,12 +48,41 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Costs& costs, const
     return changes;
 }
 
+// Whether what a task waited for since `begin` came from another stage of a pipeline: through a send or receive. The
+// chain of what each task waited for is only needed where the task itself is none.
+class Waits {
+public:
+    Waits(const TaskGraph& graph, const Costs& costs, const Timeline& timeline)
+        : graph_(graph),
+          costs_(costs),
+          timeline_(timeline),
+          has_sends_(
+              std::ranges::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); })) {}
+
+    bool on_a_stage(TaskId t, Seconds begin) {
+        if (!has_sends_) return false;
+        if (std::holds_alternative<SendRecv>(graph_.op(t))) return true;
+        if (bindings_.empty()) bindings_ = bindings(graph_, costs_, timeline_);
+        BackWalk walk(graph_, costs_, timeline_, bindings_, t);
+        for (PathSegment before; walk.step(before) && timeline_.finish[before.task] >= begin;)
+            if (std::holds_alternative<SendRecv>(graph_.op(before.task))) return true;
+        return false;
+    }
+
+private:
+    const TaskGraph& graph_;
+    const Costs& costs_;
+    const Timeline& timeline_;
+    bool has_sends_;
+    std::vector<Binding> bindings_;
+};
+
 // Nothing runs on the rank from `begin` until `next` starts there: the host until it was issued, then another rank.
-void add_gap(const TaskGraph& graph, const Change& next, Seconds begin, Breakdown& b) {
+void add_gap(Waits& waits, const Change& next, Seconds begin, Breakdown& b) {
     const Seconds issued = std::clamp(next.issued, begin, next.time);
     b.host += issued - begin;
-    const bool sends = std::holds_alternative<SendRecv>(graph.op(next.task));
-    (sends ? b.bubble : b.imbalance) += next.time - issued;
+    if (issued == next.time) return;
+    (waits.on_a_stage(next.task, issued) ? b.bubble : b.imbalance) += next.time - issued;
 }
 
 Seconds& part_sum(Breakdown& b, Part part) {
@@ -77,6 +108,7 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline) {
 
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank) {
     Breakdown b;
+    Waits waits(graph, costs, timeline);
     std::array<int, part_count> running{};
     Seconds now;
     for (const Change& change : changes_of(graph, costs, timeline, rank)) {
@@ -85,7 +117,7 @@ Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& 
             if (busy != running.end())
                 part_sum(b, static_cast<Part>(busy - running.begin())) += change.time - now;
             else
-                add_gap(graph, change, now, b);
+                add_gap(waits, change, now, b);
             now = change.time;
         }
         running[part_of(graph.op(change.task))] += change.delta;

@@ -148,6 +148,9 @@ struct Pricer {
     }
 
     Seconds operator()(const SendRecv& op) const {
+        if (op.blocking)
+            return static_cast<double>(op.messages) * (cluster.host.load * cluster.host.message) +
+                   (*this)(SendRecv{op.bytes, 1});
         const Bytes message = op.bytes / op.messages;
         if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, message);
         const Exchange e = nodes > 1 ? Exchange{Bytes(0), message, Bytes(0), 0, 1} : Exchange{message, {}, {}, 1, 0};

@@ -22,7 +22,7 @@ namespace stepcast {
 //   all-to-all-v           small: launch + peers latency + bytes / (B efficiency) of `exchange`; large: exchange_launch +
 //                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above
 //                          + exchange_copy own / B; of the busiest rank, bytes inside and between nodes side by side
-//   send/recv              as an all-to-all-v of two, for each message
+//   send/recv              as an all-to-all-v of two, for each message; blocking: as one message, and host.message for each
 //   barrier                latency
 // Inside a node the fitted corrections (sim/corrections.h) multiply the result. One participant needs no communication: 0.
 // Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).

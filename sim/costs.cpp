@@ -1,13 +1,13 @@
 #include "sim/costs.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "sim/collective_costs.h"
 #include "sim/fitted_ranges.h"
+#include "sim/price_classes.h"
 
 namespace stepcast {
 
@@ -16,31 +16,13 @@ Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster)
     return collective_time(op, path, cluster) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
 }
 
+Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * cluster.host.call; }
+
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
+    const PriceClasses classes(graph);
     Costs costs;
-    costs.duration.reserve(graph.size());
-    costs.issue.reserve(graph.size());
-    // An op that occupies one place or states its group costs the same wherever it runs, so it is priced once per phase.
-    struct Known {
-        std::optional<Seconds> time;
-        GroupId group = 0;
-    };
-    RingPaths paths(cluster);
-    std::vector<Known> known(graph.ops().size() * phase_count);
-    for (TaskId t = 0; t < graph.size(); ++t) {
-        const auto places = graph.places(t);
-        auto& [time, group] = known[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
-        if (graph.group_id(t) != 0) {
-            if (!time || group != graph.group_id(t))
-                time = time_in_step(graph.op(t), paths.of(graph.group(graph.group_id(t))), cluster);
-            group = graph.group_id(t);
-        } else if (!time || places.size() > 1 || group != 0) {
-            time = op_time(graph.op(t), graph.phase(t), places, cluster);
-            group = 0;
-        }
-        costs.duration.push_back(*time);
-        costs.issue.push_back(static_cast<double>(graph.host_calls(t)) * cluster.host.load * cluster.host.call);
-    }
+    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster),
+                 cluster.gpu.rank_rates);
     return costs;
 }
 
@@ -61,7 +43,7 @@ struct RangeCheck {
     }
     void operator()(const Gemm& op) const {
         const auto& table = cluster.kernel.gemm_table;
-        if (table.empty()) return;
+        if (table.empty() || cluster.kernel.gemm_table_by_weight) return;
         const auto outside = [&](long GemmPoint::*size, long value) {
             const auto [low, high] =
                 std::minmax_element(table.begin(), table.end(), [&](auto& a, auto& b) { return a.*size < b.*size; });

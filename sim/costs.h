@@ -23,7 +23,10 @@ Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const 
 // Of a collective among a stated group, inside a step.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster);
 
-// Prices every task; tasks that share an op id, phase and place count are priced once.
+// What issuing takes for one of a task's host_calls.
+Seconds host_call_time(const Cluster& cluster);
+
+// Prices every task, those of one class (sim/price_classes.h) once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
 // What lies outside the calibrated ranges, one line each ("gemm 64x8x8 fp16: extrapolated, ..."); empty when nothing.

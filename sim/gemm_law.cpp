@@ -131,7 +131,9 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
 
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting) {
     const Shape shape{op.m, op.n, op.k, op.batch};
-    return law_time(kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting), cluster);
+    Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
+    if (op.unaligned) kernel.rate *= cluster.kernel.gemm_unaligned;
+    return law_time(kernel, cluster);
 }
 
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting) {

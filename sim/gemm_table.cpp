@@ -45,4 +45,17 @@ Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k
     return Seconds(flops(m, n, k) / std::exp(sum / weight));
 }
 
+std::optional<Seconds> gemm_rows_time(std::span<const GemmPoint> table, long m, long n, long k, Dtype dtype) {
+    const GemmPoint *below = nullptr, *above = nullptr;
+    for (const GemmPoint& p : table) {
+        if (p.n != n || p.k != k || p.dtype != dtype) continue;
+        if (p.m <= m && (!below || p.m > below->m)) below = &p;
+        if (p.m >= m && (!above || p.m < above->m)) above = &p;
+    }
+    if (!below || !above) return std::nullopt;
+    if (below->m == above->m) return below->time;
+    const double share = static_cast<double>(m - below->m) / static_cast<double>(above->m - below->m);
+    return below->time + share * (above->time - below->time);
+}
+
 }  // namespace stepcast

@@ -1,6 +1,7 @@
 // GEMM time from measured shapes.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "model/cluster.h"
@@ -11,5 +12,8 @@ namespace stepcast {
 // four nearest measured shapes: log(rate), weighted by inverse squared distance in (log m, log n, log k).
 // Throws ConfigError when the table has no shape of this dtype.
 Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k, Dtype dtype);
+
+// Between the rows (m) of the same weight (n, k) and dtype, linear in m; nothing for other weights and beyond its rows.
+std::optional<Seconds> gemm_rows_time(std::span<const GemmPoint> table, long m, long n, long k, Dtype dtype);
 
 }  // namespace stepcast

@@ -32,7 +32,7 @@ Bytes norm_and_mask(const LayerContext& c) {
 
 double score_elements(const LayerContext& c) {
     const RankShape& s = c.shape;
-    return number(s.batch * s.heads) * number(s.seq_q) * number(s.seq);
+    return number(s.batch * s.heads) * number(s.seq_q) * number(s.seq + c.experiment.workload.memory);
 }
 Bytes scores_kept(const LayerContext& c) {
     return score_elements(c) * (drops(c) ? 2.0 * c.shape.element() + Bytes(1) : c.shape.element());

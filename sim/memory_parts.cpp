@@ -86,6 +86,7 @@ UnitMemory unit_memory(const LayerContext& c) {
     return units;
 }
 
+// A layer that the cut opens counts its inner tensors on both stages, which keep them both.
 // Walks the backward of a piece from its last unit to its first; each block's tensors go when it is done. A layer that is
 // computed again comes to life whole, its input being there.
 PieceMemory piece_memory(const UnitMemory& units, const Experiment& e, const Piece& piece, int layers_before) {
@@ -101,6 +102,8 @@ PieceMemory piece_memory(const UnitMemory& units, const Experiment& e, const Pie
     const BlockMemory head = piece.head ? units.head : BlockMemory{};
     PieceMemory memory;
     memory.kept = embedding.kept + head.kept;
+    const Bytes rest = piece.begins_inside ? unit(piece.first - 1).feed_forward.kept : Bytes(0);
+    memory.kept += rest;
     for (int l = piece.first; l < piece.last; ++l) memory.kept += again(l) ? units.input : unit(l).kept();
     Bytes left = memory.kept;
     consider(memory, left, head.work);
@@ -113,6 +116,7 @@ PieceMemory piece_memory(const UnitMemory& units, const Experiment& e, const Pie
         consider(memory, left, layer.attention.work);
         left -= layer.attention.kept;
     }
+    left -= rest;
     consider(memory, left, embedding.work);
     return memory;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/step.h"
+#include "sim/coca_memory.h"
 #include "sim/predict.h"
 #include "sim/transformer_memory.h"
 
@@ -37,6 +38,7 @@ Bytes optimizer_bytes(const Workload& w, double parameters) {
 
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
+    if (w.kind == Workload::Kind::coca) return coca_memory(e);
     if (w.kind == Workload::Kind::transformer) return transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn, tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;

@@ -22,14 +22,18 @@ struct Pricer {
     std::span<const Place> places;
 
     Seconds operator()(const Gemm& op) const {
-        if (cluster.kernel.gemm_table.empty()) return gemm_law_time(op, cluster, GemmSetting::step);
-        return static_cast<double>(op.batch) * gemm_table_time(cluster.kernel.gemm_table, op.m, op.n, op.k, op.dtype);
+        const auto& table = cluster.kernel.gemm_table;
+        if (cluster.kernel.gemm_table_by_weight)
+            if (const auto time = gemm_rows_time(table, op.m, op.n, op.k, op.dtype))
+                return static_cast<double>(op.batch) * *time;
+        if (table.empty() || cluster.kernel.gemm_table_by_weight) return gemm_law_time(op, cluster, GemmSetting::step);
+        return static_cast<double>(op.batch) * gemm_table_time(table, op.m, op.n, op.k, op.dtype);
     }
 
     // With a measured table (host) one group is one GEMM call. A weight gradient over block lists has a rate of its own
     // where the cluster gives one: every block adds to its expert's full gradient.
     Seconds operator()(const GroupedGemm& op) const {
-        if (cluster.kernel.gemm_table.empty()) return grouped_law(op);
+        if (cluster.kernel.gemm_table.empty() || cluster.kernel.gemm_table_by_weight) return grouped_law(op);
         Seconds sum(0);
         for (const long rows : op.rows) {
             if (rows == 0) continue;
@@ -46,7 +50,7 @@ struct Pricer {
 
     // One thread block computes its blocks over all n columns, so time goes in waves of one thread block a SM:
     //   t = ramp + ceil(thread blocks / SMs) * flops per thread block / (SM peak * efficiency).
-    // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left:
+    // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left, at most a wave:
     // max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
     // Source: MODELS section 1 (kernels AG and GA); ignores which peer holds the rows.
     Seconds operator()(const FusedGemm& op) const {
@@ -59,7 +63,9 @@ struct Pricer {
         const Seconds compute = cluster.kernel.launch + cluster.kernel.fused_ramp + waves * (work / rate);
         const Seconds transfer =
             static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block / cluster.intra.bandwidth;
-        if (op.transfer == FusedGemm::Transfer::gather) return std::max(compute, cluster.kernel.fused_tail + transfer);
+        const Seconds tail =
+            std::min(cluster.kernel.fused_tail, cluster.kernel.launch + cluster.kernel.fused_ramp + work / rate);
+        if (op.transfer == FusedGemm::Transfer::gather) return std::max(compute, tail + transfer);
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
 
@@ -119,6 +125,11 @@ struct Pricer {
             case HostWork::Kind::exchange_setup: return op.calls * host.exchange_setup;
             case HostWork::Kind::schedule: return op.calls * host.schedule;
             case HostWork::Kind::assignment: return op.calls * host.assignment;
+            case HostWork::Kind::read: return op.calls * host.read;
+            case HostWork::Kind::flatten: return op.calls * host.flatten;
+            case HostWork::Kind::update: return op.calls * host.update;
+            case HostWork::Kind::gather: return op.calls * host.gather;
+            case HostWork::Kind::input: return op.calls * host.input;
         }
         throw std::logic_error("op_time: unknown host work");
     }

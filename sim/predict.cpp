@@ -1,20 +1,22 @@
 #include "sim/predict.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <random>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/measurements.h"
+#include "model/multimodal/blocks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/attribution.h"
 #include "sim/breakdown.h"
+#include "sim/noise.h"
+#include "sim/pipeline_notes.h"
 
 namespace stepcast {
 namespace {
@@ -24,57 +26,64 @@ struct Draw {
     int index = 0;
 };
 
-// Spread of what repeats: every task by noise.op, the whole run by noise.step, both log-normal with median 1.
-double common_factor(const Experiment& e, std::mt19937_64& random) {
-    std::normal_distribution<double> normal;
-    return std::exp(e.cluster.noise.step * normal(random));
-}
-
-std::mt19937_64 random_of(const Experiment& e, int draw) {
-    std::seed_seq sequence{static_cast<std::uint32_t>(e.run.seed), static_cast<std::uint32_t>(draw)};
-    return std::mt19937_64(sequence);
-}
-
-void add_jitter(Costs& costs, const Experiment& e, int draw) {
-    const Noise& noise = e.cluster.noise;
-    if (noise.op == 0 && noise.step == 0) return;
-    std::mt19937_64 random = random_of(e, draw);
-    std::normal_distribution<double> normal;
-    const double common = common_factor(e, random);
-    for (Seconds& duration : costs.duration)
-        duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
-    for (Seconds& issue : costs.issue) issue *= common;
-}
-
 struct Simulated {
     TaskGraph graph;
     Costs costs;
     Timeline timeline;
 };
 
-Simulated simulate_draw(const Experiment& e, int draw) {
+Simulated simulate_quiet(const Experiment& e, int draw) {
     Simulated s{build_step(e, routing_of(e, draw)), {}, {}};
     s.costs = price(s.graph, e.cluster);
-    if (e.routing.draws > 1) add_jitter(s.costs, e, draw);
     run(s.graph, s.costs, e.cluster.interference, s.timeline);
     return s;
 }
 
-// Draws that differ in nothing but the factor common to a run are one simulation, scaled.
-bool draws_scale(const Experiment& e) {
-    return e.routing.draws > 1 && e.cluster.noise.op == 0 && e.workload.kind == Workload::Kind::transformer &&
+// The costs and the timeline of a draw: without noise those that are there.
+void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs, Timeline& timeline) {
+    if (e.routing.draws == 1 || !has_noise(e.cluster.noise)) return;
+    std::mt19937_64 random = random_of(e, draw);
+    add_noise(graph, e.cluster, timeline, random, costs);
+    run(graph, costs, e.cluster.interference, timeline);
+}
+
+Simulated simulate_draw(const Experiment& e, int draw) {
+    Simulated s = simulate_quiet(e, draw);
+    disturb(s.graph, e, draw, s.costs, s.timeline);
+    return s;
+}
+
+// Draws of which only the noise differs.
+bool draws_share_graph(const Experiment& e) {
+    const auto kind = e.workload.kind;
+    return e.routing.draws > 1 && (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) &&
            routing_of(e).counts.empty();
 }
 
+std::vector<Draw> simulate_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    const bool shared = draws_share_graph(e);
+    Simulated quiet;
+    for (int d = 0; d < e.routing.draws; ++d) {
+        if (d == 0 || !shared) quiet = simulate_quiet(e, d);
+        Costs costs = quiet.costs;
+        Timeline timeline = quiet.timeline;
+        disturb(quiet.graph, e, d, costs, timeline);
+        draws.push_back({step_times(quiet.graph, timeline, reporting_rank(quiet.graph)), d});
+    }
+    return draws;
+}
+
+// Draws that differ in nothing but the factor common to a run are one simulation, scaled.
+bool draws_scale(const Experiment& e) { return draws_share_graph(e) && only_common_factor(e.cluster.noise); }
+
 // The one simulation, without noise, and its draws.
 Simulated simulate_scaled(const Experiment& e, std::vector<Draw>& draws) {
-    Experiment quiet = e;
-    quiet.cluster.noise = {};
-    Simulated s = simulate_draw(quiet, 0);
+    Simulated s = simulate_quiet(e, 0);
     const StepTimes base = step_times(s.graph, s.timeline, reporting_rank(s.graph));
     for (int d = 0; d < e.routing.draws; ++d) {
         std::mt19937_64 random = random_of(e, d);
-        const double f = common_factor(e, random);
+        const double f = common_factor(e.cluster.noise, random);
         draws.push_back(
             {{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
     }
@@ -98,12 +107,16 @@ Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
-    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    // Equal names are one string in a graph, so that its address tells them apart.
+    std::map<std::tuple<const char*, Phase, int>, Seconds> by_address;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Place place = graph.places(t).front();
         if (place.lane() != Lane::compute) continue;
-        sums[{graph.name(t), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
+        by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
     }
+    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
+    for (const auto& [key, time] : by_address)
+        sums[{std::string_view(std::get<0>(key)), std::get<1>(key), std::get<2>(key)}] = time;
     std::vector<KernelTime> kernels;
     for (const auto& [key, time] : sums)
         kernels.push_back({std::string(std::get<0>(key)), std::get<1>(key), std::get<2>(key), time});
@@ -125,6 +138,7 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
+    if (w.kind == Workload::Kind::coca) return 3.0 * (tokens / w.seq) * count_tower_flops(w).total();
     const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));
@@ -141,11 +155,11 @@ Forecast predict(const Experiment& e) {
     std::optional<Simulated> kept;  // where all draws are this one, scaled
     if (draws_scale(e)) {
         kept = simulate_scaled(e, draws);
+    } else if (e.routing.draws == 1) {
+        kept = simulate_draw(e, 0);
+        draws.push_back({step_times(kept->graph, kept->timeline, reporting_rank(kept->graph)), 0});
     } else {
-        for (int d = 0; d < e.routing.draws; ++d) {
-            const Simulated s = simulate_draw(e, d);
-            draws.push_back({step_times(s.graph, s.timeline, reporting_rank(s.graph)), d});
-        }
+        draws = simulate_draws(e);
     }
     Forecast f;
     f.experiment = e.name;
@@ -159,10 +173,10 @@ Forecast predict(const Experiment& e) {
     f.optimizer = interval_of(draws, &StepTimes::optimizer);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    if (kept) scale_to(*kept, median_draw);
+    if (kept && draws.size() > 1) scale_to(*kept, median_draw);
     const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
-    f.breakdown = breakdown(s.graph, s.costs, s.timeline, slowest_rank(s.graph, s.timeline));
+    f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
@@ -172,6 +186,7 @@ Forecast predict(const Experiment& e) {
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
+    std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
     return f;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "model/rank_groups.h"
 
@@ -61,6 +62,14 @@ const RingPath& RingPaths::of(const Group& group) {
     const Key key{group.ranks, group.stride, group.outer_ranks, group.outer_stride, group.first, group.block};
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
     return known_.emplace(key, ring_path(group, groups_.of(group), cluster_)).first->second;
+}
+
+bool same_paths(const Cluster& a, const Cluster& b) {
+    const auto links = [](const Cluster& c) {
+        return std::tie(c.nodes, c.gpus_per_node, c.fabric, c.network, c.intra.bandwidth, c.intra.pair_bandwidth,
+                        c.intra.socket_bandwidth, c.inter.bandwidth);
+    };
+    return links(a) == links(b);
 }
 
 }  // namespace stepcast

@@ -47,4 +47,7 @@ private:
     std::map<Key, RingPath> known_;  // references stay good
 };
 
+// Whether every group has the same path on both: links, network and nodes are equal.
+bool same_paths(const Cluster& a, const Cluster& b);
+
 }  // namespace stepcast

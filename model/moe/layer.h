@@ -13,12 +13,17 @@ struct MoeLayer {
     long hidden = 0, ffn = 0;
     Dtype dtype = Dtype::fp16;
     int overlap_chunks = 1;
+    Dtype weight_dtype = dtype;     // of the weights that are kept: fp32 under automatic casting
+    bool behind_attention = false;  // in a whole model
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
     [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }   // one slot's vector
     [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }  // its inner vector
     [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }  // one rank's slots
-    [[nodiscard]] Bytes expert_weights() const { return 2.0 * static_cast<double>(ffn) * row(); }
+    // Both matrices of an expert as they are kept.
+    [[nodiscard]] Bytes expert_weights() const {
+        return 2.0 * static_cast<double>(ffn) * static_cast<double>(hidden) * size_of(weight_dtype);
+    }
 };
 
 // Each system appends its forward and its backward; the routing must hold what the system needs (full counts, or
@@ -31,6 +36,10 @@ void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing&
 void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
 void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing& routing);
 void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing);
+
+// Of the system that is asked for.
+void add_moe_forward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing);
+void add_moe_backward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing);
 
 // faster_moe's choice, true per shadowed expert (exposed for its test and for --explain).
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);

@@ -2,7 +2,8 @@
 // kernel AG is GEMM1 fused with reads of remote rows, GA is GEMM2 fused with writes of results to their owners; no
 // all-to-all. The host makes the block lists (gate, counts, lists) beside attention, which is outside the timed step:
 // `assignment` is the part the step waits for. Weights are transposed on every forward: E + 3 experts.
-// Block lists per rank: own rows of popular experts, plus all rows of the experts that live here; the recorded totals
+// Nothing on the device waits for the rest of the host's work unless launches block. In a whole model the lists are made
+// beside the layer's attention. Block lists per rank: own rows of popular experts, plus all rows of the experts that live here; the recorded totals
 // (1064 and 1032 blocks for 1024 full ones) show that rows of one expert share blocks across source ranks.
 #include <algorithm>
 #include <functional>
@@ -100,8 +101,9 @@ void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing&
     const MemoryPass transpose{copies * layer.expert_weights(), copies * layer.expert_weights(),
                                MemoryPass::Access::transpose};
     program.on_all("barrier", Phase::forward, Barrier{});
-    program.on_each("assignment", Phase::forward, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
-    program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);
+    if (!layer.behind_attention)
+        program.on_each("assignment", Phase::forward, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
+    program.ahead("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1});
     program.on_each("weight_transpose", Phase::forward, transpose);
     add_fused_pair(program, layer, ranks, Phase::forward, [&](int rank, long rows) {
         const Bytes inner = static_cast<double>(rows) * layer.ffn_row();
@@ -112,7 +114,7 @@ void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing&
 
 void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
     const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);
-    program.on_each("schedule", Phase::backward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);
+    program.ahead("schedule", Phase::backward, HostWork{HostWork::Kind::schedule, 1});
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
     add_fused_pair(program, layer, ranks, Phase::backward, [&](int rank, long rows) {
         const Bytes inner = static_cast<double>(rows) * layer.ffn_row();

@@ -13,6 +13,8 @@ namespace stepcast {
 class Program {
 public:
     explicit Program(TaskGraph& graph) : graph_(graph), last_(static_cast<std::size_t>(graph.rank_count())) {}
+    // Goes on after `last`, one task a rank; nothing where there is none.
+    Program(TaskGraph& graph, std::vector<std::optional<TaskId>> last) : graph_(graph), last_(std::move(last)) {}
 
     // One task on one rank's lane, or on the same lane of all ranks.
     TaskId on_rank(int rank, std::string_view name, Phase phase, Op op, Lane lane = Lane::compute);
@@ -20,9 +22,13 @@ public:
     // The same single-rank op on every rank.
     void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute);
 
+    // Work of every host that waits for no device: without launch blocking the host runs ahead.
+    void ahead(std::string_view name, Phase phase, const HostWork& work);
+
     // What comes next on every rank follows `task`, which was added to the graph directly.
     void follow_all(TaskId task);
 
+    [[nodiscard]] const std::vector<std::optional<TaskId>>& last() const { return last_; }
     [[nodiscard]] TaskGraph& graph() { return graph_; }
     [[nodiscard]] int rank_count() const { return graph_.rank_count(); }
 

@@ -15,6 +15,13 @@ Linear qkv_linear(const LayerContext& c) {
     const RankShape& s = c.shape;
     return {"qkv", s.tokens, (s.heads + 2 * s.kv_heads) * s.qk_dim, s.hidden, s.matrix};
 }
+// Without fused_projections; values are as wide as keys.
+Linear query_linear(const LayerContext& c) {
+    return {"query", c.shape.tokens, c.shape.heads * c.shape.qk_dim, c.shape.hidden, c.shape.matrix};
+}
+Linear key_linear(const LayerContext& c, std::string_view name) {
+    return {name, c.shape.tokens, c.shape.kv_heads * c.shape.qk_dim, c.shape.hidden, c.shape.matrix};
+}
 Linear output_linear(const LayerContext& c) {
     const RankShape& s = c.shape;
     return {"attention_output", s.tokens, s.hidden, s.heads * s.value_dim, s.matrix};
@@ -42,7 +49,12 @@ Bytes latent_bytes(const LayerContext& c) {
 bool is_mla(const LayerContext& c) { return c.experiment.workload.attention == AttentionKind::mla; }
 
 void plan_projections(Planner& planner, const LayerContext& c) {
-    if (!is_mla(c)) return plan_column_forward(planner, c, qkv_linear(c));
+    if (!is_mla(c) && c.experiment.workload.fused_projections) return plan_column_forward(planner, c, qkv_linear(c));
+    if (!is_mla(c)) {
+        plan_column_forward(planner, c, query_linear(c));
+        plan_linear(planner, key_linear(c, "key"));
+        return plan_linear(planner, key_linear(c, "value"));
+    }
     const MlaLinears l = mla_linears(c);
     plan_linear(planner, l.down);
     planner.compute("latent_norm", MemoryPass{latent_bytes(c), latent_bytes(c)}, 2);
@@ -51,7 +63,15 @@ void plan_projections(Planner& planner, const LayerContext& c) {
 }
 
 void plan_projections_backward(BackwardPlanners b, const LayerContext& c) {
-    if (!is_mla(c)) return plan_column_backward(b, c, qkv_linear(c));
+    if (!is_mla(c) && c.experiment.workload.fused_projections) return plan_column_backward(b, c, qkv_linear(c));
+    if (!is_mla(c)) {
+        for (const Linear& linear : {key_linear(c, "value"), key_linear(c, "key")}) {
+            plan_input_gradient(b.inputs, linear);
+            plan_weight_gradient(b.weights, linear, c.experiment.parallelism);
+        }
+        plan_column_backward(b, c, query_linear(c));
+        return plan_gradient_sum(b.inputs, c, 2);
+    }
     const MlaLinears l = mla_linears(c);
     plan_input_gradient(b.inputs, l.key_value_up);
     plan_weight_gradient(b.weights, l.key_value_up, c.experiment.parallelism);

@@ -18,6 +18,7 @@ double attention_matrices(const Workload& w) {
 
 // The projections of MLA have no biases of their own; its output projection is a linear layer like others.
 double attention_biases(const Workload& w) {
+    if (w.positions == Positions::relative) return 0;
     const double output = w.linear_bias ? w.hidden : 0;
     if (!w.qkv_bias || w.attention == AttentionKind::mla) return output;
     return output + head_dim(w) * (w.heads + 2.0 * kv_heads(w));
@@ -35,11 +36,19 @@ double block_parameters(const Workload& w, double inner) {
     return block_matrices(w, inner) + biases;
 }
 
-// Operations of one token against `seq` keys: scores, then values weighted by them.
+// Relative positions are projected by a matrix of their own, once for all sequences.
+double position_matrix(const Workload& w) {
+    return w.positions == Positions::relative ? static_cast<double>(w.hidden) * w.heads * head_dim(w) : 0;
+}
+
+// Operations of one token against `seq` keys, and those of the memory: scores (of contents, and of relative positions),
+// then values weighted by them; keys and values of the memory are projected again.
 double score_flops(const Workload& w) {
     const double widths =
         w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
-    return 2.0 * w.seq * w.heads * widths;
+    const double relative = w.positions == Positions::relative ? head_dim(w) : 0;
+    const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
+    return 2.0 * (w.seq + w.memory) * w.heads * (widths + relative) + again;
 }
 
 }  // namespace
@@ -56,7 +65,7 @@ bool has_experts(const Workload& w, int layer) {
 
 LayerParameters layer_parameters(const Workload& w, int layer) {
     LayerParameters p;
-    p.attention = attention_matrices(w) + attention_biases(w);
+    p.attention = attention_matrices(w) + attention_biases(w) + position_matrix(w);
     p.norms = 2 * norm_width(w.norm, w.hidden) + latent_norms(w);
     if (!has_experts(w, layer)) {
         p.feed_forward = block_parameters(w, w.ffn);
@@ -71,11 +80,18 @@ LayerParameters layer_parameters(const Workload& w, int layer) {
 double expert_parameters(const Workload& w) { return block_parameters(w, expert_ffn(w)); }
 double embedding_parameters(const Workload& w) { return static_cast<double>(w.vocab) * w.hidden; }
 double position_parameters(const Workload& w) {
-    if (w.positions != Positions::learned) return 0;
-    return static_cast<double>(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
+    const double types = static_cast<double>(w.token_types) * w.hidden;
+    if (w.positions == Positions::relative) return types + 2.0 * w.heads * head_dim(w);
+    if (w.positions != Positions::learned) return types;
+    return types + static_cast<double>(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
 }
-double final_norm_parameters(const Workload& w) { return norm_width(w.norm, w.hidden); }
-double logits_parameters(const Workload& w) { return w.tied ? 0 : embedding_parameters(w); }
+double final_norm_parameters(const Workload& w) {
+    return w.positions == Positions::relative ? 0 : norm_width(w.norm, w.hidden);
+}
+double logits_parameters(const Workload& w) {
+    if (w.head == Head::span) return 2.0 * w.hidden + 2;
+    return (w.tied ? 0 : embedding_parameters(w)) + (w.positions == Positions::relative ? w.vocab : 0);
+}
 
 ParameterCount count_parameters(const Workload& w) {
     ParameterCount count;
@@ -103,7 +119,9 @@ Flops layer_forward_flops(const Workload& w, int layer) {
     return Flops(2 * (attention_matrices(w) + block) + score_flops(w));
 }
 
-Flops logits_forward_flops(const Workload& w) { return Flops(2 * embedding_parameters(w)); }
+Flops logits_forward_flops(const Workload& w) {
+    return Flops(w.head == Head::span ? 4.0 * w.hidden : 2 * embedding_parameters(w));
+}
 
 Flops forward_flops(const Workload& w, double sequences) {
     Flops token = logits_forward_flops(w);

@@ -41,14 +41,16 @@ bool has_experts(const Workload& workload, int layer);
 
 // What is counted: query, key, value and output projections (MLA: the latents' too, and their norms among the norms),
 // two norms a layer and a final one, the matrices of the feed-forward block, biases where the workload has them, the
-// router with its load-balancing bias, embedding, learned positions, logits when untied. Not counted, because the
-// workload does not state them: heads of other tasks, token types, buffers.
+// router with its load-balancing bias, embedding, learned positions, token types, logits when untied, the span head.
+// Relative positions: a projection a layer, two biases of the queries that all layers share (counted with the positions), no
+// biases in attention, no final norm, a bias of the logits. Not counted, because the workload does not state them: poolers
+// and heads of other tasks, buffers.
 LayerParameters layer_parameters(const Workload& workload, int layer);
 double expert_parameters(const Workload& workload);     // of one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);
 double final_norm_parameters(const Workload& workload);
-double logits_parameters(const Workload& workload);  // 0 when tied
+double logits_parameters(const Workload& workload);  // without those that are tied; of the span head, its own
 ParameterCount count_parameters(const Workload& workload);
 
 // Forward operations of one token of a full sequence: 2 for each weight of a matrix that the token meets (top-k of the

@@ -7,17 +7,34 @@ struct StateBytes {
     Bytes read, written;
 };
 
+// A framework that is left to itself updates 16-bit weights in place: no fp32 copies, no loss scale.
+bool keeps_masters(const Experiment& e) { return !e.parallelism.unfused || e.workload.autocast; }
+
+// Adam as nine operations in fp32: first moment (scale, add), second (scale, add product), root, add, divide and add to the
+// weight, decay. In tensors of four bytes.
+struct Traffic {
+    double read, written;
+};
+constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
+
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
-// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
+// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms. Adam operation
+// by operation (PyTorch's foreach), elements read + written: clip 1 + 1; first moment 2 + 1; second 1 + 1 and 2 + 1;
+// denominator 1 + 1 three times; weight 3 + 1.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
     const Bytes gradient(4);
+    if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * size_of(w.dtype), size_of(w.dtype)};
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
+    if (e.parallelism.unfused && w.optimizer == Optimizer::adam)
+        return {Bytes(unfused_adam.read), Bytes(unfused_adam.written)};
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};
-        case Optimizer::adam: return {gradient + Bytes(12), Bytes(12) + weight};
+        case Optimizer::adam:
+            if (!w.fused_optimizer) return {Bytes(4 * 12), Bytes(4 * 8) + weight};
+            return {gradient + Bytes(12), Bytes(12) + weight};
         case Optimizer::lamb: return {gradient + Bytes(12 + 8), Bytes(12 + 4) + weight};
     }
     return {};
@@ -34,9 +51,10 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
         passes.norm_names[i] = name;
         passes.norm[i] = {updated * read, updated * written};
     };
-    if (kept < wide) add("cast_gradients", kept, wide);
-    if (e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide);
-    add("gradient_norm", wide, Bytes(0));
+    const bool masters = keeps_masters(e);
+    if (masters && kept < wide) add("cast_gradients", kept, wide);
+    if (masters && e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide);
+    add("gradient_norm", masters ? wide : kept, Bytes(0));
     const StateBytes state = state_bytes(e);
     passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
     passes.zero_gradients = {Bytes(0), gradients * kept};
@@ -120,11 +138,23 @@ void DataParallel::add_norm() {
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
+// A framework that keeps gradients apart from buckets copies them in and back.
+void DataParallel::add_bucket_copies(Planner& planner) const {
+    const Parallelism& p = context_.experiment.parallelism;
+    if (!p.unfused || p.zero != 0 || dense_.ranks == 1) return;
+    const Bytes gradients = total_.dense * size_of(p.gradient_dtype);
+    planner.compute("bucket_copies", MemoryPass{2.0 * gradients, 2.0 * gradients});
+}
+
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
     const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
     Planner planner(graph_);
-    planner.compute("optimizer", passes.optimizer, static_cast<float>(e.workload.optimizer_groups));
+    const float calls =
+        static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);
+    if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
+    add_bucket_copies(planner);
+    planner.compute("optimizer", passes.optimizer, calls);
     planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)

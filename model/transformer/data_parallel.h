@@ -54,6 +54,7 @@ private:
     };
     void close(Bucket& bucket);
     void exchange(const Bucket& bucket, const TasksByRank& after);
+    void add_bucket_copies(Planner& planner) const;
     [[nodiscard]] double updated() const;  // elements that this rank's optimizer updates
 
     TaskGraph& graph_;

@@ -34,6 +34,12 @@ void plan_feed_forward(Planner& planner, const LayerContext& context);
 void plan_feed_forward_again(Planner& planner, const LayerContext& context);
 void plan_feed_forward_backward(BackwardPlanners planners, const LayerContext& context);
 
+// The same in two: up to the inner width, and from there (the down projection) on.
+void plan_feed_forward_start(Planner& planner, const LayerContext& context);
+void plan_feed_forward_rest(Planner& planner, const LayerContext& context);
+void plan_feed_forward_start_backward(BackwardPlanners planners, const LayerContext& context);
+void plan_feed_forward_rest_backward(BackwardPlanners planners, const LayerContext& context);
+
 void plan_experts_forward(Planner& planner, const LayerContext& context);
 void plan_experts_backward(BackwardPlanners planners, const LayerContext& context);
 
@@ -41,6 +47,8 @@ void plan_embedding_forward(Planner& planner, const LayerContext& context);
 void plan_embedding_backward(BackwardPlanners planners, const LayerContext& context);
 void plan_head_forward(Planner& planner, const LayerContext& context);  // final norm, logits, loss
 void plan_head_backward(BackwardPlanners planners, const LayerContext& context);
+void plan_span_forward(Planner& planner, const LayerContext& context);  // two scores a token, loss over positions
+void plan_span_backward(BackwardPlanners planners, const LayerContext& context);
 
 // One linear layer of the rank, [tokens, in] x [in, out].
 struct Linear {

@@ -13,6 +13,8 @@ struct PassPlans {
 
 struct LayerPlans {
     PassPlans dense, experts, embedding, head;
+    PassPlans after_experts;  // of a layer whose experts a MoE system writes between `experts` and this
+    PassPlans opened, rest;  // of a dense layer that is cut before its down projection
 };
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& context);

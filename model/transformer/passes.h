@@ -34,4 +34,11 @@ inline void plan_residual_backward(Planner& planner, const LayerContext& c) {
     if (c.experiment.workload.linear_bias) planner.compute("bias_gradient", MemoryPass{a, Bytes(0)});
 }
 
+// Gradients of one input that several products read: each further one is added.
+inline void plan_gradient_sum(Planner& planner, const LayerContext& c, int further) {
+    const Bytes whole = c.shape.inner(c.shape.hidden);
+    planner.compute("input_gradient_sum", MemoryPass{2.0 * further * whole, static_cast<double>(further) * whole},
+                    static_cast<float>(further));
+}
+
 }  // namespace stepcast

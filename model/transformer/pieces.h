@@ -1,6 +1,8 @@
 // Where the layers of the model live: pieces of consecutive layers, on stages.
 #pragma once
 
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "model/parallelism.h"
@@ -8,18 +10,30 @@
 
 namespace stepcast {
 
-// Layers [first, last) of a model piece, and whether it begins with the embedding or ends with the logits.
+// Layers [first, last) of a model piece, and whether it begins with the embedding or ends with the logits. Cut by modules it
+// may begin inside layer first - 1, with its down projection, and end inside layer last - 1, behind its up projection.
 struct Piece {
     int stage = 0;
     int index = 0;  // among the pieces of its stage: what a Slot calls `piece`
     int first = 0, last = 0;
     bool embedding = false, head = false;
+    bool begins_inside = false, ends_inside = false;
     friend bool operator==(const Piece&, const Piece&) = default;
 };
 
 // The pieces that a micro-batch goes through, in forward order. `direction` is 0 but for the second direction of
-// dualpipe. Layers are spread by stage_layers, or as evenly as possible.
+// dualpipe. Layers are spread by stage_layers, or as evenly as possible; modules as StageCut says, the last piece taking
+// what is left over.
 std::vector<Piece> pieces_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
+
+// The modules of a layer that StageCut::modules counts.
+inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_proj",  "o_proj",
+                                                     "gate_proj", "act_fn", "up_proj", "down_proj"};
+inline constexpr int modules_per_layer = std::size(layer_modules);
+
+// The first module of a piece, counted from the embedding (0); `pieces` in all.
+int first_module(const Workload& workload, int pieces, int piece);
+int module_count(const Workload& workload);
 
 // dualpipe: micro-batches of stage piece 1 go the other way.
 int directions(const Parallelism& parallelism);

@@ -118,6 +118,11 @@ TasksByRank Stage::exchange(NameId name, Phase phase, OpId op, GroupId group, La
     return result;
 }
 
+void Stage::resume(TasksByRank last) {
+    last_ = std::move(last);
+    beside_.assign(ranks_.size(), no_task);
+}
+
 void Stage::follow(const TasksByRank& tasks) { followed_.push_back(tasks); }
 
 }  // namespace stepcast

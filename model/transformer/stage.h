@@ -29,6 +29,9 @@ public:
     // What comes next on each rank follows these as well.
     void follow(const TasksByRank& tasks);
 
+    // Tasks written beside plans: what comes next on each rank follows its own of these instead of last().
+    void resume(TasksByRank last);
+
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
     [[nodiscard]] int graph_rank(std::size_t i) const { return ranks_[i]; }
 

@@ -13,6 +13,17 @@ RankWeights layer_weights(const LayerContext& c, int layer) {
             whole.experts / p.ep / expert_split};
 }
 
+RankWeights rest_weights(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    return {static_cast<double>(w.ffn) * w.hidden / c.experiment.parallelism.tp + (w.linear_bias ? w.hidden : 0), 0};
+}
+
+RankWeights opened_weights(const LayerContext& c, int layer) {
+    RankWeights weights = layer_weights(c, layer);
+    weights.dense -= rest_weights(c).dense;
+    return weights;
+}
+
 RankWeights embedding_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     return {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0};

@@ -17,6 +17,9 @@ struct RankWeights {
 };
 
 RankWeights layer_weights(const LayerContext& context, int layer);
+// Of a layer that a cut by modules opens: its down projection, and what comes before.
+RankWeights rest_weights(const LayerContext& context);
+RankWeights opened_weights(const LayerContext& context, int layer);
 RankWeights embedding_weights(const LayerContext& context);
 // Final norm, and the logits' weights unless they are the embedding's on the same stage.
 RankWeights head_weights(const LayerContext& context);

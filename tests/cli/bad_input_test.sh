@@ -14,7 +14,7 @@ run 1
 stderr_has "subcommand is required"
 stdout_is_empty
 run 2 execute host_moe --device cuda
-stderr_has "no CUDA device: this build has no CUDA plugin (libexec_cuda.so not found)"
+stderr_has "no CUDA device: driver not found"
 
 refused '--steps' '0' '1 to 1000000' -- execute host_moe --device host --steps 0
 

@@ -158,9 +158,29 @@ TEST_CASE("recompute by layers and shards of zero 3 are refused where they mean 
           "parallelism.shard: 2, but parallelism.zero is 1; expected 0, or zero = 3");
 }
 
-TEST_CASE("keys of the MoE layer systems mean nothing to a transformer") {
-    CHECK(told([](auto&, auto& p) { p.moe_system = MoeSystem::fast_moe; }) ==
-          "parallelism.moe_system: fast_moe, but workload.kind transformer does not model it; expected alltoall");
+TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no overlapping pieces") {
+    const auto with_experts = [](auto change) {
+        return told([&](auto& w, auto& p) {
+            w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe, p.ep = p.dp;
+            change(w, p);
+        });
+    };
+    CHECK(with_experts([](auto&, auto& p) { p.ep = 1; }) ==
+          "parallelism.moe_system: fast_moe spreads its experts over all data-parallel ranks; expected tp, pp and cp "
+          "of 1 "
+          "and ep = dp = 2");
+    CHECK(with_experts([](auto&, auto& p) { p.tp = p.pp = p.cp = 1, p.dp = p.ep = 8; }).empty());
+    CHECK(with_experts([](auto& w, auto& p) { p.tp = p.pp = p.cp = 1, p.dp = p.ep = 8, w.moe.shared_experts = 1; }) ==
+          "workload.moe: fast_moe has no shared experts and no capacity; expected 0");
     CHECK(told([](auto&, auto& p) { p.overlap_chunks = 2; }) ==
           "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; expected 1");
+}
+
+TEST_CASE("memory, relative positions and automatic casting are known operation by operation only") {
+    CHECK(told([](auto& w, auto&) { w.memory = 64; }) ==
+          "workload.memory: 64, but only workload.positions relative has one; expected 0");
+    CHECK(told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
+          "parallelism.unfused: false, but relative positions are known operation by operation only");
+    CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
+          "workload.autocast: true, but parallelism.unfused is false; expected true");
 }

@@ -24,6 +24,7 @@ Cluster full() {
             : doc.kind == "bytes per second" ? n + ".2345678901234567 GB/s"
             : doc.kind == "flop per second"  ? n + " TFLOP/s"
             : doc.kind == "name"             ? "pcie"
+            : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
             : doc.kind == "corrections" ? "[[\"all_reduce\", " + n + ", \"4 KiB\", 1.25], [\"x\", 2, \"1 MiB\", 0.5]]"
             : doc.kind == "curve"       ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
                                         : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";

@@ -26,7 +26,7 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     const Json j = Json::parse(to_json(samples::forecast()));
     CHECK(keys_of(j) == Keys{"experiment", "cluster", "step_s", "phases_s", "breakdown_s", "memory_bytes", "fits",
                              "tokens_per_s", "model_flops_utilization", "tasks", "ranks_simulated", "draws",
-                             "forward_s", "backward_s", "kernels_s", "notes"});
+                             "forward_s", "backward_s", "gradient_sync_s", "optimizer_s", "kernels_s", "notes"});
     CHECK(j["cluster"] == Json{{"name", "pcie-a100-x4"}, {"calibrated", true}});
     CHECK(keys_of(j["step_s"]) == Keys{"mean", "p10", "p50", "p90"});
     CHECK(j["step_s"]["p90"].get<double>() == Approx(0.02532));

@@ -1,0 +1,249 @@
+#include "calibrate/fit_noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double quartile_spread = 0.6745;  // from median to quartile, in standard deviations of a normal
+constexpr int fewest_events = 10;           // of a process, to call its rate determined
+
+std::vector<double> logs_of(const std::vector<double>& values) {
+    std::vector<double> logs;
+    for (const double value : values)
+        if (value > 0) logs.push_back(std::log(value));
+    return logs;
+}
+
+// Bursts and stragglers only add, so the spread of the rest is read from the lower half.
+double lower_spread(const std::vector<double>& values) {
+    const std::vector<double> logs = logs_of(values);
+    return logs.empty() ? 0 : (median(logs) - quantile(logs, 0.25)) / quartile_spread;
+}
+double both_spread(const std::vector<double>& values) {
+    const std::vector<double> logs = logs_of(values);
+    return logs.empty() ? 0 : (quantile(logs, 0.75) - quantile(logs, 0.25)) / (2 * quartile_spread);
+}
+// The log-normal with the mean and the variance of the values: the tail decides the mean step, so it must not be a guess
+// from the middle.
+struct LogNormal {
+    double median = 0, spread = 0;
+};
+LogNormal log_normal_of(const std::vector<double>& values) {
+    if (values.empty()) return {};
+    const double count = static_cast<double>(values.size());
+    double mean = 0, squares = 0;
+    for (const double value : values) mean += value / count;
+    for (const double value : values) squares += (value - mean) * (value - mean) / count;
+    const double growth = 1 + squares / (mean * mean);
+    return {mean / std::sqrt(growth), std::sqrt(std::log(growth))};
+}
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+// Slow kernels: steps whose forward or backward exceeds its median by more than the quiet spread explains.
+struct Bursts {
+    double slowdown = 0, every = 0, length = 0;
+    int count = 0;               // runs of neighbouring steps
+    std::vector<double> excess;  // of each step, seconds
+};
+
+std::vector<double> excesses(const std::vector<double>& values) {
+    const double middle = median(values);
+    std::vector<double> found;
+    for (const double value : values) found.push_back(value / middle - 1);
+    return found;
+}
+
+// Neighbouring steps with an excess are one burst.
+int count_events(const std::vector<double>& excess) {
+    int events = 0;
+    for (std::size_t i = 0; i < excess.size(); ++i) events += excess[i] > 0 && (i == 0 || excess[i - 1] == 0);
+    return events;
+}
+
+// The slowdown is the median excess of the forwards that lie in a burst for more than a small part; a burst of length L
+// that slows the compute share c of the time by s costs c s L, which gives L from the excess of all.
+Bursts find_bursts(const StepSeries& series) {
+    Bursts found;
+    found.excess.assign(series.step.size(), 0);
+    const std::vector<double> forward = excesses(series.forward), backward = excesses(series.backward);
+    const double quiet = std::max(0.05, 6 * lower_spread(series.forward));
+    std::vector<double> inside;
+    for (const double excess : forward)
+        if (excess > quiet) inside.push_back(excess);
+    if (inside.empty()) return found;
+    const double least = std::max(quiet, 0.4 * median(inside));
+    inside.clear();
+    const double forward_median = median(series.forward), backward_median = median(series.backward);
+    for (std::size_t i = 0; i < forward.size(); ++i) {
+        if (forward[i] <= least && backward[i] <= least) continue;
+        if (forward[i] > least) inside.push_back(forward[i]);
+        found.excess[i] = std::max(0.0, forward[i]) * forward_median + std::max(0.0, backward[i]) * backward_median;
+    }
+    if (inside.empty()) return found;
+    found.count = count_events(found.excess);
+    found.slowdown = median(inside);
+    found.every = sum(series.step) / found.count;
+    const double share = (forward_median + backward_median) / median(series.step);
+    found.length = sum(found.excess) / found.count / (found.slowdown * std::min(1.0, share));
+    return found;
+}
+
+// Late ranks: what a step takes beyond the medians of its parts, bursts and the host's own spread. That the waits fall
+// into other phases in other steps does not matter: they are told from the step as a whole.
+std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts, double host_spread) {
+    std::vector<double> rest, late;
+    const double optimizer = median(series.optimizer), most_host = optimizer * std::exp(3 * host_spread);
+    for (std::size_t i = 0; i < series.step.size(); ++i) {
+        const double host = std::min(series.optimizer[i], most_host);
+        rest.push_back(series.step[i] - bursts.excess[i] - (host > optimizer ? host - optimizer : 0.0));
+    }
+    const double middle = median(rest);
+    const double least = middle * std::max(0.05, 6 * std::min(lower_spread(rest), 0.02));
+    for (const double value : rest)
+        if (value - middle > least) late.push_back(value - middle);
+    return late;
+}
+
+// A parameter of the noise as the cluster file tells it.
+class Report {
+public:
+    Report(const Cluster& start) : start_(start) { result_.cluster = start; }
+
+    void set(const std::string& key, const std::string& value, double error, bool determined) {
+        Experiment before, after;
+        before.cluster = start_;
+        after.cluster = result_.cluster;
+        const std::string name = "cluster." + key;
+        if (determined) set_key(after, {name, value});
+        result_.cluster.noise = after.cluster.noise;
+        result_.parameters.push_back(
+            {key, get_key(after, name), get_key(before, name), determined ? error : 0.0, determined});
+    }
+    void say(const std::string& line) { result_.findings.push_back(line); }
+    NoiseFit finish(std::size_t steps) {
+        Cluster& cluster = result_.cluster;
+        if (!cluster.fitted) cluster.fitted.emplace();
+        auto& known = cluster.fitted->parameters;
+        for (const FittedParameter& p : result_.parameters) {
+            std::erase_if(known, [&](const FittedParameter& other) { return other.key == p.key; });
+            known.push_back(p);
+        }
+        cluster.fitted->samples += static_cast<int>(steps);
+        return std::move(result_);
+    }
+
+private:
+    const Cluster& start_;
+    NoiseFit result_;
+};
+
+void report_bursts(Report& report, const Bursts& bursts, bool phases) {
+    const bool seen = phases && bursts.count >= fewest_events;
+    const double error = seen ? 1 / std::sqrt(bursts.count) : 0;
+    report.set("noise.burst_slowdown", fmt::format("{:.3f}", bursts.slowdown), 0.5 * error, seen);
+    report.set("noise.burst_every", fmt::format("{:.3g} s", bursts.every), error, seen);
+    report.set("noise.burst_length", fmt::format("{:.3g} s", bursts.length), 1.4 * error, seen);
+    if (phases)
+        report.say(fmt::format("{} bursts of slow kernels{}", bursts.count,
+                               seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
+                                                  100 * bursts.slowdown, bursts.length, bursts.every)
+                                    : "; too few to tell their rate"));
+}
+
+void report_stragglers(Report& report, const std::vector<double>& late, const StepSeries& series, bool phases) {
+    const bool seen = phases && late.size() >= static_cast<std::size_t>(fewest_events);
+    const double count = static_cast<double>(late.size()), steps = static_cast<double>(series.step.size());
+    const double rate = 1 - std::pow(1 - std::min(0.999, count / steps), 1.0 / std::max(1, series.ranks));
+    const double error = seen ? 1 / std::sqrt(count) : 0;
+    const auto [delay, spread] = log_normal_of(late);
+    report.set("noise.straggler_rate", fmt::format("{:.4g}", rate), error, seen);
+    report.set("noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay), 1.25 * spread * error, seen);
+    report.set("noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
+    if (phases)
+        report.say(fmt::format(
+            "{} of {} steps wait for a late rank{}", late.size(), series.step.size(),
+            seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay) : "; too few to tell their rate"));
+}
+
+}  // namespace
+
+StepSeries longest_series(const std::vector<Sample>& samples) {
+    struct Series {
+        std::map<int, double> step, forward, backward, optimizer;
+        int ranks = 0, last = 0;
+    };
+    std::map<std::string, Series> runs;
+    for (const Sample& s : samples) {
+        if (s.step < 0 || s.rank != -1 || s.unit != "s") continue;
+        Series& run = runs[s.run_id];
+        run.ranks = s.ranks;
+        run.last = std::max(run.last, s.step);
+        for (const auto& [name, into] : {std::pair("step", &run.step), std::pair("forward", &run.forward),
+                                         std::pair("backward", &run.backward), std::pair("optimizer", &run.optimizer)})
+            if (s.phase == name) (*into)[s.step] = s.value;
+    }
+    StepSeries longest;
+    for (const auto& [id, run] : runs) {
+        StepSeries series{id, run.ranks, {}, {}, {}, {}};
+        const int from = first_steady_step(run.last + 1);
+        const bool phases = !run.forward.empty() && !run.backward.empty() && !run.optimizer.empty();
+        for (const auto& [step, value] : run.step) {
+            const auto f = run.forward.find(step), b = run.backward.find(step), o = run.optimizer.find(step);
+            if (step < from) continue;
+            if (phases && (f == run.forward.end() || b == run.backward.end() || o == run.optimizer.end())) continue;
+            series.step.push_back(value);
+            if (!phases) continue;
+            series.forward.push_back(f->second);
+            series.backward.push_back(b->second);
+            series.optimizer.push_back(o->second);
+        }
+        if (series.step.size() > longest.step.size()) longest = std::move(series);
+    }
+    return longest;
+}
+
+NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
+    if (series.step.size() < fewest_noise_steps)
+        throw ConfigError(
+            fmt::format("noise: {} steady steps of phase step in the longest recorded run; expected at least {} "
+                        "samples, not medians",
+                        series.step.size(), fewest_noise_steps));
+    Report report(start);
+    const auto count = static_cast<double>(series.step.size());
+    const bool phases = !series.forward.empty();
+    const double quiet = lower_spread(phases ? series.forward : series.step);
+    report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), true);
+    const double host = phases ? both_spread(series.optimizer) : 0;
+    const bool host_bound = phases && host > 3 * quiet;  // kernels would spread like the forward
+    report.set("noise.host", fmt::format("{:.3f}", host), 1 / std::sqrt(count), host_bound);
+    const Bursts bursts = phases ? find_bursts(series) : Bursts{};
+    report_bursts(report, bursts, phases);
+    const std::vector<double> late = phases ? find_lateness(series, bursts, host) : std::vector<double>{};
+    report_stragglers(report, late, series, phases);
+    if (!phases)
+        report.say("only whole steps were recorded: bursts, stragglers and host load cannot be told apart");
+    else if (!host_bound)
+        report.say("the optimizer spreads like the kernels: the host's load is not determined");
+    return report.finish(series.step.size());
+}
+
+std::string describe(const NoiseFit& fit) {
+    std::string text = fmt::format("{:<26} {:>12} {:>12} {:>8}\n", "noise", "value", "prior", "error");
+    for (const FittedParameter& p : fit.parameters)
+        text +=
+            fmt::format("{:<26} {:>12} {:>12} {:>8}\n", p.key, p.value, p.prior,
+                        p.determined ? fmt::format("{:.0f} %", 100 * p.relative_error) : "not determined, prior kept");
+    for (const std::string& line : fit.findings) text += line + "\n";
+    return text;
+}
+
+}  // namespace stepcast

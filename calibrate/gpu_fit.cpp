@@ -1,0 +1,142 @@
+#include "calibrate/gpu_fit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "calibrate/fit_tables.h"
+#include "model/errors.h"
+#include "sim/collective_costs.h"
+#include "sim/costs.h"
+
+namespace stepcast {
+
+namespace {
+
+FlopsPerSecond& peak_of(Gpu& gpu, Dtype dtype) {
+    switch (dtype) {
+        case Dtype::fp32: return gpu.fp32;
+        case Dtype::tf32: return gpu.tf32;
+        case Dtype::fp16: return gpu.fp16;
+        case Dtype::bf16: return gpu.bf16;
+        case Dtype::fp8: return gpu.fp8;
+    }
+    throw std::logic_error("peak_of: unknown dtype");
+}
+
+// The best rates measured, for a GPU that no datasheet here describes: then an efficiency of 1 is the best shape's.
+void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
+    for (const GemmRow& row : points.blocks.gemms) {
+        const Flops work = row.groups * flops_of(row.gemm);
+        FlopsPerSecond& peak = peak_of(gpu, row.gemm.dtype);
+        peak = std::max(peak, work / row.time);
+    }
+    for (const OpPoint& point : points.ops)
+        if (const auto* pass = std::get_if<MemoryPass>(&point.op); pass != nullptr && gpu.memory_bandwidth.si() == 0)
+            gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
+}
+
+FitCase case_of(const OpPoint& point, std::size_t number) {
+    return {fmt::format("{} {}", point.kind, number), point.kind, "sweeps", point.time,
+            [op = point.op](const Cluster& c) {
+                const bool pair = std::holds_alternative<SendRecv>(op);
+                return pair ? collective_time(op, Group{2}, c) : op_time(op, Phase::forward, {}, c);
+            }};
+}
+
+struct Kind {
+    const char* name;
+    std::vector<FitParameter> parameters;
+};
+
+// Stream passes also tell what a kernel costs at least, which GEMMs have told before; so only their slope is free.
+std::vector<Kind> op_kinds() {
+    return {{"memory_pass", {{"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}}},
+            {"transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}},
+            {"optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}},
+            {"sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}},
+            {"attention", {}},
+            {"send_recv", {}}};
+}
+
+std::vector<HeldOutError> errors_of(const std::vector<FitCase>& cases, const Cluster& cluster, const char* method) {
+    std::vector<double> log_errors;
+    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
+    return cases.empty() ? std::vector<HeldOutError>{} : errors_by_kind(cases, log_errors, method);
+}
+
+// Fits one kind on four fifths of its points and adds what it says to `fit`.
+void fit_kind(GpuFit& fit, const Kind& kind, const GpuPoints& points,
+              const std::function<void(std::string_view)>& progress) {
+    std::vector<FitCase> fitted, held_out;
+    std::size_t number = 0;
+    for (const OpPoint& point : points.ops) {
+        if (point.kind != kind.name) continue;
+        (number % 5 == 2 || kind.parameters.empty() ? held_out : fitted).push_back(case_of(point, number));
+        ++number;
+    }
+    if (number == 0) return;
+    Fitted known = fit.cluster.fitted.value_or(Fitted{});
+    if (!kind.parameters.empty()) {
+        FitResult result = stepcast::fit(fit.cluster, kind.parameters, fitted, progress);
+        fit.cluster = result.cluster;
+        result.fitted_errors = errors_of(fitted, fit.cluster, "fitted");
+        result.held_out_errors = errors_of(held_out, fit.cluster, "held-out fifth");
+        Fitted later = *fit.cluster.fitted;
+        later.samples = static_cast<int>(number);
+        later.errors = result.held_out_errors;
+        later.errors.insert(later.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
+        known = merged(known, later);
+        fit.results.push_back(std::move(result));
+    } else {
+        Fitted later;
+        later.date = known.date;
+        later.samples = static_cast<int>(number);
+        later.errors = errors_of(held_out, fit.cluster, "not fitted");
+        known = merged(known, later);
+    }
+    fit.cluster.fitted = known;
+}
+
+}  // namespace
+
+Cluster start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known) {
+    Cluster cluster;
+    if (known != nullptr) cluster = *known;
+    const bool same = known != nullptr && names_device(plate.name, known->gpu);
+    cluster.name = fmt::format("{} x {}", points.ranks, plate.name);
+    if (!same) {
+        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}, {}, {}, {}, {}};
+        measured_datasheet(cluster.gpu, points);
+    }
+    cluster.source = same ? "datasheet: " + known->source : "measured: best rates, and what the driver says";
+    cluster.nodes = 1;
+    cluster.gpus_per_node = points.ranks;
+    cluster.gpu.sms = plate.multiprocessors;
+    cluster.gpu.memory = plate.memory;
+    cluster.host = {points.issue, Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0)};
+    cluster.interference = points.interference;
+    cluster.noise = {};
+    cluster.noise.op = points.op_noise;
+    cluster.noise.step = points.step_noise;
+    cluster.kernel.training_gemm = 1;
+    cluster.kernel.gemm_table.clear();
+    cluster.kernel.memory_curve.clear();
+    cluster.fitted.reset();
+    return cluster;
+}
+
+GpuFit fit_gpu(const Cluster& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress) {
+    if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
+    TablesFit tables = fit_tables(start, points.blocks, progress, HeldOutShare::fifth);
+    GpuFit fit{std::move(tables.cluster), std::move(tables.results)};
+    for (const Kind& kind : op_kinds()) fit_kind(fit, kind, points, progress);
+    Fitted& fitted = *fit.cluster.fitted;
+    fitted.date = points.date;
+    fitted.sources = {"GPU sweeps: " + points.device};
+    fitted.parameters.push_back({"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
+    return fit;
+}
+
+}  // namespace stepcast

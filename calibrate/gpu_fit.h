@@ -1,0 +1,62 @@
+// What GPU sweeps (gpu_sweep.h) say about a cluster: tables that anybody can fit again, and the laws fitted to them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/fit.h"
+#include "calibrate/host_sweep.h"
+#include "model/whole_files.h"
+
+namespace stepcast {
+
+// What the device says of itself.
+struct Nameplate {
+    std::string name;
+    int multiprocessors = 0;
+    Bytes memory;
+    BytesPerSecond memory_bandwidth;  // 0 = it does not say
+};
+
+// An op that no building-block table has: a memory pass, a product inside a step, attention.
+struct OpPoint {
+    std::string kind;  // "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention"
+    Op op;
+    Seconds time;
+    friend bool operator==(const OpPoint&, const OpPoint&) = default;
+};
+
+// Medians over repetitions and ranks. `issue`: from one kernel to the next where the host issues them one by one.
+struct GpuPoints {
+    BuildingBlocks blocks;
+    std::vector<OpPoint> ops;
+    Seconds issue;
+    Interference interference;
+    double op_noise = 0, step_noise = 0;
+    int ranks = 1, samples = 0;
+    std::string device, date;
+};
+GpuPoints collect_gpu_points(std::span<const SweepResult> results);
+
+// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; the first and the last are what
+// `calibrate --measurements` reads.
+std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem);
+
+// The datasheet to start from: `known` when it is of this GPU, else what was measured stands for it. One node with as
+// many GPUs as were measured, a host without framework, nothing fitted.
+Cluster start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known);
+
+struct GpuFit {
+    Cluster cluster;
+    std::vector<FitResult> results;
+};
+// GEMMs and collectives as fit_tables() does; then memory passes and what a GEMM loses inside a step. A fifth of each kind
+// is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
+GpuFit fit_gpu(const Cluster& start, const GpuPoints& points,
+               const std::function<void(std::string_view)>& progress = {});
+
+}  // namespace stepcast

@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "calibrate/gpu_fit.h"
+#include "model/measurements.h"
+
+namespace stepcast {
+
+namespace {
+
+// Durations of one task, one a repetition: until the last of its ranks has left it.
+std::vector<std::vector<double>> durations(const TaskGraph& graph, const Measurement& measurement) {
+    std::vector<std::vector<double>> by_task(graph.size());
+    for (const Trace& trace : measurement.traces) {
+        std::vector<double> longest(graph.size(), 0.0);
+        for (const Span& span : trace.spans)
+            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
+        for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
+    }
+    return by_task;
+}
+
+// Standard deviation of the logarithm; quartiles lie 1.349 standard deviations apart in a normal distribution.
+double log_spread(const std::vector<double>& values) {
+    const double low = quantile(values, 0.25);
+    return low > 0 ? std::log(quantile(values, 0.75) / low) / 1.349 : 0.0;
+}
+
+std::string pass_kind(const MemoryPass& pass) {
+    switch (pass.access) {
+        case MemoryPass::Access::stream: return "memory_pass";
+        case MemoryPass::Access::transpose: return "transpose";
+        case MemoryPass::Access::optimizer: return "optimizer";
+    }
+    return "";
+}
+
+// A collective's payload as building-block tables count it: of an all-to-all what one rank holds.
+Bytes table_bytes(const Op& op, int ranks) {
+    if (const auto* exchange = std::get_if<AllToAll>(&op)) return exchange->bytes.front() * ranks;
+    Bytes bytes;
+    std::visit(
+        [&](const auto& one) {
+            if constexpr (requires { one.bytes / 1.0; }) bytes = one.bytes;
+        },
+        op);
+    return bytes;
+}
+
+struct Collected {
+    GpuPoints points;
+    std::map<std::string, std::vector<double>> beside, apart;  // by kind: of the interference sweeps
+    std::vector<double> op_spreads, step_spreads;
+};
+
+// Rows that occur several times (ranks, repetitions inside a graph) become one, their median.
+class Rows {
+public:
+    void add(const std::string& name, const Op& op, int ranks, double time) {
+        Entry& entry = entries_[{name, key(op), ranks}];
+        entry.op = op;
+        entry.times.push_back(time);
+    }
+    template <typename Take>
+    void each(Take take) const {
+        for (const auto& [where, entry] : entries_)
+            take(std::get<0>(where), entry.op, std::get<2>(where), Seconds(median(entry.times)));
+    }
+
+private:
+    struct Entry {
+        Op op;
+        std::vector<double> times;
+    };
+    static std::string key(const Op& op) {
+        if (const auto* gemm = std::get_if<Gemm>(&op))
+            return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch, to_string(gemm->dtype),
+                               gemm->accumulate);
+        if (const auto* group = std::get_if<GroupedGemm>(&op))
+            return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k,
+                               to_string(group->dtype));
+        if (const auto* pass = std::get_if<MemoryPass>(&op))
+            return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(), static_cast<int>(pass->access));
+        if (const auto* attention = std::get_if<Attention>(&op))
+            return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads, attention->seq_q,
+                               attention->head_dim, attention->backward);
+        return fmt::format("{} {}", kind_name(op), table_bytes(op, 1).si());
+    }
+    std::map<std::tuple<std::string, std::string, int>, Entry> entries_;
+};
+
+void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks, Seconds time) {
+    if (const auto* pass = std::get_if<MemoryPass>(&op)) {
+        points.ops.push_back({pass_kind(*pass), op, time});
+    } else if (std::holds_alternative<Attention>(op)) {
+        points.ops.push_back({"attention", op, time});
+    } else if (name == "sustained") {
+        points.ops.push_back({"sustained_gemm", op, time});
+    } else if (const auto* gemm = std::get_if<Gemm>(&op)) {
+        points.blocks.gemms.push_back({"sweep", *gemm, 1, time});
+    } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
+        points.blocks.gemms.push_back({"sweep", Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
+                                       static_cast<int>(group->rows.size()), time});
+    } else if (std::holds_alternative<SendRecv>(op)) {
+        points.ops.push_back({"send_recv", op, time});
+    } else if (is_collective(op)) {
+        points.blocks.collectives.push_back({"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+    }
+}
+
+// Start to start of neighbours among the empty kernels of rank 0.
+void add_intervals(const TaskGraph& graph, const Measurement& measurement, std::vector<double>& intervals) {
+    for (const Trace& trace : measurement.traces) {
+        const Span* before = nullptr;
+        for (const Span& span : trace.spans) {
+            if (span.place.rank() != 0 || graph.name(span.task) != "empty") continue;
+            if (before != nullptr) intervals.push_back((span.start - before->start).si());
+            before = &span;
+        }
+    }
+}
+
+// The products that lie wholly inside the collective, per repetition.
+void add_beside(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
+    for (const Trace& trace : measurement.traces) {
+        Seconds begin, end;
+        for (const Span& span : trace.spans)
+            if (graph.name(span.task) == "beside" && is_collective(graph.op(span.task))) {
+                begin = span.start;
+                end = std::max(end, span.finish);
+            }
+        if (end <= begin) continue;
+        collected.beside["collective"].push_back((end - begin).si());
+        for (const Span& span : trace.spans)
+            if (graph.name(span.task) == "beside" && span.start >= begin && span.finish <= end &&
+                !is_collective(graph.op(span.task)))
+                collected.beside["gemm"].push_back((span.finish - span.start).si());
+    }
+}
+
+double slowdown(const Collected& collected, const char* what) {
+    const auto beside = collected.beside.find(what), apart = collected.apart.find(what);
+    if (beside == collected.beside.end() || apart == collected.apart.end()) return 0;
+    return std::max(0.0, median(beside->second) / median(apart->second) - 1);
+}
+
+}  // namespace
+
+GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
+    Collected collected;
+    GpuPoints& points = collected.points;
+    Rows rows;
+    std::vector<double> intervals;
+    for (const auto& [graph, measurement] : results) {
+        points.ranks = graph.rank_count();
+        points.device = measurement.device;
+        points.date = measurement.date;
+        const std::vector<std::vector<double>> by_task = durations(graph, measurement);
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            const std::string name(graph.name(task));
+            points.samples += static_cast<int>(by_task[task].size());
+            if (name == "apart")
+                collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(median(by_task[task]));
+            if (name == "head" || name == "align" || name == "empty" || name == "between" || name == "beside" ||
+                name == "apart")
+                continue;
+            rows.add(name, graph.op(task), static_cast<int>(graph.places(task).size()), median(by_task[task]));
+            collected.op_spreads.push_back(log_spread(by_task[task]));
+        }
+        add_intervals(graph, measurement, intervals);
+        add_beside(graph, measurement, collected);
+        std::vector<double> steps;
+        for (const Trace& trace : measurement.traces) steps.push_back(step_end(trace).si());
+        collected.step_spreads.push_back(log_spread(steps));
+    }
+    rows.each([&](const std::string& name, const Op& op, int ranks, Seconds time) {
+        add_row(points, name, op, ranks, time);
+    });
+    if (!intervals.empty()) points.issue = Seconds(median(intervals));
+    points.interference = {slowdown(collected, "gemm"), slowdown(collected, "collective")};
+    if (!collected.op_spreads.empty()) points.op_noise = median(collected.op_spreads);
+    if (!collected.step_spreads.empty()) points.step_noise = median(collected.step_spreads);
+    return points;
+}
+
+std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem) {
+    std::string gemms = "gpu,m,n,k,groups,dtype,time_us\n", collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
+                passes = "gpu,kind,read_bytes,written_bytes,time_us\n";
+    for (const GemmRow& row : points.blocks.gemms)
+        gemms += fmt::format("{},{},{},{},{},{}{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n, row.gemm.k, row.groups,
+                             to_string(row.gemm.dtype), row.gemm.accumulate ? " -> fp32" : "", 1e6 * row.time.si());
+    for (const CollectiveRow& row : points.blocks.collectives)
+        collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes, row.bytes.si(),
+                                   1e6 * row.time.si());
+    for (const OpPoint& point : points.ops)
+        if (const auto* pass = std::get_if<MemoryPass>(&point.op))
+            passes += fmt::format("{},{},{:.0f},{:.0f},{:.3f}\n", gpu, point.kind, pass->read.si(), pass->written.si(),
+                                  1e6 * point.time.si());
+    std::vector<PlannedFile> files{{stem + "-gemm.csv", gemms}, {stem + "-memory.csv", passes}};
+    if (!points.blocks.collectives.empty()) files.push_back({stem + "-collectives.csv", collectives});
+    return files;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,186 @@
+#include "calibrate/gpu_sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast {
+
+namespace {
+
+constexpr double graph_flops = 2e13;  // of one graph: some 40 ms at 500 TFLOP/s
+
+class GpuSweep {
+public:
+    explicit GpuSweep(int ranks) : ranks_(ranks) {}
+
+    // A graph whose kernels find the host ahead: it queues them while the passes at the front run.
+    void begin() {
+        graphs_.emplace_back(ranks_);
+        flops_ = 0;
+        align();
+        for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{Bytes(1e9), Bytes(1e9)});
+    }
+    void begin_without_head() {
+        graphs_.emplace_back(ranks_);
+        align();
+    }
+    void align() { together("align", Barrier{}); }
+    void on_each(std::string_view name, const Op& op) {
+        const OpId id = graphs_.back().add_op(op);
+        for (int rank = 0; rank < ranks_; ++rank) {
+            const Place place(rank, Lane::compute);
+            graphs_.back().add(graphs_.back().name_id(name), Phase::forward, id, {&place, 1}, {}, 1);
+        }
+    }
+    // Begins another graph when this one is long enough.
+    void measure(std::string_view name, const Op& op, double weight = 1) {
+        const double size = weight * flops_of(op).si();
+        if (graphs_.empty() || flops_ + size > graph_flops) begin();
+        flops_ += size + 1e10;
+        on_each(name, op);
+    }
+    // Over the first `members` ranks.
+    void together(std::string_view name, Op op, int members = 0) {
+        std::vector<Place> places;
+        for (int rank = 0; rank < (members > 0 ? members : ranks_); ++rank) places.emplace_back(rank, Lane::collective);
+        graphs_.back().add(name, Phase::forward, std::move(op), places, {}, 1);
+    }
+    void from_first_to_second(std::string_view name, Op op) {
+        graphs_.back().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)},
+                           {}, 1);
+    }
+    std::vector<TaskGraph> take() { return std::move(graphs_); }
+
+private:
+    int ranks_;
+    double flops_ = 0;
+    std::vector<TaskGraph> graphs_;
+};
+
+// Widths of the models people train; rows from a few tokens to long batches. Every third combination of a list that
+// walks through all of them, so that each width meets each count of rows.
+void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t first) {
+    constexpr long widths[] = {512, 768, 1024, 1600, 2048, 4096, 5120, 8192, 14336};
+    constexpr long rows[] = {16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+    std::size_t next = first;
+    for (const long m : rows)
+        for (const long n : widths)
+            for (const long k : widths) {
+                if (next++ % every != 0) continue;
+                sweep.measure("gemm", Gemm{m, n, k, 1, dtype}, dtype == Dtype::fp32 ? 12 : 1);
+            }
+}
+
+void add_special_gemms(GpuSweep& sweep) {
+    for (const long vocabulary : {32000L, 50257L, 128256L})
+        for (const long k : {768L, 2048L, 4096L}) {
+            sweep.measure("gemm", Gemm{1024, vocabulary, k, 1, Dtype::bf16});
+            sweep.measure("gemm", Gemm{8192, vocabulary, k, 1, Dtype::bf16});
+        }
+    for (const long tokens : {1024L, 4096L, 8192L, 16384L})  // weight gradients, added to fp32
+        for (const long width : {768L, 1600L, 4096L}) {
+            sweep.measure("gemm", Gemm{width, 4 * width, tokens, 1, Dtype::bf16, true});
+            sweep.measure("gemm", Gemm{width, width, tokens, 1, Dtype::bf16, true});
+        }
+    for (const long tokens : {88L, 104L, 124L})
+        for (const auto& [n, k] : {std::pair{2048L, 2048L}, {512L, 2048L}, {8192L, 2048L}, {2048L, 8192L}})
+            sweep.measure("gemm", Gemm{tokens, n, k, 1, Dtype::fp32}, 12);
+    for (const long groups : {4L, 8L, 16L, 64L})
+        for (const long tokens : {128L, 512L, 2048L}) {
+            std::vector<long> even(static_cast<std::size_t>(groups), tokens);
+            sweep.measure("gemm", GroupedGemm{even, 4096, 1024, Dtype::bf16});
+            sweep.measure("gemm", GroupedGemm{even, 1024, 4096, Dtype::bf16});
+        }
+    for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
+        for (const bool backward : {false, true})
+            sweep.measure("gemm", Attention{batch, 16, seq, seq, 64, true, backward, Dtype::bf16});
+}
+
+// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause.
+void add_sustained(GpuSweep& sweep) {
+    for (const auto& [width, tokens, layers] : {std::tuple{768L, 8192L, 60}, {1600L, 8192L, 20}, {4096L, 8192L, 6}}) {
+        sweep.begin();
+        const Bytes activation(2.0 * static_cast<double>(tokens * width));
+        for (int layer = 0; layer < layers; ++layer)
+            for (const auto& [n, k] : {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
+                sweep.on_each("sustained", Gemm{tokens, n, k, 1, Dtype::bf16});
+                sweep.on_each("sustained", Gemm{tokens, k, n, 1, Dtype::bf16});
+                sweep.on_each("sustained", Gemm{k, n, tokens, 1, Dtype::bf16, true});
+                sweep.on_each("between", MemoryPass{activation, activation});
+            }
+    }
+}
+
+void add_memory_passes(GpuSweep& sweep) {
+    for (const auto access :
+         {MemoryPass::Access::stream, MemoryPass::Access::transpose, MemoryPass::Access::optimizer}) {
+        sweep.begin();
+        for (double bytes = 16384; bytes <= 2.0 * (1 << 30); bytes *= 2) {
+            sweep.on_each("memory", MemoryPass{Bytes(bytes / 2), Bytes(bytes / 2), access});
+            if (access == MemoryPass::Access::stream)
+                sweep.on_each("memory", MemoryPass{Bytes(bytes * 2 / 3), Bytes(bytes / 3), access});
+        }
+    }
+}
+
+void add_empty_tasks(GpuSweep& sweep) {
+    sweep.begin_without_head();
+    for (int task = 0; task < 1000; ++task) sweep.on_each("empty", MemoryPass{Bytes(16), Bytes(16)});
+}
+
+AllToAll uniform_exchange(int ranks, Bytes bytes) {
+    const auto count = static_cast<std::size_t>(ranks);
+    return AllToAll{std::vector<Bytes>(count * count, bytes / ranks)};
+}
+
+void add_collectives(GpuSweep& sweep, int members) {
+    for (double bytes = 512; bytes <= 512.0 * (1 << 20); bytes *= 4) {
+        sweep.begin_without_head();
+        const Bytes size(bytes);
+        const auto add = [&](std::string_view name, const Op& op) {
+            for (int repetition = 0; repetition < 3; ++repetition) {
+                sweep.align();
+                sweep.together(name, op, members);
+            }
+        };
+        add("all_reduce", AllReduce{size});
+        add("all_gather", AllGather{size});
+        add("reduce_scatter", ReduceScatter{size});
+        add("broadcast", Broadcast{size, 0});
+        add("reduce", Reduce{size, 0});
+        add("all_to_all", uniform_exchange(members, size));
+        if (members == 2) sweep.from_first_to_second("send_recv", SendRecv{size, 1});
+    }
+}
+
+// Products on one lane while large all-reduces fill the other, and both apart.
+void add_interference(GpuSweep& sweep) {
+    constexpr Bytes large(512.0 * (1 << 20));
+    sweep.begin();
+    sweep.together("beside", AllReduce{large});
+    for (int product = 0; product < 40; ++product) sweep.on_each("beside", Gemm{8192, 4096, 4096, 1, Dtype::bf16});
+    sweep.begin();
+    for (int product = 0; product < 40; ++product) sweep.on_each("apart", Gemm{8192, 4096, 4096, 1, Dtype::bf16});
+    sweep.begin_without_head();
+    sweep.together("apart", AllReduce{large});
+}
+
+}  // namespace
+
+std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8) {
+    GpuSweep sweep(ranks);
+    add_gemms(sweep, Dtype::bf16, 3, 0);
+    add_gemms(sweep, Dtype::fp16, 23, 5);
+    add_gemms(sweep, Dtype::tf32, 23, 7);
+    add_gemms(sweep, Dtype::fp32, 31, 11);
+    if (fp8) add_gemms(sweep, Dtype::fp8, 17, 3);
+    add_special_gemms(sweep);
+    add_sustained(sweep);
+    add_memory_passes(sweep);
+    add_empty_tasks(sweep);
+    for (int members = 2; members <= ranks; members *= 2) add_collectives(sweep, members);
+    if (ranks > 1) add_interference(sweep);
+    return sweep.take();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,22 @@
+#include "calibrate/least_squares.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+namespace {
+
+[[noreturn]] void refuse() {
+    throw ConfigError(
+        "calibrate: this program was built without fitting (WITH_FITTING); what was measured is in the tables beside "
+        "--out, fit them with a program that has it: calibrate --measurements");
+}
+
+}  // namespace
+
+Vector minimise(const Residuals&, std::size_t, Vector, const Vector&, const Vector&) { refuse(); }
+Matrix jacobian(const Residuals&, std::size_t, const Vector&) { refuse(); }
+Vector standard_errors(const Matrix&, const Vector&) { refuse(); }
+double scaled_condition(const Matrix&) { refuse(); }
+double effective_unknowns(const Matrix&, const Vector&) { refuse(); }
+
+}  // namespace stepcast

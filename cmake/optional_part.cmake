@@ -1,0 +1,15 @@
+# optional_part(WITH_X FOUND "what it is") decides about a part that the rest can do without: ON needs it, OFF leaves it
+# out, AUTO takes it where FOUND (a variable of find_package) is true. Sets STEPCAST_X.
+function(optional_part option found what)
+  set(${option} AUTO CACHE STRING "${what}: AUTO, ON or OFF")
+  string(REPLACE WITH_ STEPCAST_ result ${option})
+  if(${option} STREQUAL "ON" AND NOT ${found})
+    message(FATAL_ERROR "${option}=ON: ${what} was not found")
+  endif()
+  if(NOT ${option} STREQUAL "OFF" AND ${found})
+    set(${result} ON CACHE INTERNAL "")
+  else()
+    message(STATUS "${option}: left out (${what})")
+    set(${result} OFF CACHE INTERNAL "")
+  endif()
+endfunction()

@@ -1,0 +1,69 @@
+#include "exec/cuda/attention.h"
+
+#include <cmath>
+
+#include "exec/cuda/check.h"
+
+namespace stepcast {
+
+namespace {
+
+// The products of one attention. P: seq_q x seq_k.
+struct Shapes {
+    Product scores;           // S = Q K^T; backward dP = dO V^T
+    Product out;              // O = P V
+    Product d_v, d_p, d_q, d_k;  // dV = P^T dO, dP = dO V^T, dQ = dS K, dK = dS^T Q
+    Scores matrix;
+    float scale;
+};
+
+Shapes shapes_of(const Attention& op) {
+    const long heads = op.batch * op.heads, values = op.value_dim > 0 ? op.value_dim : op.head_dim;
+    const Dtype dtype = op.dtype == Dtype::fp8 ? Dtype::bf16 : op.dtype;
+    const auto product = [&](long m, long n, long k, bool a_transposed, bool b_transposed) {
+        return Product{m, n, k, heads, dtype, a_transposed, b_transposed, false};
+    };
+    return {product(op.seq_q, op.seq_k, op.head_dim, false, true),
+            product(op.seq_q, values, op.seq_k, false, false),
+            product(op.seq_k, values, op.seq_q, true, false),
+            product(op.seq_q, op.seq_k, values, false, true),
+            product(op.seq_q, op.head_dim, op.seq_k, false, false),
+            product(op.seq_k, op.head_dim, op.seq_q, true, false),
+            {score_element(op.dtype), heads, op.seq_q, op.seq_k, op.causal},
+            1.0f / std::sqrt(static_cast<float>(op.head_dim))};
+}
+
+}  // namespace
+
+void prepare_attention(Products& products, const Attention& op) {
+    const Shapes shapes = shapes_of(op);
+    if (!op.backward) {
+        products.prepare(shapes.scores);
+        products.prepare(shapes.out);
+        return;
+    }
+    for (const Product& product : {shapes.d_v, shapes.d_p, shapes.d_q, shapes.d_k}) products.prepare(product);
+}
+
+void attend(Products& products, const Attention& op, const AttentionOperands& operands, void* workspace,
+            cudaStream_t stream) {
+    const Shapes shapes = shapes_of(op);
+    products.run(shapes.scores, operands.q, operands.k, operands.scores, workspace, stream);
+    check(mask_scores(operands.scores, shapes.matrix, shapes.scale, stream));
+    check(softmax_rows(operands.scores, shapes.matrix, stream));
+    products.run(shapes.out, operands.scores, operands.v, operands.out, workspace, stream);
+}
+
+// P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ = dS K, dK = dS^T Q.
+void attend_backward(Products& products, const Attention& op, const AttentionGradientOperands& operands,
+                     void* workspace, cudaStream_t stream) {
+    const Shapes shapes = shapes_of(op);
+    products.run(shapes.d_v, operands.softmax, operands.d_out, operands.d_v, workspace, stream);
+    products.run(shapes.d_p, operands.d_out, operands.v, operands.scores, workspace, stream);
+    check(softmax_backward(operands.softmax, operands.scores, shapes.matrix, stream));
+    check(mask_gradient(operands.scores, shapes.matrix, shapes.scale, stream));
+    products.run(shapes.d_q, operands.scores, operands.k, operands.d_q, workspace, stream);
+    products.run(shapes.d_k, operands.scores, operands.q, operands.d_k, workspace, stream);
+}
+
+}  // namespace stepcast

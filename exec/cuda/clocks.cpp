@@ -1,0 +1,72 @@
+#include "exec/cuda/clocks.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+namespace stepcast {
+
+namespace {
+
+// Of nvml.h, which not every toolkit has.
+using Status = int;
+constexpr Status success = 0;
+constexpr unsigned int sm_clock = 1;
+constexpr unsigned long long power_cap = 0x4, hardware_slowdown = 0x8, software_thermal = 0x20, hardware_thermal = 0x40,
+                             power_brake = 0x80;
+using Init = Status();
+using FindByBus = Status(const char* bus, void** device);
+using ReadClock = Status(void* device, unsigned int type, unsigned int* megahertz);
+using ReadReasons = Status(void* device, unsigned long long* reasons);
+
+Seconds now() {
+    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+Clocks::Clocks(const std::string& pci_bus) : library_("libnvidia-ml.so.1"), pci_bus_(pci_bus) {
+    const auto init = library_.find<Init>("nvmlInit_v2");
+    const auto find = library_.find<FindByBus>("nvmlDeviceGetHandleByPciBusId_v2");
+    const auto most = library_.find<ReadClock>("nvmlDeviceGetMaxClockInfo");
+    if (init == nullptr || find == nullptr || init() != success) return;
+    if (find(pci_bus.c_str(), &device_) != success) device_ = nullptr;
+    if (device_ != nullptr && most != nullptr && most(device_, sm_clock, &most_) != success) most_ = 0;
+}
+
+void Clocks::look() {
+    constexpr Seconds pause(0.2);
+    if (device_ == nullptr || now() - last_look_ < pause) return;
+    last_look_ = now();
+    unsigned int clock = 0;
+    if (const auto read = library_.find<ReadClock>("nvmlDeviceGetClockInfo");
+        read != nullptr && read(device_, sm_clock, &clock) == success)
+        clocks_.push_back(clock);
+    auto read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksEventReasons");
+    if (read == nullptr) read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksThrottleReasons");
+    unsigned long long reasons = 0;
+    if (read == nullptr || read(device_, &reasons) != success) return;
+    power_looks_ += (reasons & power_cap) != 0;
+    heat_looks_ += (reasons & (software_thermal | hardware_thermal)) != 0;
+    other_looks_ += (reasons & (hardware_slowdown | power_brake)) != 0;
+}
+
+std::vector<std::string> Clocks::doubts() const {
+    std::vector<std::string> doubts;
+    if (clocks_.empty()) return doubts;
+    std::vector<unsigned int> sorted = clocks_;
+    std::sort(sorted.begin(), sorted.end());
+    const auto add = [&](int looks, const char* what) {
+        if (looks > 0)
+            doubts.push_back(fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} "
+                                         "MHz)",
+                                         what, pci_bus_, looks, clocks_.size(), sorted[sorted.size() / 2], most_));
+    };
+    add(power_looks_, "the power limit");
+    add(heat_looks_, "heat");
+    add(other_looks_, "the hardware");
+    return doubts;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,394 @@
+#include "exec/cuda/cuda_device.h"
+
+#include <cublasLt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "exec/cuda/check.h"
+#include "exec/footprint.h"
+#include "exec/mpi_address.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+namespace {
+
+Seconds now() {
+    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+
+std::string host_name() {
+    char text[256] = "";
+    gethostname(text, sizeof text - 1);
+    return text;
+}
+
+// Processes find rank 0 by the address that the launcher states; where it states none, by MPI.
+std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
+    if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());
+    return std::make_unique<Rendezvous>(launch, timeout);
+}
+
+}  // namespace
+
+struct CudaDevice::Run {
+    const TaskGraph& graph;
+    Patience patience;
+    RankGroup everyone;
+    Seconds offset;  // added to this process's clock to read rank 0's
+    std::vector<CommunicatorKey> communicators;
+    std::vector<std::uint32_t> communicator_of;             // by task
+    std::vector<CudaPlan> plans;                            // of the ranks here
+    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;   // by task: ranks that have queued it, over all steps
+    std::vector<std::uint64_t> steps;                       // by rank: steps begun
+    std::vector<std::vector<double>> values;                // by rank, for gather
+};
+
+CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
+    : rank_count_(launch.processes > 1 ? launch.processes : (request.ranks > 0 ? request.ranks : gpus)),
+      replay_(request.graph),
+      seed_(request.seed),
+      launch_(std::move(launch)) {
+    if (processes() && request.ranks > 0 && request.ranks != launch_.processes)
+        throw ConfigError(
+            fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many processes as "
+                        "ranks, or one process without the launcher",
+                        launch_.processes, request.ranks));
+    if (!processes() && rank_count_ > gpus)
+        throw ConfigError(fmt::format(
+            "execute: {} ranks on {} GPU{} here; NCCL refuses two ranks on one GPU, expected at most one rank a GPU "
+            "(change parallelism with --set, or start one process a rank over several machines)",
+            rank_count_, gpus, gpus == 1 ? "" : "s"));
+    // NCCL's kernels of different communicators must start in one order on all ranks: that in which they are called.
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    if (processes()) {
+        ranks_.push_back(std::make_unique<CudaRank>(launch_.rank, launch_.local_rank % gpus));
+        rendezvous_ = find_others(launch_, Seconds(60));
+        require_own_gpus();
+        return;
+    }
+    for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
+}
+
+CudaDevice::~CudaDevice() = default;
+
+// NCCL tells GPUs apart by host and bus; NCCL_HOSTID gives processes of one host different names, for tests.
+void CudaDevice::require_own_gpus() {
+    const char* name = std::getenv("NCCL_HOSTID");
+    const std::string bus = pci_bus_of(at(launch_.rank).gpu());
+    const std::string own = (name != nullptr ? name : host_name()) + " " + bus;
+    const auto first_double = [&](const std::string& mine) {
+        std::string found;
+        std::set<std::string> seen;
+        for (const std::string& one : rendezvous_->gather(mine))
+            if (!seen.insert(one).second && found.empty()) found = one;
+        return rendezvous_->broadcast(found);
+    };
+    if (const std::string twice = first_double(own); !twice.empty())
+        throw ConfigError(fmt::format(
+            "execute: two ranks on one GPU ({}), which NCCL refuses; start one process a GPU, or give each another "
+            "NCCL_HOSTID to test without regard to time",
+            twice));
+    shares_gpus_ = !first_double(host_name() + " " + bus).empty();
+}
+
+std::string CudaDevice::description() const {
+    return fmt::format("cuda, {} rank{} as {}, {} ({} SMs, {}){}", rank_count_, rank_count_ == 1 ? "" : "s",
+                       processes() ? "processes" : "threads", gpu().name, gpu().multiprocessors,
+                       to_string(gpu().memory), replay_ ? ", steps replayed as CUDA graphs" : "");
+}
+
+std::vector<std::string> CudaDevice::versions() const {
+    int runtime = 0, driver = 0, nccl = 0;
+    check(cudaRuntimeGetVersion(&runtime));
+    check(cudaDriverGetVersion(&driver));
+    check(ncclGetVersion(&nccl));
+    return {"CUDA runtime " + cuda_version(runtime), "driver for CUDA " + cuda_version(driver),
+            fmt::format("cuBLASLt {}", cublasLtGetVersion()), fmt::format("NCCL {}", nccl),
+            fmt::format("cuBLASLt workspace {}", to_string(Bytes(static_cast<double>(workspace_bytes))))};
+}
+
+std::vector<int> CudaDevice::local_ranks() const {
+    if (processes()) return {launch_.rank};
+    std::vector<int> ranks;
+    for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
+    return ranks;
+}
+
+// A single-rank task may wait for another rank only where both are here and steps are issued: an event is known to one
+// process, and to one capture. Where both ranks meet in the task anyway, its collective is the wait.
+void CudaDevice::check_edges(const TaskGraph& graph) const {
+    if (!processes() && !replay_) return;
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        const std::vector<int> ranks = participants(graph.places(task));
+        for (const TaskId predecessor : graph.predecessors(task)) {
+            const std::vector<int> before = participants(graph.places(predecessor));
+            const auto meets = [&](int rank) { return has(before, rank) || ranks.size() > 1; };
+            if (!std::all_of(ranks.begin(), ranks.end(), meets))
+                throw ConfigError(fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
+                                              "cannot express; run the ranks as threads{}",
+                                              task, graph.name(task), predecessor,
+                                              replay_ ? "a CUDA graph" : "GPU processes",
+                                              replay_ ? " with run.cuda_graph = false" : ""));
+            if (replay_ && graph.on_host(task) && !graph.on_host(predecessor))
+                throw ConfigError(fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
+                                              "CUDA graph cannot hold; expected false for this experiment",
+                                              task, graph.name(task)));
+        }
+    }
+    if (replay_ && graph.launch_blocking())
+        throw ConfigError("run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
+                          "cannot hold; set one of them to false");
+}
+
+void CudaDevice::check_dtypes(const TaskGraph& graph) const {
+    const auto refuse = [&](Dtype dtype, const Op& op) {
+        constexpr int ampere = 80, ada = 89;
+        const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
+        if (gpu().capability < needed)
+            throw ConfigError(fmt::format("execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})",
+                                          kind_name(op), to_string(dtype), gpu().name, gpu().capability / 10,
+                                          gpu().capability % 10, needed / 10, needed % 10));
+        if (dtype == Dtype::fp8 && std::holds_alternative<GroupedGemm>(op))
+            throw ConfigError("execute: grouped_gemm in fp8, which cuBLAS has not; choose bf16");
+    };
+    for (const Op& op : graph.ops())
+        std::visit(
+            [&](const auto& one) {
+                if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
+            },
+            op);
+    for (const Op& op : graph.ops())
+        if (const auto* fused = std::get_if<FusedGemm>(&op);
+            fused != nullptr && fused->remote_blocks > 0 && processes())
+            throw ConfigError("execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
+                              "ranks as threads, without the launcher");
+}
+
+void CudaDevice::connect(const TaskGraph& graph) {
+    run_->communicator_of.assign(graph.size(), CudaRank::no_communicator);
+    std::map<CommunicatorKey, std::uint32_t> known;
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        CommunicatorKey key{participants(graph.places(task)), graph.places(task).front().lane()};
+        if (key.ranks.size() < 2) continue;
+        const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(run_->communicators.size()));
+        if (is_new) run_->communicators.push_back(std::move(key));
+        run_->communicator_of[task] = entry->second;
+    }
+    if (rank_count_ < 2 || id_) return;
+    ncclUniqueId id{};
+    if (launch_.rank == 0) id = make_unique_id();
+    if (processes()) {
+        const std::string bytes = rendezvous_->broadcast(std::string(id.internal, sizeof id.internal));
+        std::memcpy(id.internal, bytes.data(), sizeof id.internal);
+    }
+    id_ = id;
+}
+
+void CudaDevice::plan(const TaskGraph& graph) {
+    for (const std::unique_ptr<CudaRank>& rank : ranks_) rank->clear();
+    std::size_t window = 0;
+    for (const int rank : local_ranks()) {
+        check(cudaSetDevice(at(rank).gpu()));
+        std::size_t available = 0, whole = 0;
+        check(cudaMemGetInfo(&available, &whole));
+        run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
+                                               Bytes(static_cast<double>(available)),
+                                               Bytes(static_cast<double>(whole))));
+        window = std::max(window, run_->plans.back().window);
+    }
+    for (CudaPlan& plan : run_->plans) plan.window = window;
+}
+
+std::vector<std::string> CudaDevice::opening_doubts(const TaskGraph& graph) const {
+    bool flash = false, narrow = false, fused = false, host = false;
+    for (const Op& op : graph.ops()) {
+        if (const auto* attention = std::get_if<Attention>(&op)) {
+            flash = flash || attention->flash;
+            narrow = narrow || attention->dtype == Dtype::fp8;
+        }
+        fused = fused || std::holds_alternative<FusedGemm>(op);
+        host = host || std::holds_alternative<HostWork>(op);
+    }
+    std::vector<std::string> doubts;
+    if (flash) doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
+    if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
+    if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
+    if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
+    if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
+    return doubts;
+}
+
+std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds timeout) {
+    if (graph.rank_count() != rank_count_)
+        throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
+                                      graph.rank_count(), rank_count_));
+    failed_ = -1;
+    check_edges(graph);
+    check_dtypes(graph);
+    const auto ranks = static_cast<std::size_t>(rank_count_);
+    const Patience patience{timeout, false};
+    run_.reset(new Run{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {},
+                       std::unique_ptr<std::atomic<std::uint64_t>[]>(new std::atomic<std::uint64_t>[graph.size()]()),
+                       std::vector<std::uint64_t>(ranks), std::vector<std::vector<double>>(ranks)});
+    plan(graph);
+    if (processes()) {
+        rendezvous_->set_timeout(timeout);
+        run_->offset = rendezvous_->clock_offset();
+    }
+    connect(graph);
+    return opening_doubts(graph);
+}
+
+// Judges one wait: throws when another rank failed, when a communicator did, or when the GPU finishes no task any more.
+Watch CudaDevice::watch(int rank) {
+    struct State {
+        Seconds begin = now(), look = now();
+        TaskId task = 0;
+    };
+    return [this, rank, state = State{}]() mutable {
+        if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
+            throw DeviceError(fmt::format("given up because rank {} failed", failed));
+        constexpr Seconds pause(1e-3);
+        const Seconds time = now();
+        if (time - state.look < pause) return;
+        state.look = time;
+        at(rank).check_health();
+        if (rendezvous_) rendezvous_->check_others();
+        if (time - state.begin < run_->patience.timeout) return;
+        throw DeviceError(fmt::format("no progress within {}", to_string(run_->patience.timeout)));
+    };
+}
+
+void CudaDevice::attach(int rank) {
+    std::vector<CudaRank*> peers(static_cast<std::size_t>(rank_count_), nullptr);
+    for (const int local : local_ranks()) peers[static_cast<std::size_t>(local)] = &at(local);
+    at(rank).attach({run_->graph, run_->plans[processes() ? 0 : static_cast<std::size_t>(rank)], replay_, seed_,
+                     run_->communicators, run_->communicator_of, std::move(peers)},
+                    id_.value_or(ncclUniqueId{}), watch(rank));
+}
+
+Seconds CudaDevice::begin_step(int rank) {
+    ++run_->steps[static_cast<std::size_t>(rank)];
+    if (processes())
+        rendezvous_->meet();
+    else
+        run_->everyone.meet(static_cast<std::size_t>(rank));
+    return at(rank).timeline().begin_step() + run_->offset;
+}
+
+void CudaDevice::wait(TaskId task, int rank, TaskId predecessor) {
+    Timeline& timeline = at(rank).timeline();
+    if (!timeline.issues()) return;
+    const std::vector<int> before = participants(run_->graph.places(predecessor));
+    if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
+    if (processes() || replay_) return;  // check_edges(): the task's collective is the wait
+    const std::uint64_t wanted = run_->steps[static_cast<std::size_t>(rank)] * before.size();
+    const auto queued = [&] { return run_->queued[predecessor].load(std::memory_order_acquire) >= wanted; };
+    if (!wait_until(queued, run_->patience, failed_))
+        throw DeviceError(fmt::format("rank {} did not come to task {} \"{}\" within {}", before.front(), predecessor,
+                                      run_->graph.name(predecessor), to_string(run_->patience.timeout)));
+    if (run_->graph.on_host(predecessor)) return;
+    for (const int other : before) timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
+}
+
+void CudaDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
+    if (at(rank).timeline().issues()) at(rank).launch(task, op, watch(rank));
+}
+
+void CudaDevice::record(TaskId task, int rank, Edge edge) {
+    Timeline& timeline = at(rank).timeline();
+    if (!timeline.issues()) return;
+    if (edge == Edge::start) return timeline.start(task);
+    timeline.finish(task);
+    run_->queued[task].fetch_add(1, std::memory_order_release);
+    if (run_->graph.launch_blocking()) timeline.await(task, watch(rank));
+}
+
+void CudaDevice::synchronize(int rank, Seconds timeout) {
+    CudaRank& here = at(rank);
+    const Watch others = watch(rank);
+    TaskId task = 0;
+    Seconds begin = now();
+    here.timeline().forget_progress();
+    const auto name_task = [&](const DeviceError& error) {
+        const TaskGraph& graph = run_->graph;
+        if (task >= graph.size()) return DeviceError(fmt::format("rank {}: {}", rank, error.what()));
+        return DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, graph.name(task),
+                                       kind_name(graph.op(task)), error.what()));
+    };
+    try {
+        here.timeline().synchronize([&] {
+            here.clocks().look();
+            const TaskId first = here.timeline().first_unfinished();
+            if (first != task) begin = now();
+            task = first;
+            if (now() - begin > timeout)
+                throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
+            if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
+                throw DeviceError(fmt::format("given up because rank {} failed", failed));
+            here.check_health();
+            if (rendezvous_) rendezvous_->check_others();
+        });
+    } catch (const DeviceError& error) {
+        throw name_task(error);
+    }
+    here.clocks().look();
+}
+
+Seconds CudaDevice::elapsed(TaskId task, int rank, Edge edge) const {
+    return at(rank).timeline().elapsed(task, edge) + run_->offset;
+}
+
+std::vector<std::string> CudaDevice::doubts() {
+    std::vector<std::string> all;
+    for (const std::unique_ptr<CudaRank>& rank : ranks_)
+        for (std::string& doubt : rank->clocks().doubts()) all.push_back(std::move(doubt));
+    return all;
+}
+
+std::vector<std::vector<double>> CudaDevice::gather(int rank, std::vector<double> values) {
+    std::vector<std::vector<double>> all;
+    if (processes()) {
+        const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+        for (const std::string& text : rendezvous_->gather(bytes)) {
+            all.emplace_back(text.size() / sizeof(double));
+            std::memcpy(all.back().data(), text.data(), text.size());
+        }
+        return all;
+    }
+    const auto own = static_cast<std::size_t>(rank);
+    run_->values[own] = std::move(values);
+    run_->everyone.meet(own);
+    if (rank == 0) all = run_->values;
+    run_->everyone.meet(own);
+    return all;
+}
+
+double CudaDevice::broadcast(int rank, double value) {
+    if (processes()) return std::stod(rendezvous_->broadcast(fmt::format("{}", value)));
+    gather(rank, {value});  // everybody's value stays in place until the meeting below
+    const double shared = run_->values[0][0];
+    run_->everyone.meet(static_cast<std::size_t>(rank));
+    return shared;
+}
+
+// Each rank that gives up ends its own communicators, and with them the kernels that wait for the failed one.
+void CudaDevice::abort(int failed) noexcept {
+    int none = -1;
+    failed_.compare_exchange_strong(none, failed);
+    cudaSetDevice(at(failed).gpu());
+    at(failed).abort();
+    if (rendezvous_) rendezvous_->fail();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,206 @@
+#include "exec/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "exec/cuda/check.h"
+#include "exec/footprint.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+std::size_t size_of(Element element) {
+    switch (element) {
+        case Element::fp32: return 4;
+        case Element::fp16:
+        case Element::bf16: return 2;
+        case Element::fp8: return 1;
+    }
+    throw std::logic_error("size_of: unknown element");
+}
+
+Element element_of(Dtype dtype) {
+    switch (dtype) {
+        case Dtype::fp32:
+        case Dtype::tf32: return Element::fp32;
+        case Dtype::fp16: return Element::fp16;
+        case Dtype::bf16: return Element::bf16;
+        case Dtype::fp8: return Element::fp8;
+    }
+    throw std::logic_error("element_of: unknown dtype");
+}
+
+Element result_of(Dtype dtype) { return dtype == Dtype::fp8 ? Element::bf16 : element_of(dtype); }
+Element score_element(Dtype dtype) { return result_of(dtype); }
+
+namespace {
+
+double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
+
+struct Needs {
+    std::size_t index, count;
+
+    Need operator()(const Gemm& op) const {
+        const auto batch = static_cast<double>(op.batch);
+        const double result = op.accumulate ? 4.0 : static_cast<double>(size_of(result_of(op.dtype)));
+        return {element_of(op.dtype), batch * (area(op.m, op.k) + area(op.k, op.n)) * bytes(op.dtype),
+                batch * area(op.m, op.n) * result};
+    }
+    Need operator()(const GroupedGemm& op) const {
+        const Footprint sizes = footprint(op, index, count);
+        return {element_of(op.dtype), sizes.input * bytes(op.dtype),
+                sizes.output * static_cast<double>(size_of(result_of(op.dtype)))};
+    }
+    Need operator()(const FusedGemm& op) const {
+        const long rows = op.blocks * op.rows_per_block;
+        const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
+        return {element_of(op.dtype), std::max((area(rows, op.k) + area(op.k, op.n)) * bytes(op.dtype), moved),
+                std::max(area(rows, op.n) * static_cast<double>(size_of(result_of(op.dtype))), moved) + moved};
+    }
+    Need operator()(const Attention& op) const {
+        const Element element = score_element(op.dtype);
+        const auto size = static_cast<double>(size_of(element));
+        const double heads = area(op.batch, op.heads), scores = heads * area(op.seq_q, op.seq_k);
+        const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
+        const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
+        const double v = heads * area(op.seq_k, values), o = heads * area(op.seq_q, values);
+        if (op.backward) return {element, (q + k + v + o + scores) * size, (q + k + v + scores) * size};
+        return {element, (q + k + v) * size, (o + scores) * size};
+    }
+    Need operator()(const MemoryPass& op) const { return {{}, op.read.si(), op.written.si()}; }
+    Need operator()(const AllReduce& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
+    Need operator()(const AllGather& op) const { return {{}, share(op.bytes), share(op.bytes) * ranks()}; }
+    Need operator()(const ReduceScatter& op) const { return {{}, share(op.bytes) * ranks(), share(op.bytes)}; }
+    Need operator()(const Broadcast& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
+    Need operator()(const Reduce& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
+    Need operator()(const AllToAll& op) const {
+        const Footprint sizes = footprint(op, index, count);  // in floats
+        return {{}, 4 * sizes.input, 4 * sizes.output};
+    }
+    Need operator()(const SendRecv& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
+    Need operator()(const Barrier&) const { return {{}, 4, 4}; }
+    Need operator()(const HostWork&) const { return {}; }
+
+    static double bytes(Dtype dtype) { return static_cast<double>(size_of(element_of(dtype))); }
+    [[nodiscard]] double ranks() const { return static_cast<double>(count); }
+    [[nodiscard]] double share(Bytes bytes) const { return 4 * std::ceil(bytes.si() / 4 / ranks()); }
+};
+
+constexpr double most_operands = 16;  // of one op, each rounded up to the alignment
+
+struct Largest {
+    std::array<double, element_count> inputs{};
+    std::array<std::size_t, element_count> ops{};  // that use the element
+    double untyped = 0, output = 0, window = 0, widest = 0;
+    TaskId widest_task = 0;
+    std::array<bool, lane_count> products{};
+};
+
+Largest largest_needs(const TaskGraph& graph, int rank) {
+    Largest largest;
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        const std::vector<int> ranks = participants(graph.places(task));
+        const auto self = std::find(ranks.begin(), ranks.end(), rank);
+        if (self == ranks.end()) continue;
+        const Need need = need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
+        if (need.element) {
+            const auto at = static_cast<std::size_t>(*need.element);
+            largest.inputs[at] = std::max(largest.inputs[at], need.input);
+            ++largest.ops[at];
+        } else {
+            largest.untyped = std::max(largest.untyped, need.input);
+        }
+        largest.output = std::max(largest.output, need.output);
+        if (need.input + need.output > largest.widest) {
+            largest.widest = need.input + need.output;
+            largest.widest_task = task;
+        }
+        if (is_compute(graph.op(task)))
+            for (const Place& place : graph.places(task))
+                if (place.rank() == rank) largest.products[static_cast<std::size_t>(place.lane())] = true;
+        if (const auto* fused = std::get_if<FusedGemm>(&graph.op(task));
+            fused != nullptr && graph.rank_count() > 1 && fused->transfer == FusedGemm::Transfer::scatter)
+            largest.window =
+                std::max(largest.window, std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
+                                             fused->remote_bytes_per_block.si());
+    }
+    return largest;
+}
+
+std::size_t rounded(double bytes) {
+    return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+Need need_of(const Op& op, std::size_t index, std::size_t count) { return std::visit(Needs{index, count}, op); }
+
+CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole) {
+    Largest largest = largest_needs(graph, rank);
+    const auto most_used = std::max_element(largest.ops.begin(), largest.ops.end());
+    CudaPlan plan;
+    plan.common = *most_used > 0 ? static_cast<Element>(most_used - largest.ops.begin()) : Element::fp32;
+    const auto common = static_cast<std::size_t>(plan.common);
+    largest.inputs[common] = std::max({largest.inputs[common], largest.untyped, 1.0});
+    const double slack = most_operands * static_cast<double>(alignment);
+    const double cold = 1.5 * cache.si();
+    double sum = 0;
+    for (double& input : largest.inputs)
+        if (input > 0) sum += input = std::max(input, cold) + slack;
+    largest.output = std::max(largest.output, cold) + slack;
+    plan.workspaces =
+        static_cast<std::size_t>(std::count(largest.products.begin(), largest.products.end(), true)) * workspace_bytes;
+    const double windows = (largest.window + static_cast<double>(alignment)) * graph.rank_count();
+    const Bytes needed(sum + largest.output + windows + static_cast<double>(plan.workspaces));
+    if (!(needed <= available))
+        throw ConfigError(
+            fmt::format("execute: rank {} needs {}, the GPU has {} free of {} (largest task {} \"{}\"); take smaller "
+                        "shapes or end what else runs there",
+                        rank, to_string(needed), to_string(available), to_string(whole), largest.widest_task,
+                        graph.size() > 0 ? graph.name(largest.widest_task) : std::string_view()));
+    for (std::size_t i = 0; i < element_count; ++i) plan.inputs[i] = rounded(largest.inputs[i]);
+    plan.output = rounded(largest.output);
+    plan.window = rounded(largest.window);
+    return plan;
+}
+
+CudaBlock::CudaBlock(std::size_t bytes) : size_(bytes) {
+    if (bytes == 0) return;
+    void* data = nullptr;
+    check(cudaMalloc(&data, bytes));
+    data_.reset(static_cast<char*>(data));
+}
+
+void CudaBlock::Free::operator()(char* data) const { cudaFree(data); }
+
+void CudaRegion::begin(std::size_t bytes) {
+    if (next_ + bytes + static_cast<std::size_t>(most_operands) * alignment > size()) next_ = 0;
+}
+
+char* CudaRegion::take(std::size_t bytes) {
+    if (next_ + bytes > size())
+        throw std::logic_error(fmt::format("a buffer of {} bytes was taken at {} of {}", bytes, next_, size()));
+    char* taken = data() + next_;
+    next_ += rounded(static_cast<double>(bytes));
+    return taken;
+}
+
+CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream)
+    : output(plan.output),
+      window(plan.window * static_cast<std::size_t>(ranks)),
+      workspaces(plan.workspaces),
+      sink(alignment),
+      common(plan.common) {
+    for (std::size_t i = 0; i < element_count; ++i) {
+        if (plan.inputs[i] == 0) continue;
+        inputs[i] = CudaRegion(plan.inputs[i]);
+        const auto element = static_cast<Element>(i);
+        check(fill_random(inputs[i].data(), element, plan.inputs[i] / size_of(element), seed + i, stream));
+    }
+    check(fill_random(output.data(), Element::fp32, plan.output / sizeof(float), seed + element_count, stream));
+    check(cudaStreamSynchronize(stream));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,89 @@
+// The buffers of one rank on its GPU, sized before anything runs, and taken in rotation, as on the host
+// (exec/host_memory.h): inputs hold random values and are only read, outputs are only written, and together they exceed
+// the L2 cache, so that an op finds its operands in memory whatever ran before.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "exec/cuda/kernels.h"
+#include "model/task_graph.h"
+
+namespace stepcast {
+
+inline constexpr std::size_t element_count = 4;
+std::size_t size_of(Element element);
+Element element_of(Dtype dtype);    // as stored: tf32 is fp32
+Element result_of(Dtype dtype);     // of a product: fp8 gives bf16
+Element score_element(Dtype dtype); // of attention: fp8 runs as bf16
+
+inline constexpr std::size_t alignment = 256;  // bytes, of every buffer: what cuBLASLt's fastest kernels want
+
+// What participant `index` of `count` reads and writes in a task, in bytes; `element` where the op states one.
+struct Need {
+    std::optional<Element> element;
+    double input = 0, output = 0;
+    friend bool operator==(const Need&, const Need&) = default;
+};
+Need need_of(const Op& op, std::size_t index, std::size_t count);
+
+// Bytes of one rank. `common` is the element of ops that state none.
+struct CudaPlan {
+    std::array<std::size_t, element_count> inputs{};
+    std::size_t output = 0;
+    std::size_t window = 0;      // where fused kernels of one other rank scatter to
+    std::size_t workspaces = 0;  // lanes with matrix products, each with cuBLAS's workspace
+    Element common = Element::fp32;
+    friend bool operator==(const CudaPlan&, const CudaPlan&) = default;
+};
+inline constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+
+// Throws ConfigError when the buffers of `rank` exceed `available` of the `whole` memory of its GPU.
+CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole);
+
+// Device memory of the GPU that was current when it was made.
+class CudaBlock {
+public:
+    CudaBlock() = default;
+    explicit CudaBlock(std::size_t bytes);
+    [[nodiscard]] char* data() const { return data_.get(); }
+    [[nodiscard]] std::size_t size() const { return size_; }
+
+private:
+    struct Free {
+        void operator()(char* data) const;
+    };
+    std::unique_ptr<char, Free> data_;
+    std::size_t size_ = 0;
+};
+
+// One op's operands are taken one after another, never overlapping, from a place that moves on from op to op.
+class CudaRegion {
+public:
+    CudaRegion() = default;
+    explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
+    // Begins an op that takes `bytes` in all; from the start again when the end is near. bytes <= size().
+    void begin(std::size_t bytes);
+    char* take(std::size_t bytes);
+    [[nodiscard]] char* data() const { return block_.data(); }
+    [[nodiscard]] std::size_t size() const { return block_.size(); }
+
+private:
+    CudaBlock block_;
+    std::size_t next_ = 0;
+};
+
+struct CudaMemory {
+    std::array<CudaRegion, element_count> inputs;
+    CudaRegion output;
+    CudaBlock window, workspaces, sink;
+    Element common = Element::fp32;
+
+    // `ranks` windows, one for each rank that may scatter here.
+    CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream);
+    [[nodiscard]] CudaRegion& input(Element element) { return inputs[static_cast<std::size_t>(element)]; }
+};
+
+}  // namespace stepcast

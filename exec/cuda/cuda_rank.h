@@ -1,0 +1,82 @@
+// One rank on its GPU: its buffers, its lanes, its communicators, and what each op launches.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "exec/cuda/attention.h"
+#include "exec/cuda/clocks.h"
+#include "exec/cuda/communicator.h"
+#include "exec/cuda/gemm.h"
+#include "exec/cuda_plugin.h"
+
+namespace stepcast {
+
+// A communicator of its own for each group of ranks on each lane: lanes run beside each other, and two operations of one
+// communicator never do.
+struct CommunicatorKey {
+    std::vector<int> ranks;  // in the order of the task's places
+    Lane lane = Lane::collective;
+    friend auto operator<=>(const CommunicatorKey&, const CommunicatorKey&) = default;
+};
+
+CudaGpu describe_gpu(int gpu);
+std::string pci_bus_of(int gpu);  // "0000:17:00.0"
+
+class CudaRank {
+public:
+    CudaRank(int rank, int gpu);
+    CudaRank(const CudaRank&) = delete;
+    CudaRank& operator=(const CudaRank&) = delete;
+    ~CudaRank();
+
+    [[nodiscard]] int gpu() const { return gpu_; }
+    [[nodiscard]] const CudaGpu& facts() const { return facts_; }
+    void clear();  // gives buffers, streams and events back; communicators stay
+
+    // In the rank's thread: allocates, fills, connects and lets the library choose its algorithms.
+    struct Setting {
+        const TaskGraph& graph;
+        const CudaPlan& plan;
+        bool replay;
+        std::uint64_t seed;
+        const std::vector<CommunicatorKey>& communicators;     // of all ranks, in the order of their first use
+        const std::vector<std::uint32_t>& communicator_of;     // by task; index into it, or no_communicator
+        std::vector<CudaRank*> peers;                          // by rank; null where it is in another process
+    };
+    static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
+    void attach(Setting setting, const ncclUniqueId& id, const Watch& watch);
+
+    [[nodiscard]] Timeline& timeline() { return *timeline_; }
+    [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
+    void launch(TaskId task, const Op& op, const Watch& watch);
+
+    void check_health() const;  // of the communicators
+    void abort() noexcept;
+    [[nodiscard]] Clocks& clocks() { return clocks_; }
+    [[nodiscard]] const std::vector<TaskEstimate>& estimates() const { return estimates_; }
+
+private:
+    struct Compute;
+    struct Collective;
+    void connect(const ncclUniqueId& id, const Watch& watch);
+    void choose_algorithms();
+    void ask_estimates();
+    [[nodiscard]] char* workspace(TaskId task) const;
+    void run_fused(const FusedGemm& op, TaskId task);
+
+    int rank_, gpu_;
+    CudaGpu facts_;
+    Clocks clocks_;
+    Communicator world_;
+    std::map<CommunicatorKey, Communicator> communicators_;
+    std::optional<Setting> setting_;
+    std::unique_ptr<CudaMemory> memory_;
+    std::unique_ptr<Timeline> timeline_;
+    std::unique_ptr<Products> products_;
+    std::unique_ptr<GroupedProducts> grouped_;
+    std::array<std::size_t, lane_count> workspace_of_{};  // by lane
+    std::vector<TaskEstimate> estimates_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,126 @@
+#include "exec/cuda/gemm.h"
+
+#include <fmt/format.h>
+
+#include "exec/cuda/check.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+namespace {
+
+cudaDataType_t data_type(Element element) {
+    switch (element) {
+        case Element::fp32: return CUDA_R_32F;
+        case Element::fp16: return CUDA_R_16F;
+        case Element::bf16: return CUDA_R_16BF;
+        case Element::fp8: return CUDA_R_8F_E4M3;
+    }
+    throw std::logic_error("data_type: unknown element");
+}
+
+template <typename Value>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+    check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value));
+}
+template <typename Value>
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const Value& value) {
+    check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof value));
+}
+
+constexpr float one = 1, zero = 0;
+
+}  // namespace
+
+Product product_of(const Gemm& op) {
+    Product product{op.m, op.n, op.k, op.batch, op.dtype, false, true, op.accumulate};
+    if (op.accumulate && op.dtype != Dtype::fp8) {  // fp8 kernels take the summed dimension inside only
+        product.a_transposed = true;
+        product.b_transposed = false;
+    }
+    return product;
+}
+
+Products::Products() {
+    cublasLtHandle_t handle = nullptr;
+    check(cublasLtCreate(&handle));
+    handle_.reset(handle);
+}
+
+Products::Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns, long batch) {
+    cublasLtMatrixLayout_t made = nullptr;
+    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
+                                     static_cast<std::uint64_t>(columns), rows));
+    Owned<cublasLtMatrixLayout_t> owned(made);
+    if (batch > 1) {
+        set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+        set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(rows) * columns);
+    }
+    return owned;
+}
+
+// A row-major matrix is the column-major one of its transpose, so cuBLAS computes C^T[n,m] = B^T A^T: its first operand
+// is our B (n x k, column-major, when B lies as [k,n]; k x n to be transposed when it lies as [n,k]), its second our A.
+Products::Planned& Products::planned(const Product& p) {
+    if (const auto found = plans_.find(p); found != plans_.end()) return found->second;
+    Planned plan;
+    const cublasComputeType_t compute = p.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasLtMatmulDesc_t description = nullptr;
+    check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F));
+    plan.description.reset(description);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    const cudaDataType_t type = data_type(element_of(p.dtype));
+    plan.a = p.b_transposed ? layout(type, p.k, p.n, p.batch) : layout(type, p.n, p.k, p.batch);
+    plan.b = p.a_transposed ? layout(type, p.m, p.k, p.batch) : layout(type, p.k, p.m, p.batch);
+    plan.c = layout(p.accumulate ? CUDA_R_32F : data_type(result_of(p.dtype)), p.n, p.m, p.batch);
+    const std::vector<cublasLtMatmulHeuristicResult_t> answers = ask(plan, 1);
+    if (answers.empty())
+        throw ConfigError(fmt::format(
+            "execute: cuBLASLt has no kernel on this GPU for a {} product {} x {} x {}, batch {}{}; choose another "
+            "dtype{}",
+            to_string(p.dtype), p.m, p.n, p.k, p.batch, p.accumulate ? ", added to fp32" : "",
+            p.dtype == Dtype::fp8 ? " or dimensions that 16 divides" : ""));
+    plan.algorithm = answers.front().algo;
+    return plans_.emplace(p, std::move(plan)).first->second;
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan, int most) {
+    cublasLtMatmulPreference_t made = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&made));
+    const Owned<cublasLtMatmulPreference_t> preference(made);
+    check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
+                                               sizeof workspace_bytes));
+    std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<std::size_t>(most));
+    int found = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.c.get(),
+                                       plan.c.get(), made, most, answers.data(), &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
+    answers.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
+    std::erase_if(answers, [](const auto& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
+    return answers;
+}
+
+void Products::prepare(const Product& product) { planned(product); }
+
+std::vector<cublasLtMatmulAlgo_t> Products::algorithms(const Product& product, int most) {
+    std::vector<cublasLtMatmulAlgo_t> found;
+    for (const auto& answer : ask(planned(product), most)) found.push_back(answer.algo);
+    return found;
+}
+
+void Products::run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product, const void* a, const void* b,
+                        void* c, void* workspace, cudaStream_t stream) {
+    const Planned& plan = planned(product);
+    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, b, plan.a.get(), a, plan.b.get(),
+                         product.accumulate ? &one : &zero, c, plan.c.get(), c, plan.c.get(), &algorithm, workspace,
+                         workspace_bytes, stream));
+}
+
+void Products::run(const Product& product, const void* a, const void* b, void* c, void* workspace,
+                   cudaStream_t stream) {
+    run_with(planned(product).algorithm, product, a, b, c, workspace, stream);
+}
+
+}  // namespace stepcast

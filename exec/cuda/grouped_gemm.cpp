@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "exec/cuda/check.h"
+#include "exec/cuda/gemm.h"
+#include "model/errors.h"
+
+namespace stepcast {
+
+namespace {
+
+cudaDataType_t grouped_type(Dtype dtype) {
+    switch (dtype) {
+        case Dtype::fp32:
+        case Dtype::tf32: return CUDA_R_32F;
+        case Dtype::fp16: return CUDA_R_16F;
+        case Dtype::bf16: return CUDA_R_16BF;
+        case Dtype::fp8: break;
+    }
+    throw ConfigError("execute: cuBLAS has no grouped GEMM in fp8; choose bf16");
+}
+
+int small(long value) {
+    if (value > std::numeric_limits<int>::max())
+        throw ConfigError(fmt::format("execute: a grouped GEMM with a dimension of {}, cuBLAS takes at most {}", value,
+                                      std::numeric_limits<int>::max()));
+    return static_cast<int>(value);
+}
+
+struct Sizes {
+    std::size_t a = 0, b = 0, c = 0;  // bytes
+};
+Sizes sizes_of(const GroupedGemm& op) {
+    const long rows = std::accumulate(op.rows.begin(), op.rows.end(), 0L);
+    const long groups = std::count_if(op.rows.begin(), op.rows.end(), [](long r) { return r > 0; });
+    const std::size_t size = size_of(element_of(op.dtype));
+    const auto bytes = [&](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y) * size; };
+    if (op.weight_gradient) return {bytes(rows, op.k), bytes(rows, op.n), bytes(groups * op.k, op.n)};
+    return {bytes(rows, op.k), bytes(groups * op.k, op.n), bytes(rows, op.n)};
+}
+
+}  // namespace
+
+GroupedProducts::GroupedProducts() {
+    cublasHandle_t handle = nullptr;
+    check(cublasCreate(&handle));
+    handle_.reset(handle);
+}
+
+// As in gemm.cpp cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], the weights lying as [n,k]. Weight
+// gradient: C^T[n,k] = B^T[n,r] A[r,k].
+GroupedProducts::Planned GroupedProducts::shape(const GroupedGemm& op) {
+    Planned plan;
+    const int n = small(op.n), k = small(op.k);
+    for (const long all : op.rows) {
+        if (all == 0) continue;
+        const int rows = small(all);
+        plan.first_operation.push_back(op.weight_gradient ? CUBLAS_OP_N : CUBLAS_OP_T);
+        plan.second_operation.push_back(op.weight_gradient ? CUBLAS_OP_T : CUBLAS_OP_N);
+        plan.m.push_back(n);
+        plan.n.push_back(op.weight_gradient ? k : rows);
+        plan.k.push_back(op.weight_gradient ? rows : k);
+        plan.first_lead.push_back(op.weight_gradient ? n : k);
+        plan.second_lead.push_back(k);
+        plan.c_lead.push_back(n);
+        plan.sizes.push_back(1);
+        plan.alpha.push_back(1);
+        plan.beta.push_back(0);
+    }
+    return plan;
+}
+
+CudaBlock GroupedProducts::place(const GroupedGemm& op, const char* a, const char* b, char* c, cudaStream_t stream) {
+    const auto size = static_cast<long>(size_of(element_of(op.dtype)));
+    std::vector<const char*> first, second, results;
+    for (const long rows : op.rows) {
+        if (rows == 0) continue;
+        first.push_back(b);
+        second.push_back(a);
+        results.push_back(c);
+        a += rows * op.k * size;
+        b += (op.weight_gradient ? rows : op.k) * op.n * size;
+        c += (op.weight_gradient ? op.k : rows) * op.n * size;
+    }
+    std::vector<const char*> all = first;
+    all.insert(all.end(), second.begin(), second.end());
+    all.insert(all.end(), results.begin(), results.end());
+    CudaBlock block(all.size() * sizeof(char*));
+    if (all.empty()) return block;
+    check(cudaMemcpyAsync(block.data(), all.data(), block.size(), cudaMemcpyHostToDevice, stream));
+    check(cudaStreamSynchronize(stream));
+    return block;
+}
+
+void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream) {
+    if (plans_.contains(&op)) return;
+    Planned plan = shape(op);
+    const Sizes sizes = sizes_of(op);
+    constexpr double most = 8;
+    const double bytes = std::max(1.0, static_cast<double>(sizes.a + sizes.b + sizes.c));
+    const auto places = static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
+    CudaRegion& input = memory.input(element_of(op.dtype));
+    for (int i = 0; i < places; ++i) {
+        input.begin(sizes.a + sizes.b);
+        memory.output.begin(sizes.c);
+        const char* a = input.take(sizes.a);
+        const char* b = input.take(sizes.b);
+        plan.places.push_back(place(op, a, b, memory.output.take(sizes.c), stream));
+    }
+    plans_.emplace(&op, std::move(plan));
+}
+
+void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t stream) {
+    Planned& plan = plans_.at(&op);
+    launch(op, plan, plan.places[plan.next], workspace, stream);
+    plan.next = (plan.next + 1) % plan.places.size();
+}
+
+void GroupedProducts::run_on(const GroupedGemm& op, const void* a, const void* b, void* c, void* workspace,
+                             cudaStream_t stream) {
+    const CudaBlock pointers =
+        place(op, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c), stream);
+    launch(op, shape(op), pointers, workspace, stream);
+    check(cudaStreamSynchronize(stream));
+}
+
+void GroupedProducts::launch(const GroupedGemm& op, const Planned& plan, const CudaBlock& place, void* workspace,
+                             cudaStream_t stream) {
+    if (plan.m.empty()) return;
+    check(cublasSetStream(handle_.get(), stream));  // takes the workspace away, so that comes second
+    check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));
+    const auto groups = plan.m.size();
+    auto* pointers = reinterpret_cast<void**>(place.data());
+    const cudaDataType_t type = grouped_type(op.dtype);
+    check(cublasGemmGroupedBatchedEx(
+        handle_.get(), plan.first_operation.data(), plan.second_operation.data(), plan.m.data(), plan.n.data(),
+        plan.k.data(), plan.alpha.data(), pointers, type, plan.first_lead.data(), pointers + groups, type,
+        plan.second_lead.data(), plan.beta.data(), pointers + 2 * groups, type, plan.c_lead.data(),
+        static_cast<int>(groups), plan.sizes.data(),
+        op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,47 @@
+// The kernels that no library has. Plain C++17: the only header that nvcc compiles. Each launches on `stream` and returns
+// CUDA's status of the launch; sizes are bytes unless named otherwise, buffers are aligned to 16 bytes.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stepcast {
+
+enum class Element : std::uint8_t { fp32, fp16, bf16, fp8 };  // fp8 is E4M3
+
+// Random values, uniform in [-1, 1), the same for the same seed.
+cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream);
+
+// Reads all of `source`, writes all of `target`: target = source ^ 1, word by word, where both reach; what is left of the
+// source is folded into `sink` (4 bytes), what is left of the target is set.
+cudaError_t stream_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
+                          cudaStream_t stream);
+
+// The same traffic, the common part being transposed: the source holds matrices of 1024 x 1024 4-byte elements one after
+// another, a last part that is no whole matrix is streamed.
+cudaError_t transpose_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
+                             cudaStream_t stream);
+
+// The same traffic, one thread block for each piece of `source` and `target`, as an optimizer over a list of tensors
+// launches it.
+cudaError_t optimizer_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
+                             cudaStream_t stream);
+
+// Scores of `matrices` heads, rows x columns each, row-major. Not fp8.
+struct Scores {
+    Element element = Element::bf16;
+    std::int64_t matrices = 0, rows = 0, columns = 0;
+    bool causal = false;  // row i sees columns up to i + columns - rows
+};
+// scores = scores * scale, -infinity where masked.
+cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream);
+// Each row to exp(x - max) / sum; a row that sees nothing becomes 0.
+cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream);
+// gradient = p * (gradient - sum over the row of gradient * p).
+cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream);
+// gradient = gradient * scale, 0 where masked.
+cudaError_t mask_gradient(void* gradient, const Scores& shape, float scale, cudaStream_t stream);
+
+}  // namespace stepcast

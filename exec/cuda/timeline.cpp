@@ -1,0 +1,219 @@
+#include "exec/cuda/timeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "exec/cuda/check.h"
+
+namespace stepcast {
+
+namespace {
+
+Seconds now() {
+    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+Timeline::Owned<cudaEvent_t> Timeline::make_event(unsigned int flags) {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, flags));
+    return Owned<cudaEvent_t>(event);
+}
+
+Timeline::Timeline(const TaskGraph& graph, int rank, bool replay)
+    : graph_(graph),
+      rank_(rank),
+      replay_(replay),
+      lanes_(graph.size(), -1),
+      start_(graph.size()),
+      finish_(graph.size()),
+      captured_(replay ? graph.size() : 0),
+      began_with_(graph.size(), none),
+      host_start_(graph.size()),
+      host_finish_(graph.size()),
+      origin_(make_event(cudaEventDefault)),
+      join_(make_event(cudaEventDisableTiming)) {
+    const auto open = [&](std::size_t lane) {
+        if (streams_[lane]) return;
+        cudaStream_t stream = nullptr;
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        streams_[lane].reset(stream);
+        origin_lane_ = std::min(origin_lane_, lane);
+    };
+    origin_lane_ = lane_count - 1;
+    for (TaskId task = 0; task < graph.size(); ++task) {
+        for (const Place& place : graph.places(task)) {
+            if (place.rank() != rank) continue;
+            const auto lane = static_cast<std::size_t>(place.lane());
+            if (lanes_[task] < 0)
+                lanes_[task] = static_cast<std::int8_t>(lane);
+            else
+                more_lanes_[task].push_back(lane);
+            if (!graph.on_host(task)) open(lane);
+        }
+        if (!takes_part(task) || on_host(task)) continue;
+        finish_[task] = make_event(cudaEventDefault);
+        if (replay) captured_[task] = make_event(cudaEventDisableTiming);
+    }
+    if (!streams_[origin_lane_]) open(0);  // a rank without device tasks still needs a stream for its clock
+}
+
+// The GPU is idle, so the event happens between the two looks at the clock; the second try finds everything loaded.
+Seconds Timeline::begin_step() {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        const Seconds before = now();
+        check(cudaEventRecord(origin_.get(), any_stream()));
+        check(cudaEventSynchronize(origin_.get()));
+        origin_time_ = 0.5 * (before + now());
+    }
+    last_.fill(none);
+    unfinished_ = 0;
+    if (step_)
+        mode_ = Mode::replaying;
+    else if (replay_ && steps_ == 1)
+        begin_capture();
+    ++steps_;
+    return origin_time_;
+}
+
+void Timeline::begin_capture() {
+    mode_ = Mode::capturing;
+    check(cudaStreamBeginCapture(any_stream(), cudaStreamCaptureModeThreadLocal));
+    check(cudaEventRecord(join_.get(), any_stream()));
+    for (const Owned<cudaStream_t>& stream : streams_)
+        if (stream && stream.get() != any_stream()) check(cudaStreamWaitEvent(stream.get(), join_.get(), 0));
+}
+
+void Timeline::end_capture() {
+    for (const Owned<cudaStream_t>& stream : streams_) {
+        if (!stream || stream.get() == any_stream()) continue;
+        check(cudaEventRecord(join_.get(), stream.get()));
+        check(cudaStreamWaitEvent(any_stream(), join_.get(), 0));
+    }
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(any_stream(), &graph));
+    cudaGraphExec_t step = nullptr;
+    const cudaError_t code = cudaGraphInstantiate(&step, graph, 0);
+    cudaGraphDestroy(graph);
+    check(code);
+    step_.reset(step);
+    mode_ = Mode::replaying;
+}
+
+void Timeline::order_after(std::size_t lane, cudaEvent_t event) {
+    check(cudaStreamWaitEvent(streams_[lane].get(), event, 0));
+    last_[lane] = none;
+}
+
+// Inside a capture an event that is to be read later must be marked as external; otherwise it is only an edge.
+void Timeline::mark(cudaEvent_t event, cudaStream_t stream) {
+    check(cudaEventRecordWithFlags(event, stream, captures() ? cudaEventRecordExternal : cudaEventRecordDefault));
+}
+
+void Timeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
+    if (on_host(predecessor)) {  // is over already; but the lane's last end may lie before its end
+        if (!on_host(task)) last_[lane_index(task)] = none;
+        return;
+    }
+    if (on_host(task)) return await(predecessor, watch);
+    const std::span<const Place> before = graph_.places(predecessor);
+    const auto shares = [&](std::size_t lane) {
+        return std::any_of(before.begin(), before.end(), [&](const Place& place) {
+            return place.rank() == rank_ && static_cast<std::size_t>(place.lane()) == lane;
+        });
+    };
+    const cudaEvent_t end = captures() ? captured_[predecessor].get() : finish_[predecessor].get();
+    for (const Place& place : graph_.places(task))
+        if (const auto lane = static_cast<std::size_t>(place.lane()); place.rank() == rank_ && !shares(lane))
+            order_after(lane, end);
+}
+
+void Timeline::wait(TaskId task, cudaEvent_t event, const Watch& watch) {
+    if (on_host(task)) return poll([&] { return cudaEventQuery(event); }, watch);
+    order_after(lane_index(task), event);
+    if (const auto more = more_lanes_.find(task); more != more_lanes_.end())
+        for (const std::size_t lane : more->second) order_after(lane, event);
+}
+
+void Timeline::start(TaskId task) {
+    if (on_host(task)) {
+        host_start_[task] = now();
+        return;
+    }
+    const std::size_t lane = lane_index(task);
+    if (const auto more = more_lanes_.find(task); more != more_lanes_.end())
+        for (const std::size_t other : more->second) {
+            check(cudaEventRecord(join_.get(), streams_[other].get()));
+            order_after(lane, join_.get());
+        }
+    began_with_[task] = last_[lane];
+    if (last_[lane] != none) return;
+    if (!start_[task]) start_[task] = make_event(cudaEventDefault);
+    mark(start_[task].get(), streams_[lane].get());
+}
+
+void Timeline::finish(TaskId task) {
+    if (on_host(task)) {
+        host_finish_[task] = now();
+        return;
+    }
+    const std::size_t lane = lane_index(task);
+    mark(finish_[task].get(), streams_[lane].get());
+    if (captures()) check(cudaEventRecord(captured_[task].get(), streams_[lane].get()));
+    last_[lane] = task;
+    if (const auto more = more_lanes_.find(task); more != more_lanes_.end())
+        for (const std::size_t other : more->second) {
+            order_after(other, captures() ? captured_[task].get() : finish_[task].get());
+            last_[other] = task;
+        }
+}
+
+// Calls `done`, which returns a status, until it is no longer cudaErrorNotReady.
+template <typename Done>
+void Timeline::poll(Done done, const Watch& watch) {
+    constexpr auto nap = std::chrono::microseconds(20);
+    for (;;) {
+        const cudaError_t code = done();
+        if (code != cudaErrorNotReady) return check(code);
+        watch();
+        std::this_thread::sleep_for(nap);
+    }
+}
+
+void Timeline::await(TaskId task, const Watch& watch) {
+    if (mode_ != Mode::issuing || on_host(task)) return;
+    poll([&] { return cudaEventQuery(finish_[task].get()); }, watch);
+}
+
+void Timeline::synchronize(const Watch& watch) {
+    if (captures()) end_capture();
+    if (mode_ == Mode::replaying) check(cudaGraphLaunch(step_.get(), any_stream()));
+    for (const Owned<cudaStream_t>& stream : streams_)
+        if (stream) poll([&] { return cudaStreamQuery(stream.get()); }, watch);
+}
+
+TaskId Timeline::first_unfinished() {
+    while (unfinished_ < graph_.size() && (!finish_[unfinished_] || cudaEventQuery(finish_[unfinished_].get()) == cudaSuccess))
+        ++unfinished_;
+    return unfinished_;
+}
+
+Seconds Timeline::read(cudaEvent_t event) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, origin_.get(), event));
+    return origin_time_ + Seconds(1e-3 * static_cast<double>(milliseconds));
+}
+
+// A replayed step leaves the host lane as it was at its capture, before the GPU began: shown at the step's begin.
+Seconds Timeline::elapsed(TaskId task, Edge edge) const {
+    if (on_host(task)) {
+        if (mode_ == Mode::replaying) return origin_time_;
+        return edge == Edge::start ? host_start_[task] : host_finish_[task];
+    }
+    if (edge == Edge::finish) return read(finish_[task].get());
+    return began_with_[task] == none ? read(start_[task].get()) : read(finish_[began_with_[task]].get());
+}
+
+}  // namespace stepcast

@@ -1,0 +1,93 @@
+// The lanes of one rank as CUDA streams, edges as events, and when each task began and ended. A task begins when the
+// one before it on its lane ends, unless it had to wait for something else; only then has it an event of its own, since
+// every event costs the GPU about a microsecond.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "exec/device.h"
+
+namespace stepcast {
+
+// Looks after the run while the host waits: throws when another rank has failed or the wait took too long.
+using Watch = std::function<void()>;
+
+class Timeline {
+public:
+    // On the GPU that is current. `replay`: the second step is captured into a CUDA graph, which then runs each step.
+    Timeline(const TaskGraph& graph, int rank, bool replay);
+
+    // Returns the host's time of a moment when the GPU is idle and the step begins.
+    Seconds begin_step();
+    // False while a graph is replayed: tasks are then not to be launched one by one.
+    [[nodiscard]] bool issues() const { return mode_ != Mode::replaying; }
+    [[nodiscard]] bool captures() const { return mode_ == Mode::capturing; }
+
+    // After a task of this rank, or after `event` of another one.
+    void wait(TaskId task, TaskId predecessor, const Watch& watch);
+    void wait(TaskId task, cudaEvent_t event, const Watch& watch);
+    void start(TaskId task);
+    void finish(TaskId task);
+    // After the last task: ends a capture, starts a captured step, and returns when the GPU is done.
+    void synchronize(const Watch& watch);
+    // The task has finished on the host's view, for graphs that block the host at every launch.
+    void await(TaskId task, const Watch& watch);
+
+    [[nodiscard]] cudaStream_t stream(TaskId task) const { return streams_[lane_index(task)].get(); }
+    [[nodiscard]] std::size_t lane_index(TaskId task) const { return static_cast<std::size_t>(lanes_[task]); }
+    [[nodiscard]] cudaStream_t any_stream() const { return streams_[origin_lane_].get(); }
+    [[nodiscard]] cudaEvent_t finished(TaskId task) const { return finish_[task].get(); }
+    [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const;
+    // The first task that the GPU has not finished, as far as all are queued; graph.size() when there is none.
+    [[nodiscard]] TaskId first_unfinished();
+    void forget_progress() { unfinished_ = 0; }
+
+private:
+    enum class Mode : std::uint8_t { issuing, capturing, replaying };
+    struct Close {
+        void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+        void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+        void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+    };
+    template <typename Pointer>
+    using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Close>;
+    static constexpr TaskId none = static_cast<TaskId>(-1);
+
+    static Owned<cudaEvent_t> make_event(unsigned int flags);
+    [[nodiscard]] bool on_host(TaskId task) const { return graph_.on_host(task); }
+    [[nodiscard]] bool takes_part(TaskId task) const { return lanes_[task] >= 0; }
+    void order_after(std::size_t lane, cudaEvent_t event);
+    void mark(cudaEvent_t event, cudaStream_t stream);
+    void begin_capture();
+    void end_capture();
+    Seconds read(cudaEvent_t event) const;
+    template <typename Done>
+    void poll(Done done, const Watch& watch);
+
+    const TaskGraph& graph_;
+    int rank_;
+    bool replay_;
+    Mode mode_ = Mode::issuing;
+    std::uint64_t steps_ = 0;
+    std::array<Owned<cudaStream_t>, lane_count> streams_;  // null where the rank has no task
+    std::size_t origin_lane_ = 0;
+    std::vector<std::int8_t> lanes_;                        // by task: its first lane on this rank; -1: not here
+    std::map<TaskId, std::vector<std::size_t>> more_lanes_;  // of tasks that hold several
+    std::vector<Owned<cudaEvent_t>> start_, finish_;        // by task; start_ only where it has one of its own
+    std::vector<Owned<cudaEvent_t>> captured_;              // by task: finish_ as an edge inside a capture
+    std::vector<TaskId> began_with_;                        // by task: whose end was its start; none: start_
+    std::array<TaskId, lane_count> last_{};                 // by lane: the task whose end is its last entry
+    std::vector<Seconds> host_start_, host_finish_;         // by task, of the host lane
+    Owned<cudaEvent_t> origin_, join_;
+    Seconds origin_time_;
+    Owned<cudaGraphExec_t> step_;
+    TaskId unfinished_ = 0;
+};
+
+}  // namespace stepcast

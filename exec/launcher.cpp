@@ -1,0 +1,78 @@
+#include "exec/launcher.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+
+namespace {
+
+std::optional<int> number(const Environment& environment, const char* name) {
+    const char* text = environment(name);
+    if (text == nullptr) return {};
+    const std::string_view digits(text);
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
+    if (error != std::errc() || end != digits.end() || value < 0)
+        throw ConfigError(fmt::format("environment: {} is \"{}\", expected a number", name, digits));
+    return value;
+}
+
+struct Names {
+    const char *rank, *processes, *local_rank, *local_processes;
+};
+constexpr Names known[] = {
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
+};
+
+void read_address(const Environment& environment, Launch& launch) {
+    if (const char* address = environment("MASTER_ADDR"); address != nullptr) {
+        launch.address = address;
+        launch.port = number(environment, "MASTER_PORT").value_or(launch.port);
+        return;
+    }
+    const char* text = environment("NCCL_COMM_ID");
+    if (text == nullptr) return;
+    const std::string_view id(text);
+    const std::size_t colon = id.rfind(':');
+    int port = 0;
+    if (colon == std::string_view::npos || colon == 0 ||
+        std::from_chars(id.begin() + colon + 1, id.end(), port).ptr != id.end() || port <= 0)
+        throw ConfigError(fmt::format("environment: NCCL_COMM_ID is \"{}\", expected HOST:PORT", id));
+    launch.address = id.substr(0, colon);
+    launch.port = port + 1;
+}
+
+}  // namespace
+
+Launch read_launch(const Environment& environment) {
+    for (const Names& names : known) {
+        const std::optional<int> rank = number(environment, names.rank);
+        const std::optional<int> processes = number(environment, names.processes);
+        if (!rank || !processes || *processes <= 1) continue;
+        Launch launch;
+        launch.rank = *rank;
+        launch.processes = *processes;
+        const std::optional<int> local = number(environment, names.local_rank);
+        launch.local_rank = local.value_or(*rank);
+        if (launch.rank >= launch.processes)
+            throw ConfigError(fmt::format("environment: {} is {}, but {} is {}", names.rank, launch.rank,
+                                          names.processes, launch.processes));
+        read_address(environment, launch);
+        const char* here = environment(names.local_processes);  // Slurm writes "4(x2)" for several nodes
+        if (launch.address.empty() && here != nullptr && std::to_string(launch.processes) == here)
+            launch.address = "127.0.0.1";
+        return launch;
+    }
+    return {};
+}
+
+}  // namespace stepcast

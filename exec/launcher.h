@@ -1,0 +1,25 @@
+// How the ranks of a run were started: as threads of this process, or one process each by mpirun, srun or a
+// torchrun-style launcher, told from the environment.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace stepcast {
+
+struct Launch {
+    int rank = 0, processes = 1;
+    int local_rank = 0;
+    std::string address;  // where rank 0 can be reached; "" = not stated
+    int port = 29500;     // torchrun's default
+    friend bool operator==(const Launch&, const Launch&) = default;
+};
+
+using Environment = std::function<const char*(const char* name)>;  // null when not set
+
+// RANK, WORLD_SIZE and LOCAL_RANK (torchrun); else those of Open MPI, PMI or Slurm. The address is MASTER_ADDR and
+// MASTER_PORT, else host and port of NCCL_COMM_ID (there the next port, since NCCL listens on that one), else this host
+// when the launcher started all processes on one. Throws ConfigError on numbers that make no sense.
+Launch read_launch(const Environment& environment);
+
+}  // namespace stepcast

@@ -1,0 +1,55 @@
+// Ranks as processes that talk through rank 0 over TCP, outside the measured part: identifiers, samples, clocks, and
+// the news that one of them has failed. Data of collectives never passes here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exec/launcher.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+// All calls that exchange something are made by every process in the same order. They throw DeviceError naming the rank
+// that does not answer within the timeout, has closed its connection or has said that it failed.
+class Rendezvous {
+public:
+    // Rank 0 waits for all others, they look for it.
+    Rendezvous(const Launch& launch, Seconds timeout);
+    Rendezvous(const Rendezvous&) = delete;
+    Rendezvous& operator=(const Rendezvous&) = delete;
+    ~Rendezvous();
+
+    void set_timeout(Seconds timeout) { timeout_ = timeout; }
+    std::vector<std::string> gather(const std::string& value);  // by rank, on rank 0; empty elsewhere
+    std::string broadcast(const std::string& value);            // rank 0's
+    void meet();
+    // What to add to this process's steady clock to read rank 0's.
+    Seconds clock_offset();
+
+    // Throws as above when another rank has failed or gone; does not wait.
+    void check_others();
+    // Tells the others, once; they throw at their next call.
+    void fail() noexcept;
+
+private:
+    struct Message {
+        char kind = 0;
+        std::string text;
+    };
+    void listen_for_others(const Launch& launch);
+    void look_for_first(const Launch& launch);
+    void send(int peer, char kind, const std::string& text);
+    Message receive(int peer);
+    void read_bytes(int peer, char* bytes, std::size_t count);
+    [[noreturn]] void lost(int peer, const std::string& how);
+    [[nodiscard]] int peer_socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
+
+    int rank_, processes_;
+    Seconds timeout_;
+    std::vector<int> sockets_;  // by rank; -1 where there is no connection
+    int culprit_ = -1;  // whom the others are told of
+    bool failed_ = false;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,108 @@
+// One function a rule. A complaint begins with the key that it is about.
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/keys.h"
+#include "model/multimodal/step.h"
+#include "model/multimodal/tensors.h"
+
+namespace stepcast {
+namespace {
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
+}
+
+void check_tower(std::string_view name, const Tower& t) {
+    for (const auto& [key, value] : {std::pair("layers", t.layers), std::pair("hidden", t.hidden),
+                                     std::pair("heads", t.heads), std::pair("ffn", t.ffn), std::pair("seq", t.seq)})
+        if (value < 1) refuse("workload.{}.{}: missing; workload.kind is coca", name, key);
+    if (t.hidden % t.heads != 0)
+        refuse("workload.{0}.heads: {1} does not divide workload.{0}.hidden = {2}; expected a divisor", name, t.heads,
+               t.hidden);
+}
+
+void check_towers(const Workload& w) {
+    check_tower("vision", w.vision);
+    check_tower("decoder", w.decoder);
+    if (w.heads < 1) refuse("workload.heads: missing; expected attention heads of the text tower");
+    if (w.hidden % w.heads != 0)
+        refuse("workload.heads: {} does not divide workload.hidden = {}; expected a divisor", w.heads, w.hidden);
+    if (w.vocab < 1) refuse("workload.vocab: missing; workload.kind is coca");
+    if (w.vision.seq < 2)
+        refuse("workload.vision.seq: {}; expected a class token and at least one patch", w.vision.seq);
+    if (w.decoder.hidden != w.hidden)
+        refuse("workload.decoder.hidden: {}, but the decoder reads a text of workload.hidden = {}", w.decoder.hidden,
+               w.hidden);
+    if (w.decoder.seq != w.seq)
+        refuse("workload.decoder.seq: {}, but the decoder reads a text of workload.seq = {}", w.decoder.seq, w.seq);
+}
+
+// Keys that a transformer's step knows and this one does not.
+constexpr std::string_view transformer_keys[] = {"workload.kv_heads",
+                                                 "workload.head_dim",
+                                                 "workload.positions",
+                                                 "workload.norm",
+                                                 "workload.attention",
+                                                 "workload.linear_bias",
+                                                 "workload.qkv_bias",
+                                                 "workload.dropout",
+                                                 "workload.activation",
+                                                 "workload.head",
+                                                 "workload.memory",
+                                                 "workload.token_types",
+                                                 "workload.loss_pieces",
+                                                 "workload.fused_loss",
+                                                 "parallelism.eager",
+                                                 "parallelism.unfused",
+                                                 "parallelism.schedule",
+                                                 "parallelism.stage_layers",
+                                                 "parallelism.overlap_tp",
+                                                 "parallelism.shard",
+                                                 "parallelism.recompute_layers",
+                                                 "parallelism.overlap_chunks"};
+
+void check_unmodelled(const Experiment& e) {
+    const Experiment defaults;
+    for (const auto path : transformer_keys) {
+        const Key& key = *find_key(path);
+        if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
+            refuse("{}: {}, but workload.kind coca does not model it; expected {}", path, found, expected);
+    }
+    if (e.parallelism.overlap_params)
+        refuse(
+            "parallelism.overlap_params: true, but workload.kind coca gathers parameters at the end of its step; "
+            "expected false");
+}
+
+void check_split(const Parallelism& p) {
+    for (const auto& [key, value] :
+         {std::pair("tp", p.tp), std::pair("pp", p.pp), std::pair("vp", p.vp), std::pair("cp", p.cp)})
+        if (value != 1)
+            refuse("parallelism.{}: {}, but workload.kind coca is data parallel alone; expected 1", key, value);
+    if (p.sequence_parallel)
+        refuse("parallelism.sequence_parallel: true, but workload.kind coca is data parallel alone; expected false");
+    if (p.zero != 1)
+        refuse("parallelism.zero: {}, but workload.kind coca is modelled under ZeRO stage 1 alone", p.zero);
+    if (p.recompute == Recompute::selective)
+        refuse(
+            "parallelism.recompute: selective, but the blocks of workload.kind coca are computed again whole; "
+            "expected none or full");
+    if (micro_batches(p) != 1)
+        refuse(
+            "parallelism.global_batch: {} makes {} micro-batches, but workload.kind coca models one; expected 0 or "
+            "dp x micro_batch = {}",
+            p.global_batch, micro_batches(p), p.dp * p.micro_batch);
+}
+
+}  // namespace
+
+void check_coca(const Experiment& e) {
+    check_towers(e.workload);
+    check_unmodelled(e);
+    check_split(e.parallelism);
+    (void)parameter_groups(e.workload);
+}
+
+}  // namespace stepcast

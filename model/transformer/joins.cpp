@@ -1,0 +1,65 @@
+#include "model/transformer/joins.h"
+
+namespace stepcast {
+namespace {
+
+int all_ranks(const Parallelism& p) { return p.pp * ranks_of_stage(p); }
+
+// One all-reduce for each rank of the stages, or (group of everybody) one over all of them.
+void across(TaskGraph& graph, const Stages& stages, const std::vector<std::size_t>& of, std::string_view name,
+            Bytes bytes, const Group& group, bool everybody, Phase phase) {
+    const NameId id = graph.name_id(name);
+    const OpId op = graph.add_op(AllReduce{bytes});
+    const GroupId group_id = graph.add_group(group);
+    const std::size_t ranks = stages.front()->stage.size();
+    std::vector<TasksByRank> done(of.size(), TasksByRank(ranks, no_task));
+    for (std::size_t r = 0; r < ranks; r += everybody ? ranks : 1) {
+        std::vector<Place> places;
+        std::vector<TaskId> after;
+        for (const std::size_t s : of)
+            for (std::size_t i = r; i < (everybody ? ranks : r + 1); ++i) {
+                places.emplace_back(stages[s]->stage.graph_rank(i), Lane::collective);
+                if (const TaskId last = stages[s]->stage.last()[i]; last != no_task) after.push_back(last);
+            }
+        const TaskId task = graph.add(id, phase, op, places, after, 1, group_id);
+        for (auto& tasks : done)
+            for (std::size_t i = r; i < (everybody ? ranks : r + 1); ++i) tasks[i] = task;
+    }
+    for (std::size_t i = 0; i < of.size(); ++i) stages[of[i]]->stage.follow(done[i]);
+}
+
+}  // namespace
+
+void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) {
+    const Parallelism& p = c.experiment.parallelism;
+    for (int s = 0; directions(p) == 2 && s < p.pp / 2; ++s) {
+        const int mirror = p.pp - 1 - s;
+        const RankWeights& weights = stages[static_cast<std::size_t>(s)]->data.total();
+        const Group group = between_stages(c, s, mirror);
+        across(graph, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
+               (weights.dense + weights.experts) * size_of(p.gradient_dtype), group, group.size() == all_ranks(p),
+               Phase::gradient_sync);
+    }
+}
+
+void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stages, const Path& path) {
+    const Parallelism& p = c.experiment.parallelism;
+    const int first = path.front().stage, last = path.back().stage;
+    if (!c.experiment.workload.tied || !p.join_tied || p.pp == 1 || first == last) return;
+    const Bytes bytes =
+        static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) * size_of(p.gradient_dtype);
+    across(graph, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce",
+           bytes, c.groups.embedding, c.groups.embedding.size() == all_ranks(p), Phase::gradient_sync);
+}
+
+void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stages) {
+    const int everybody = all_ranks(c.experiment.parallelism);
+    for (const auto& state : stages) state->data.add_norm();
+    std::vector<std::size_t> all;
+    for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
+    if (everybody > 1 && !c.experiment.parallelism.clip_per_rank)
+        across(graph, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1}, true, Phase::optimizer);
+    for (const auto& state : stages) state->data.add_optimizer();
+}
+
+}  // namespace stepcast

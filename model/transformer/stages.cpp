@@ -1,0 +1,91 @@
+#include "model/transformer/stages.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+// Of the stage, ascending.
+std::vector<int> real_ranks(const Parallelism& p, int stage) {
+    std::vector<int> ranks;
+    for (int dp = 0; dp < p.dp; ++dp)
+        for (int cp = 0; cp < p.cp; ++cp)
+            for (int tp = 0; tp < p.tp; ++tp) ranks.push_back(rank_of(p, tp, cp, dp, stage));
+    std::ranges::sort(ranks);
+    return ranks;
+}
+
+// The expert-parallel rank of each of them: its position in its group, the lowest rank without one beginning the next.
+std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ranks) {
+    std::vector<int> indices(ranks.size(), -1);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        if (indices[r] >= 0) continue;
+        const std::vector<int> group = members(expert, ranks[r]);
+        for (std::size_t i = 0; i < group.size(); ++i)
+            indices[static_cast<std::size_t>(std::ranges::lower_bound(ranks, group[i]) - ranks.begin())] =
+                static_cast<int>(i);
+    }
+    return indices;
+}
+
+std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const LayerPlans& plans, int& layers) {
+    const Parallelism& p = c.experiment.parallelism;
+    std::vector<Unit> units;
+    int system_layers = 0;
+    if (piece.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
+    if (piece.begins_inside) units.push_back({&plans.rest, rest_weights(c)});
+    for (int l = piece.first; l < piece.last; ++l, ++layers) {
+        if (piece.ends_inside && l + 1 == piece.last) {
+            units.push_back({&plans.opened, opened_weights(c, l)});
+            break;
+        }
+        const bool recomputed =
+            p.recompute == Recompute::full && (p.recompute_layers == 0 || layers < p.recompute_layers);
+        const bool experts = has_experts(c.experiment.workload, l);
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed});
+        if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
+    }
+    if (piece.head) units.push_back({&plans.head, head_weights(c)});
+    return units;
+}
+
+void fill(StageState& state, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths) {
+    int layers = 0;  // of this stage so far: full recompute may cover only the first of them
+    for (const Path& path : paths) {
+        for (const Piece& piece : path) {
+            if (piece.stage != state.index) continue;
+            const auto index = static_cast<std::size_t>(piece.index);
+            if (state.pieces.size() <= index) state.pieces.resize(index + 1);
+            state.pieces[index] = units_of(piece, c, plans, layers);
+            for (const Unit& unit : state.pieces[index]) state.data.count(unit.weights);
+        }
+    }
+    state.backwards_left.assign(state.pieces.size(), 0);
+}
+
+}  // namespace
+
+int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
+
+Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths,
+                   bool folded) {
+    const Parallelism& p = c.experiment.parallelism;
+    Stages stages;
+    for (int s = 0; s < p.pp; ++s) {
+        const std::vector<int> ranks = folded ? std::vector<int>{s} : real_ranks(p, s);
+        std::vector<int> indices(1);
+        if (!folded) indices = expert_indices(c.groups.expert, ranks);
+        stages.push_back(std::make_unique<StageState>(graph, c, s, Stage(graph, ranks, std::move(indices))));
+        fill(*stages.back(), c, plans, paths);
+    }
+    return stages;
+}
+
+Group between_stages(const LayerContext& c, int a, int b) {
+    return {.ranks = 2,
+            .stride = std::abs(b - a) * c.groups.pipeline_neighbour.stride,
+            .first = rank_of(c.experiment.parallelism, 0, 0, 0, std::min(a, b))};
+}
+
+}  // namespace stepcast

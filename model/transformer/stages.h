@@ -1,0 +1,43 @@
+// The stages of a step while it is written: the units of the model that each holds, and how far each has come.
+#pragma once
+
+#include <memory>
+
+#include "model/transformer/data_parallel.h"
+#include "model/transformer/layer_plans.h"
+#include "model/transformer/pieces.h"
+
+namespace stepcast {
+
+// A unit of a piece: an end of the model or a layer.
+struct Unit {
+    const PassPlans* plans;
+    RankWeights weights;
+    bool recomputed = false;
+    int system_layer = -1;  // index among the layers whose experts a MoE system writes; -1: not one of them
+};
+
+struct StageState {
+    int index;
+    Stage stage;
+    DataParallel data;
+    std::vector<std::vector<Unit>> pieces;  // by the stage's piece index, in forward order
+    std::vector<int> backwards_left;        // by piece: slots until its gradients are complete
+    TasksByRank before_last;                // what was last when the unit before began
+    std::size_t next = 0;                   // slot of its order
+    StageState(TaskGraph& graph, const LayerContext& context, int i, Stage s)
+        : index(i), stage(std::move(s)), data(graph, context, stage) {}
+};
+using Stages = std::vector<std::unique_ptr<StageState>>;
+using Path = std::vector<Piece>;  // the pieces that a micro-batch goes through, in forward order
+
+int ranks_of_stage(const Parallelism& parallelism);
+
+// Folded, one rank stands for each stage. `plans` outlive the stages, which point into them.
+Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPlans& plans,
+                   const std::vector<Path>& paths, bool folded);
+
+// A rank and the one with its other coordinates on another stage, wherever the rank order puts stages.
+Group between_stages(const LayerContext& context, int a, int b);
+
+}  // namespace stepcast

@@ -1,0 +1,16 @@
+// An explanation as text for a terminal; the answer first.
+#pragma once
+
+#include <string>
+
+#include "model/explanation.h"
+
+namespace stepcast {
+
+// Critical path by kind and by link, idle time of two ranks, what more of each parameter does, what to measure next.
+std::string explanation_table(const Explanation& explanation);
+
+// "between nodes, across the spine": what a level means in tables and plots.
+std::string_view link_text(LinkLevel level);
+
+}  // namespace stepcast

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Everything that a GPU machine can tell, in one call under nine minutes: scripts/gpu-run.sh [OUT]   (default out/gpu)
+# Takes the program that scripts/pack-offline.sh carried here, or builds one; then tests every op, calibrates, executes
+# the list, and compares. Each part has a time limit of its own and leaves what it finished; OUT/summary.txt tells all.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-out/gpu}
+limit=${GPU_RUN_SECONDS:-520}
+rm -rf "$out"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+export STEPCAST_HOME=$PWD
+failed=0
+
+left() { echo $((limit - SECONDS)); }
+say() { printf '[%3d s] %s\n' "$SECONDS" "$*" | tee -a "$out/summary.txt"; }
+# part SECONDS LOG COMMAND...: at most so long, and never past the limit; the output goes to OUT/LOG.
+part() {
+    local most=$1 log=$out/$2
+    shift 2
+    [ "$most" -lt "$(left)" ] || most=$(left)
+    if [ "$most" -le 5 ]; then
+        say "left out for want of time: $*"
+        return 1
+    fi
+    timeout --kill-after=5 "$most" "$@" >>"$log" 2>&1
+    local code=$?
+    [ $code -eq 0 ] || say "exit $code: $* (see $(basename "$log"))"
+    return $code
+}
+
+# CUDA's libraries and NCCL, wherever this machine keeps them; NCCL may come as a Python package only.
+cuda=${CUDA_HOME:-/usr/local/cuda}
+for folder in "$cuda"/lib64 "$cuda"/targets/x86_64-linux/lib /usr/local/nvidia/lib64; do
+    [ ! -d "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+done
+nccl=$(python3 -c 'import nvidia.nccl as n; print(list(n.__path__)[0])' 2>/dev/null)
+if [ -n "$nccl" ]; then
+    export NCCL_HOME=$nccl
+    LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$nccl/lib
+fi
+export LD_LIBRARY_PATH PATH=$PATH:$cuda/bin
+
+find_program() {
+    if [ -x .deps/program/run ] && .deps/program/run stepcast --version >"$out/program.log" 2>&1 &&
+        ! .deps/program/run stepcast execute one_gpu_gpt2_124m --device cuda --steps 1 --warmup 0 2>&1 | tee -a "$out/program.log" |
+        grep -q 'no CUDA device'; then
+        stepcast=(.deps/program/run stepcast)
+        gpu_ops=(.deps/program/run gpu_ops)
+        say "the carried program runs here"
+        return
+    fi
+    say "building: the carried program is missing or does not run here (program.log)"
+    for package in .deps/debs/*.deb; do
+        [ ! -f "$package" ] || dpkg -x "$package" .deps-root
+    done
+    part 60 build.log cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DWITH_CUDA=ON \
+        -DCMAKE_PREFIX_PATH="$PWD/.deps-root/usr" || return 1
+    part 240 build.log cmake --build build/gpu -j "$(nproc)" --target stepcast exec_cuda gpu_ops || return 1
+    stepcast=(build/gpu/stepcast)
+    gpu_ops=(build/gpu/tests/gpu_ops)
+    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/.deps-root/usr/lib/x86_64-linux-gnu
+    say "built"
+}
+
+nvidia-smi >"$out/nvidia-smi.txt" 2>&1 || say "nvidia-smi does not answer"
+find_program || exit 1
+
+part 90 ops.log "${gpu_ops[@]}" || failed=1
+say "op tests: $(grep -c '^ok' "$out/ops.log") right, $(grep -c '^WRONG' "$out/ops.log") wrong"
+grep 'first heuristic' "$out/ops.log" | tee -a "$out/summary.txt"
+
+cluster=$out/h200-x1.toml
+part 200 calibrate.log "${stepcast[@]}" calibrate --device cuda --ranks 1 --out "$cluster" || failed=1
+say "calibrated"
+grep -E 'held-out|not fitted' "$out/calibrate.log" | tee -a "$out/summary.txt"
+
+# What was executed, one run folder each; NAME then OVERRIDES.
+run() {
+    local folder=$out/runs/$1 name=$2
+    shift 2
+    local set=()
+    for override in "$@"; do set+=(--set "$override"); done
+    part 40 execute.log "${stepcast[@]}" execute "$name" --device cuda --steps 12 --out "$folder" "${set[@]}" || failed=1
+    # Beside the measurement, at once: a run that comes later may find no time.
+    [ ! -f "$cluster" ] || part 30 compare.log "${stepcast[@]}" compare "$folder" --cluster "$cluster"
+}
+run gpt2_124m one_gpu_gpt2_124m
+run gpt2_124m_graph one_gpu_gpt2_124m run.cuda_graph=true
+run gpt2_1.5b one_gpu_gpt2_1.5b
+run bert_large one_gpu_bert_large
+run llama3_4_layers one_gpu_llama3_4_layers
+for experts in 4 8 16 32 64; do run "moe_$experts" one_gpu_moe_layer workload.moe.experts=$experts; done
+for name in coca_vision_one_gpu llama_1b_stage_one_gpu; do
+    [ ! -f "model/presets/experiments/$name.toml" ] || run "$name" "$name"
+done
+say "executed"
+
+if [ -f "$cluster" ]; then
+    part 60 compare_all.log "${stepcast[@]}" compare "$out"/runs/* --cluster "$cluster" --out "$out/compare"
+    part 30 compare_all.log "${stepcast[@]}" compare "$out"/runs/* --cluster "$cluster" --json
+    cat "$out/compare_all.log" >>"$out/summary.txt"
+fi
+
+# Two and four ranks as processes that share the GPU over sockets: right or wrong, never fast.
+share() {
+    local ranks=$1 pids=() code=0
+    for ((rank = 0; rank < ranks; ++rank)); do
+        RANK=$rank WORLD_SIZE=$ranks LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29600 + ranks)) \
+            NCCL_HOSTID=stepcast-$rank NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 timeout --kill-after=5 60 "${stepcast[@]}" execute \
+            one_gpu_gpt2_124m --device cuda --steps 2 --warmup 1 --set parallelism.dp="$ranks" \
+            --set parallelism.micro_batch=1 --set parallelism.global_batch="$ranks" --set cluster.gpus_per_node="$ranks" \
+            >"$out/share_${ranks}_$rank.log" 2>&1 &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || code=$?; done
+    say "$ranks processes on one GPU, data parallel: exit $code (share_${ranks}_*.log)"
+}
+for ranks in 2 4; do [ "$(left)" -lt 30 ] || share $ranks; done
+
+say "done; everything is in $out"
+exit $failed

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Gathers what a GPU machine without network lacks, into .deps/ (some 60 MB):
+#   .deps/debs      the Debian packages a build there needs besides the CUDA toolkit, g++, cmake and ninja
+#   .deps/program   the release build as it is here, with every library that is neither CUDA's nor the C and C++ runtime's
+# scripts/gpu-run.sh takes the program where it starts, else it builds. Never unpack the packages over /.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+deps=.deps
+
+packages=(libtomlplusplus-dev libtomlplusplus3 libcli11-dev nlohmann-json3-dev libfmt-dev libfmt9 libboost1.74-dev catch2)
+
+rm -rf "$deps/debs" "$deps/program"
+mkdir -p "$deps/debs" "$deps/program/lib"
+(cd "$deps/debs" && apt-get download -qq "${packages[@]}")
+
+binaries=(build/release/stepcast)
+for extra in build/release/libexec_cuda.so build/release/tests/gpu_ops; do
+    [ ! -f "$extra" ] || binaries+=("$extra")
+done
+if [ -x "${binaries[0]}" ]; then
+    cp "${binaries[@]}" "$deps/program/"
+    gnuplot=$(command -v gnuplot || true)
+    [ -z "$gnuplot" ] || cp -L "$gnuplot" "$deps/program/gnuplot"
+    # Of CUDA's libraries none, of the C and C++ runtime none: those are the machine's own.
+    for file in "$deps"/program/*; do
+        [ ! -f "$file" ] || ldd "$file" 2>/dev/null || true
+    done | awk '$3 ~ /^\// { print $3 }' | sort -u |
+        grep -vE '/(lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|ld-linux[^/]*)\.so|/lib(cu|nv|nccl)[^/]*\.so' |
+        xargs -r cp -L -t "$deps/program/lib"
+    # Libraries that are found where the program lies, and CUDA's where this machine keeps them.
+    cat >"$deps/program/run" <<'RUN'
+#!/usr/bin/env bash
+# run PROGRAM [ARGUMENT...]: one of the programs here, with the libraries beside it.
+here=$(cd "$(dirname "$0")" && pwd)
+program=$1
+shift
+export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PATH=$here:$PATH
+exec "$here/$program" "$@"
+RUN
+    chmod +x "$deps/program/run"
+else
+    echo "pack-offline: no build/release/stepcast; only packages were gathered (scripts/build.sh release makes it)" >&2
+fi
+du -sh "$deps"/debs "$deps"/program >&2

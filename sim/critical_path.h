@@ -1,0 +1,61 @@
+// What each task waited for, read back from a timeline, and the chain of tasks that made the step as long as it is.
+#pragma once
+
+#include <vector>
+
+#include "model/explanation.h"
+#include "sim/simulate.h"
+
+namespace stepcast {
+
+// The constraint of the engines (simulate.h) that let a task start no earlier: another task's finish, as its predecessor
+// or the one before it on a lane, or the host of a rank: that it issued the task, or that it was free for it.
+struct Binding {
+    enum class Kind : std::uint8_t { nothing, predecessor, lane, host };
+    Kind kind = Kind::nothing;
+    TaskId task = 0;  // predecessor, lane
+    int rank = 0;     // host
+    friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+// By task id: the latest of its constraints; on a tie predecessors come before lanes and lanes before hosts, and of
+// equals the first. Exact for every engine, since each starts a task at the latest of the same times.
+std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline);
+
+// The task ran for `time`, or (`issue`) a host took `time` to issue it.
+struct PathSegment {
+    TaskId task = 0;
+    bool issue = false;
+    Seconds time;
+    friend bool operator==(const PathSegment&, const PathSegment&) = default;
+};
+
+// Walks from the start of `task` back to what nothing held up. The segments follow each other without a gap.
+class BackWalk {
+public:
+    BackWalk(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, const std::vector<Binding>& bindings,
+             TaskId task);
+    // The segment before; false when the walk has reached the start of the step.
+    bool step(PathSegment& segment);
+    [[nodiscard]] TaskId task() const { return task_; }
+
+private:
+    bool step_to(TaskId task, PathSegment& segment);
+    bool step_on_host(PathSegment& segment);
+
+    const TaskGraph& graph_;
+    const Costs& costs_;
+    const Timeline& timeline_;
+    const std::vector<Binding>& bindings_;
+    TaskId task_;
+    int host_ = -1;  // the rank whose host held the task up, while the walk goes back over what it issued
+};
+
+// First to last, from the task that finishes last; empty for a graph without tasks.
+std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
+                                       const std::vector<Binding>& bindings);
+
+// The highest level of the network that the task's exchange crosses.
+LinkLevel link_of(const TaskGraph& graph, TaskId t, const Cluster& cluster);
+
+}  // namespace stepcast

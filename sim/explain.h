@@ -1,0 +1,12 @@
+// Experiment -> Explanation: why the step takes as long as it does, and what would change it.
+#pragma once
+
+#include "model/experiment.h"
+#include "model/explanation.h"
+
+namespace stepcast {
+
+// Of the first draw of the routing, without noise.
+Explanation explain(const Experiment& experiment);
+
+}  // namespace stepcast

@@ -1,0 +1,127 @@
+#include "sim/noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace stepcast {
+namespace {
+
+double spread_factor(double spread, std::mt19937_64& random) {
+    std::normal_distribution<double> normal;
+    return std::exp(spread * normal(random));
+}
+
+void add_jitter(const Noise& noise, std::mt19937_64& random, Costs& costs) {
+    if (noise.op == 0 && noise.step == 0) return;
+    const double common = common_factor(noise, random);
+    std::normal_distribution<double> normal;
+    for (Seconds& duration : costs.duration)
+        duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
+    for (Seconds& issue : costs.issue) issue *= common;
+}
+
+void add_host_load(const TaskGraph& graph, const Noise& noise, std::mt19937_64& random, Costs& costs) {
+    if (noise.host == 0) return;
+    const double load = spread_factor(noise.host, random);
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        costs.issue[t] *= load;
+        if (graph.on_host(t)) costs.duration[t] *= load;
+    }
+}
+
+bool on_compute_lane(const TaskGraph& graph, TaskId t) { return graph.places(t).front().lane() == Lane::compute; }
+
+// Bursts strike a node, begin at random and last `burst_length`: as a Poisson process in time the step sees on average
+// (step + length) / every of them a node. Kernels that run inside one take 1 + slowdown times their time there.
+void add_bursts(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
+                Costs& costs) {
+    const Noise& noise = cluster.noise;
+    if (noise.burst_slowdown == 0 || noise.burst_every <= Seconds(0)) return;
+    const Seconds from = Seconds(0) - noise.burst_length;
+    std::poisson_distribution<int> number(cluster.nodes * ((quiet.end - from) / noise.burst_every));
+    std::uniform_real_distribution<double> share;
+    std::vector<std::pair<Seconds, Seconds>> bursts;
+    for (int i = number(random); i > 0; --i) {
+        const Seconds start = from + share(random) * (quiet.end - from);
+        bursts.emplace_back(start, start + noise.burst_length);
+    }
+    if (bursts.empty()) return;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        const Seconds length = quiet.finish[t] - quiet.start[t];
+        if (!on_compute_lane(graph, t) || length <= Seconds(0)) continue;
+        Seconds inside;
+        for (const auto& [start, finish] : bursts)
+            inside += std::max(Seconds(0), std::min(finish, quiet.finish[t]) - std::max(start, quiet.start[t]));
+        costs.duration[t] *= 1 + noise.burst_slowdown * std::min(1.0, inside / length);
+    }
+}
+
+// The first collective that begins after `moment`, else the first of all: the wait reaches the next step's.
+std::optional<TaskId> next_collective(const TaskGraph& graph, const Timeline& quiet, Seconds moment) {
+    std::optional<TaskId> next, first;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        if (!is_collective(graph.op(t))) continue;
+        if (!first || quiet.start[t] < quiet.start[*first]) first = t;
+        if (quiet.start[t] >= moment && (!next || quiet.start[t] < quiet.start[*next])) next = t;
+    }
+    return next ? next : first;
+}
+
+// A collective that runs beside computation hides no lateness: the late rank's own computation is late too, so there the
+// wait is put on the kernel before it.
+TaskId where_it_shows(const TaskGraph& graph, const Timeline& quiet, TaskId collective) {
+    const bool beside =
+        graph.phase(collective) == Phase::backward && graph.places(collective).front().lane() == Lane::data;
+    if (!beside) return collective;
+    TaskId before = collective;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (on_compute_lane(graph, t) && quiet.finish[t] <= quiet.start[collective] &&
+            (before == collective || quiet.finish[t] >= quiet.finish[before]))
+            before = t;
+    return before;
+}
+
+// Each rank is late with chance `straggler_rate`, by a log-normal time, from a random moment of the step on; the others
+// wait for the latest in the next collective. Source: MODELS section 4.
+void add_stragglers(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
+                    Costs& costs) {
+    const Noise& noise = cluster.noise;
+    if (noise.straggler_rate == 0 || noise.straggler_delay <= Seconds(0)) return;
+    std::binomial_distribution<int> number(rank_count(cluster), noise.straggler_rate);
+    Seconds latest;
+    for (int i = number(random); i > 0; --i)
+        latest = std::max(latest, spread_factor(noise.straggler_spread, random) * noise.straggler_delay);
+    if (latest <= Seconds(0)) return;
+    std::uniform_real_distribution<double> share;
+    const auto collective = next_collective(graph, quiet, share(random) * quiet.end);
+    if (collective) costs.duration[where_it_shows(graph, quiet, *collective)] += latest;
+}
+
+}  // namespace
+
+std::mt19937_64 random_of(const Experiment& experiment, int draw) {
+    std::seed_seq sequence{static_cast<std::uint32_t>(experiment.run.seed), static_cast<std::uint32_t>(draw)};
+    return std::mt19937_64(sequence);
+}
+
+double common_factor(const Noise& noise, std::mt19937_64& random) { return spread_factor(noise.step, random); }
+
+bool needs_timeline(const Noise& noise) {
+    return (noise.burst_slowdown > 0 && noise.burst_every > Seconds(0)) ||
+           (noise.straggler_rate > 0 && noise.straggler_delay > Seconds(0));
+}
+
+bool only_common_factor(const Noise& noise) { return noise.op == 0 && noise.host == 0 && !needs_timeline(noise); }
+
+bool has_noise(const Noise& noise) { return noise.step > 0 || !only_common_factor(noise); }
+
+void add_noise(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
+               Costs& costs) {
+    add_bursts(graph, cluster, quiet, random, costs);
+    add_stragglers(graph, cluster, quiet, random, costs);
+    add_host_load(graph, cluster.noise, random, costs);
+    add_jitter(cluster.noise, random, costs);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,104 @@
+#include "sim/pipeline_notes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/step.h"
+#include "sim/breakdown.h"
+
+namespace stepcast {
+namespace {
+
+template <typename Change>
+Seconds step_with(Experiment e, Change change) {
+    change(e);
+    const TaskGraph graph = build_step(e, routing_of(e));
+    Timeline timeline;
+    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
+    return timeline.end;
+}
+
+std::string in_ms(Seconds time) { return fmt::format("{:.0f} ms", time.si() * 1e3); }
+double percent(Seconds part, Seconds whole) { return part / whole * 100; }
+
+// What each rank computes, exchanges with those of its stage and spends in blocking messages.
+std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline) {
+    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place& place : graph.places(t))
+            if (place.lane() == Lane::compute || place.lane() == Lane::collective ||
+                (place.lane() == Lane::host && std::holds_alternative<SendRecv>(graph.op(t))))
+                busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
+    return busy;
+}
+
+std::string limit_note(const TaskGraph& graph, const Timeline& timeline) {
+    const std::vector<Seconds> busy = busy_times(graph, timeline);
+    const int first = limiting_rank(graph, timeline);
+    std::size_t next = first == 0 ? 1 : 0;
+    for (std::size_t r = 0; r < busy.size(); ++r)
+        if (static_cast<int>(r) != first && busy[r] > busy[next]) next = r;
+    return fmt::format(
+        "rank {} limits the pipeline: {:.0f} % of the step computing or in messages, rank {} as the next {:.0f} %",
+        first, percent(busy[static_cast<std::size_t>(first)], timeline.end), next, percent(busy[next], timeline.end));
+}
+
+std::string message_note(const Experiment& e, Seconds step) {
+    const Seconds without = step_with(e, [](Experiment& x) { x.cluster.host.message = Seconds(0); });
+    const Seconds data_alone = step_with(e, [](Experiment& x) {
+        x.parallelism.messages_per_tensor = 1;
+        x.parallelism.messages_per_tuple = 0;
+    });
+    return fmt::format(
+        "what the messages between stages cost the hosts is {:.0f} % of the step ({} without; {} with one message a "
+        "tensor and no headers)",
+        percent(step - without, step), in_ms(without), in_ms(data_alone));
+}
+
+// Both change the step by less than runs of it scatter, so its time cannot tell them.
+std::string unknown_note(const Experiment& e, Seconds step) {
+    const Schedule other = e.parallelism.schedule == Schedule::gpipe ? Schedule::one_f_one_b : Schedule::gpipe;
+    const Seconds with_other = step_with(e, [&](Experiment& x) { x.parallelism.schedule = other; });
+    const Seconds faster = step_with(e, [](Experiment& x) { x.cluster.intra.bandwidth *= 2; });
+    return fmt::format(
+        "schedule and link speed are not determined by such a step, their priors are used: {} instead of {} {}, a link "
+        "twice as fast {}, against {}; the cost of a message makes up for either",
+        to_string(other), to_string(e.parallelism.schedule), in_ms(with_other), in_ms(faster), in_ms(step));
+}
+
+// What the step would be had its message cost not been fitted to steps.
+std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
+    if (!e.cluster.fitted) return {};
+    for (const FittedParameter& p : e.cluster.fitted->parameters) {
+        if (p.key != "host.message" || !p.determined) continue;
+        const std::string key = "cluster.host.message", now = get_key(e, key);
+        if (now == p.prior) return {"from priors alone: no constant was fitted to a step time"};
+        const Seconds before = step_with(e, [&](Experiment& x) { set_key(x, {key, p.prior}); });
+        return {fmt::format("from priors alone (one message {}): {}; fitted to steps of this run (one message {}): {}",
+                            p.prior, in_ms(before), now, in_ms(step))};
+    }
+    return {};
+}
+
+}  // namespace
+
+int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
+    const bool pipelined =
+        std::ranges::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
+    if (!pipelined) return slowest_rank(graph, timeline);
+    const std::vector<Seconds> busy = busy_times(graph, timeline);
+    return static_cast<int>(std::ranges::max_element(busy) - busy.begin());
+}
+
+std::vector<std::string> pipeline_notes(const Experiment& e, const TaskGraph& graph, const Timeline& timeline) {
+    if (!e.parallelism.blocking_p2p || e.parallelism.pp == 1) return {};
+    const Seconds step = step_with(e, [](Experiment&) {});  // without the noise of a draw
+    std::vector<std::string> notes = prior_notes(e, step);
+    notes.push_back(limit_note(graph, timeline));
+    notes.push_back(message_note(e, step));
+    notes.push_back(unknown_note(e, step));
+    return notes;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,18 @@
+// What a pipeline with blocking messages teaches: who limits it, what its messages cost, and what its step cannot tell.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+#include "sim/simulate.h"
+
+namespace stepcast {
+
+// The busiest rank of a pipeline, for which the others wait. Without a pipeline the rank that ends last.
+int limiting_rank(const TaskGraph& graph, const Timeline& timeline);
+
+// One line each, from simulating the step again with one thing changed; nothing without parallelism.blocking_p2p.
+std::vector<std::string> pipeline_notes(const Experiment& experiment, const TaskGraph& graph, const Timeline& timeline);
+
+}  // namespace stepcast

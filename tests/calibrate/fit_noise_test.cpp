@@ -1,0 +1,104 @@
+#include <catch2/catch.hpp>
+
+#include "calibrate/fit_noise.h"
+#include "model/errors.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// 1000 steps of 0.4 s forward, 1 s backward, a median 0.2 s optimizer and 0.2 s of nothing timed: 1.8 s. Each tenth is
+// in a burst of 25 %, each twentieth (other ones) waits 1 s. The optimizer's logarithm has quartiles at +- 0.1.
+StepSeries made_up() {
+    StepSeries s{"run", 4, {}, {}, {}, {}};
+    for (int i = 0; i < 1000; ++i) {
+        const double slow = i % 10 == 0 ? 1.25 : 1, late = i % 20 == 5 ? 1 : 0;
+        const double host[] = {-0.15, -0.1, 0, 0.1, 0.15};
+        s.forward.push_back(0.4 * slow);
+        s.backward.push_back(1.0 * slow);
+        s.optimizer.push_back(0.2 * std::exp(host[i / 2 % 5]));
+        s.step.push_back(s.forward.back() + s.backward.back() + s.optimizer.back() + 0.2 + late);
+    }
+    return s;
+}
+
+const FittedParameter& parameter(const NoiseFit& fit, const std::string& key) {
+    for (const FittedParameter& p : fit.parameters)
+        if (p.key == key) return p;
+    throw std::logic_error("no parameter " + key);
+}
+
+}  // namespace
+
+// Bursts: 100, of 25 %, one in ten steps: (1000 x 1.8 + 100 x 0.35 + 50 + a little of the host) / 100 = 18.9 s. One costs
+// 0.35 s, which at 25 % of the 1.4 / 1.8 of the time that is kernels is a length of 1.8 s: one step. Late: 50 of 1000,
+// of 4 ranks each with 1 - 0.95^(1/4) = 1.27 %. Host: 0.1 / 0.6745 = 0.148.
+TEST_CASE("bursts, stragglers and the host's spread are found in steps made of them") {
+    Cluster start;
+    start.noise.op = 0.07;
+    const NoiseFit fit = fit_noise(start, made_up());
+    const Noise& noise = fit.cluster.noise;
+    CHECK(noise.burst_slowdown == Approx(0.25).epsilon(0.01));
+    CHECK(noise.burst_every.si() == Approx(18.9).epsilon(0.02));
+    CHECK(noise.burst_length.si() == Approx(1.8).epsilon(0.03));
+    CHECK(noise.straggler_rate == Approx(0.01274).epsilon(0.01));
+    CHECK(noise.straggler_delay.si() == Approx(1.0).epsilon(0.03));
+    CHECK(noise.straggler_spread < 0.03);
+    CHECK(noise.host == Approx(0.148).epsilon(0.02));
+    CHECK(noise.op == 0.07);  // of no concern here
+    CHECK(parameter(fit, "noise.burst_every").determined);
+    CHECK(parameter(fit, "noise.burst_every").relative_error == Approx(0.1));  // 1 / sqrt(100)
+    CHECK(fit.cluster.fitted->parameters.size() == fit.parameters.size());
+}
+
+TEST_CASE("whole steps alone do not tell bursts from stragglers: they keep their priors, and it is said") {
+    StepSeries series = made_up();
+    series.forward = series.backward = series.optimizer = {};
+    Cluster start;
+    start.noise.straggler_rate = 0.5;
+    const NoiseFit fit = fit_noise(start, series);
+    CHECK_FALSE(parameter(fit, "noise.burst_every").determined);
+    CHECK_FALSE(parameter(fit, "noise.straggler_rate").determined);
+    CHECK(fit.cluster.noise.straggler_rate == 0.5);
+    CHECK(parameter(fit, "noise.step").determined);
+    CHECK_THAT(fit.findings.back(), Contains("cannot be told apart"));
+    CHECK_THAT(describe(fit), Contains("not determined, prior kept"));
+}
+
+// 3 late steps are too few for a rate.
+TEST_CASE("a process seen only now and then keeps its prior") {
+    StepSeries series = made_up();
+    for (std::size_t i = 0; i < 1000; ++i) {
+        if (i % 20 == 5 && i > 60) series.step[i] -= 1;
+        series.step[i] -= series.forward[i] + series.backward[i] - 1.4;
+        series.forward[i] = 0.4;
+        series.backward[i] = 1;
+    }
+    const NoiseFit fit = fit_noise(Cluster{}, series);
+    CHECK_FALSE(parameter(fit, "noise.straggler_rate").determined);
+    CHECK_FALSE(parameter(fit, "noise.burst_every").determined);
+    CHECK(fit.cluster.noise.straggler_rate == 0);
+    CHECK_THAT(fit.findings.at(1), Contains("3 of 1000 steps wait for a late rank; too few"));
+}
+
+TEST_CASE("medians give no noise, and few steps none either") {
+    CHECK_THROWS_WITH(fit_noise(Cluster{}, longest_series({{"a", "s", "m", 0, 4, "step", -1, -1, 1.0, "s"}})),
+                      Contains("0 steady steps of phase step"));
+}
+
+TEST_CASE("the longest recorded series counts, from its first steady step, with the steps that have every phase") {
+    std::vector<Sample> samples;
+    for (int step = 0; step < 100; ++step) {
+        samples.push_back({"long", "s", "m", 0, 4, "step", -1, step, 2.0, "s"});
+        if (step < 10) samples.push_back({"short", "s", "m", 0, 4, "step", -1, step, 2.0, "s"});
+        if (step != 50)
+            for (const char* phase : {"forward", "backward", "optimizer"})
+                samples.push_back({"long", "s", "m", 0, 4, phase, -1, step, 0.5, "s"});
+    }
+    const StepSeries series = longest_series(samples);
+    CHECK(series.run_id == "long");
+    CHECK(series.ranks == 4);
+    CHECK(series.step.size() == 69);  // 30 .. 99 without 50
+    CHECK(series.forward.size() == 69);
+}

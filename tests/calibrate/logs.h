@@ -1,0 +1,41 @@
+// Folders of small logs for the importers' tests.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "calibrate/import.h"
+
+namespace stepcast {
+
+// A folder of its own for every use, gone at the end.
+struct LogFolder {
+    std::filesystem::path path;
+    LogFolder() {
+        static int count = 0;
+        path = std::filesystem::temp_directory_path() /
+               ("stepcast-logs-" + std::to_string(getpid()) + "-" + std::to_string(count++));
+        std::filesystem::create_directories(path);
+    }
+    ~LogFolder() { std::filesystem::remove_all(path); }
+    LogFolder(const LogFolder&) = delete;
+    LogFolder& operator=(const LogFolder&) = delete;
+    [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
+        std::ofstream(path / name, std::ios::binary) << text;
+        return (path / name).string();
+    }
+};
+
+// (step, value) of one phase and rank, in the order of the log.
+inline std::vector<std::pair<int, double>> series(const ImportedRun& run, const std::string& phase, int rank = -1) {
+    std::vector<std::pair<int, double>> found;
+    for (const Sample& s : run.samples)
+        if (s.phase == phase && s.rank == rank) found.emplace_back(s.step, s.value);
+    return found;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,59 @@
+#include <catch2/catch.hpp>
+
+#include "model/presets.h"
+#include "tests/calibrate/logs.h"
+#include "tests/truth.h"
+
+using namespace stepcast;
+
+namespace {
+
+std::string recorded_log(const std::string& name) {
+    const auto folder = std::filesystem::path(truth_folder()).parent_path() / "logs";
+    return !truth_folder().empty() && std::filesystem::exists(folder / name) ? (folder / name).string() : "";
+}
+
+// What an import writes, against the file of the same name that ships.
+void check_import(const std::string& name, ImportRequest request) {
+    const std::string log = recorded_log(name + ".log");
+    if (log.empty()) return;
+    const LogFolder folder;
+    request.logs = {log};
+    request.out = (folder.path / "out.csv").string();
+    import_to_files(request);
+    CHECK(read_measurements(request.out) ==
+          read_measurements(home_folder() + "/calibrate/measurements/" + name + ".csv"));
+}
+
+}  // namespace
+
+TEST_CASE("the shipped measurements are what the recorded logs give, where those are at hand") {
+    ImportRequest medians;
+    medians.medians_only = true;
+    for (const char* name : {"moe_layer_bench", "moe_phase_trace", "ddp_models"}) {
+        INFO(name);
+        check_import(name, medians);
+    }
+    ImportRequest every_step;
+    every_step.inputs = {"workload.seq=88,109,109,120,124,116,108,95,122,122"};
+    check_import("pipeline_llama", every_step);
+    medians.kept_phases = {"step", "forward", "backward", "optimizer"};
+    check_import("zero_coca", medians);
+}
+
+// The log's own last ms/batch line is of step 11; DeepSpeed's run has 901 steps, 508 and 560 overflow.
+TEST_CASE("recorded logs give the steps that they hold, where those logs are at hand") {
+    if (recorded_log("zero_coca.log").empty()) return;
+    const ImportedRun coca = import_log(recorded_log("zero_coca.log")).runs.at(0);
+    CHECK(coca.steps == 901);
+    CHECK(coca.ranks == 4);
+    CHECK(series(coca, "parameters").at(0).second == 253026049);
+    CHECK(series(coca, "overflow") == std::vector<std::pair<int, double>>{{508, 1}, {560, 1}});
+    const ImportedRun llama = import_log(recorded_log("pipeline_llama.log")).runs.at(0);
+    CHECK(series(llama, "step").front() == std::pair{3, 1.60043});
+    CHECK(series(llama, "step").back() == std::pair{11, 1.61074});
+    for (int rank = 0; rank < 8; ++rank) CHECK(series(llama, "timed.forward", rank).size() == 10);
+    const ImportResult models = import_log(recorded_log("ddp_models.log"));
+    CHECK(models.runs.size() == 7);
+    CHECK(models.lines.unknown == 0);
+}

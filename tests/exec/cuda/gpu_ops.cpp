@@ -1,0 +1,488 @@
+// Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
+// reason) without a GPU. With several GPUs the collectives run between them, with one they are its own.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "exec/cuda/check.h"
+#include "exec/cuda/cuda_device.h"
+#include "exec/execute.h"
+#include "model/errors.h"
+
+using namespace stepcast;
+
+namespace {
+
+int wrong = 0;
+
+void expect(bool right, const std::string& what) {
+    std::printf("%s %s\n", right ? "ok   " : "WRONG", what.c_str());
+    wrong += !right;
+}
+
+using Doubles = std::vector<double>;
+
+// Host values as an element type's bytes and back; 16-bit floats through their bits, rounded to nearest.
+std::uint32_t bits_of(float x) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+float float_of(std::uint32_t bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+double from_half(std::uint16_t h) {
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    return (h & 0x8000) != 0 ? -value : value;
+}
+// E4M3: 1 sign, 4 exponent bits (bias 7), 3 fraction bits.
+double from_fp8(std::uint8_t b) {
+    const int exponent = b >> 3 & 15, fraction = b & 7;
+    const double value = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+    return (b & 0x80) != 0 ? -value : value;
+}
+
+Doubles download(const void* data, Element element, std::size_t count) {
+    std::vector<std::uint8_t> bytes(count * size_of(element));
+    check(cudaMemcpy(bytes.data(), data, bytes.size(), cudaMemcpyDeviceToHost));
+    Doubles values(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, bytes.data() + i * size_of(element), size_of(element));
+        switch (element) {
+            case Element::fp32: values[i] = static_cast<double>(float_of(word)); break;
+            case Element::bf16: values[i] = static_cast<double>(float_of(word << 16)); break;
+            case Element::fp16: values[i] = from_half(static_cast<std::uint16_t>(word)); break;
+            case Element::fp8: values[i] = from_fp8(static_cast<std::uint8_t>(word)); break;
+        }
+    }
+    return values;
+}
+
+// Random values on the GPU, and what they are.
+struct Values {
+    CudaBlock block;
+    Doubles values;
+};
+Values random_values(Element element, std::size_t count, std::uint64_t seed) {
+    Values made{CudaBlock(count * size_of(element)), {}};
+    check(fill_random(made.block.data(), element, count, seed, nullptr));
+    made.values = download(made.block.data(), element, count);
+    return made;
+}
+
+// Distance of two vectors relative to the second's length.
+double distance(const Doubles& found, const Doubles& expected) {
+    double difference = 0, length = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        difference += (found[i] - expected[i]) * (found[i] - expected[i]);
+        length += expected[i] * expected[i];
+    }
+    return std::sqrt(difference / length);
+}
+
+// Rounding of operands is shared with the reference; what is left is the result's own and the order of sums.
+double tolerance(Dtype dtype) {
+    switch (dtype) {
+        case Dtype::fp32: return 1e-5;
+        case Dtype::tf32: return 2e-3;
+        case Dtype::fp16: return 1e-3;
+        case Dtype::bf16:
+        case Dtype::fp8: return 1e-2;
+    }
+    return 0;
+}
+
+// `batch` times C = op(A) op(B) for operands as Product lays them.
+Doubles reference(const Product& p, const Doubles& a, const Doubles& b, Doubles c) {
+    for (long h = 0; h < p.batch; ++h)
+        for (long i = 0; i < p.m; ++i)
+            for (long j = 0; j < p.n; ++j) {
+                double sum = 0;
+                for (long x = 0; x < p.k; ++x)
+                    sum += a[static_cast<std::size_t>(h * p.m * p.k + (p.a_transposed ? x * p.m + i : i * p.k + x))] *
+                           b[static_cast<std::size_t>(h * p.k * p.n + (p.b_transposed ? j * p.k + x : x * p.n + j))];
+                double& at = c[static_cast<std::size_t>((h * p.m + i) * p.n + j)];
+                at = (p.accumulate ? at : 0) + sum;
+            }
+    return c;
+}
+
+struct Bench {
+    Products products;
+    GroupedProducts grouped;
+    CudaBlock workspace{workspace_bytes};
+};
+
+void test_products(Bench& bench, int capability) {
+    std::uint64_t seed = 1;
+    for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8}) {
+        if (dtype == Dtype::fp8 && capability < 89) continue;
+        for (const bool accumulate : {false, true}) {
+            Product p = product_of(Gemm{48, 80, 64, accumulate || dtype == Dtype::fp8 ? 1 : 2, dtype, accumulate});
+            const auto size = [&](long x, long y) { return static_cast<std::size_t>(p.batch * x * y); };
+            const Element result = accumulate ? Element::fp32 : result_of(dtype);
+            const Values a = random_values(element_of(dtype), size(p.m, p.k), seed++);
+            const Values b = random_values(element_of(dtype), size(p.k, p.n), seed++);
+            const Values c = random_values(result, size(p.m, p.n), seed++);
+            bench.products.run(p, a.block.data(), b.block.data(), c.block.data(), bench.workspace.data(), nullptr);
+            check(cudaDeviceSynchronize());
+            const double off = distance(download(c.block.data(), result, c.values.size()),
+                                        reference(p, a.values, b.values, c.values));
+            expect(off < tolerance(dtype), "gemm " + std::string(to_string(dtype)) + (accumulate ? " added to fp32" : "") +
+                                               ": off by " + std::to_string(off));
+        }
+    }
+}
+
+// Groups one after another: the same product for each, on its part of the operands.
+void test_groups(Bench& bench) {
+    const std::vector<long> rows{24, 0, 40, 8};
+    constexpr long n = 48, k = 32, groups = 3;
+    const long all = std::accumulate(rows.begin(), rows.end(), 0L);
+    for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16})
+        for (const bool gradient : {false, true}) {
+            const GroupedGemm op{rows, n, k, dtype, gradient};
+            const Element element = element_of(dtype);
+            const Values a = random_values(element, static_cast<std::size_t>(all * k), 11);
+            const Values b = random_values(element, static_cast<std::size_t>(gradient ? all * n : groups * k * n), 12);
+            const Values c = random_values(element, static_cast<std::size_t>(gradient ? groups * k * n : all * n), 13);
+            bench.grouped.run_on(op, a.block.data(), b.block.data(), c.block.data(), bench.workspace.data(), nullptr);
+            Doubles expected;
+            std::size_t at_a = 0, at_b = 0;
+            for (const long r : rows) {
+                if (r == 0) continue;
+                const Product p = gradient ? Product{k, n, r, 1, dtype, true, false}
+                                           : Product{r, n, k, 1, dtype, false, true};
+                const std::size_t b_size = static_cast<std::size_t>((gradient ? r : k) * n);
+                const Doubles one = reference(p, Doubles(a.values.begin() + static_cast<long>(at_a), a.values.end()),
+                                              Doubles(b.values.begin() + static_cast<long>(at_b), b.values.end()),
+                                              Doubles(static_cast<std::size_t>(p.m * p.n)));
+                expected.insert(expected.end(), one.begin(), one.end());
+                at_a += static_cast<std::size_t>(r * k);
+                at_b += b_size;
+            }
+            const double off = distance(download(c.block.data(), element, expected.size()), expected);
+            expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
+                                               (gradient ? " weight gradient" : "") + ": off by " + std::to_string(off));
+        }
+}
+
+// The definition, in double precision: P, then O or the gradients.
+struct AttentionReference {
+    Doubles p, out, d_q, d_k, d_v;
+};
+AttentionReference attention_reference(const Attention& op, const Doubles& q, const Doubles& k, const Doubles& v,
+                                       const Doubles& d_out) {
+    const long heads = op.batch * op.heads, d = op.head_dim;
+    AttentionReference all{Doubles(static_cast<std::size_t>(heads * op.seq_q * op.seq_k)), Doubles(q.size()),
+                           Doubles(q.size()), Doubles(k.size()), Doubles(v.size())};
+    const auto at = [](long x) { return static_cast<std::size_t>(x); };
+    const double scale = 1 / std::sqrt(static_cast<double>(d));
+    for (long h = 0; h < heads; ++h)
+        for (long i = 0; i < op.seq_q; ++i) {
+            const long seen = op.causal ? std::clamp(i + op.seq_k - op.seq_q + 1, 0L, op.seq_k) : op.seq_k;
+            double* p = all.p.data() + (h * op.seq_q + i) * op.seq_k;
+            const long row = (h * op.seq_q + i) * d;
+            double sum = 0;
+            for (long j = 0; j < seen; ++j) {
+                double score = 0;
+                for (long x = 0; x < d; ++x) score += q[at(row + x)] * k[at((h * op.seq_k + j) * d + x)];
+                sum += p[j] = std::exp(scale * score);
+            }
+            for (long j = 0; j < seen; ++j) p[j] /= sum;
+            double dot = 0;
+            Doubles d_p(at(op.seq_k));
+            for (long j = 0; j < seen; ++j) {
+                for (long x = 0; x < d; ++x) {
+                    all.out[at(row + x)] += p[j] * v[at((h * op.seq_k + j) * d + x)];
+                    all.d_v[at((h * op.seq_k + j) * d + x)] += p[j] * d_out[at(row + x)];
+                    d_p[at(j)] += d_out[at(row + x)] * v[at((h * op.seq_k + j) * d + x)];
+                }
+                dot += p[j] * d_p[at(j)];
+            }
+            for (long j = 0; j < seen; ++j)
+                for (long x = 0; x < d; ++x) {
+                    const double d_s = scale * p[j] * (d_p[at(j)] - dot);
+                    all.d_q[at(row + x)] += d_s * k[at((h * op.seq_k + j) * d + x)];
+                    all.d_k[at((h * op.seq_k + j) * d + x)] += d_s * q[at(row + x)];
+                }
+        }
+    return all;
+}
+
+void test_attention(Bench& bench) {
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
+        for (const bool causal : {false, true}) {
+            const Attention op{2, 3, 40, 48, 16, causal, false, dtype};
+            const Element element = element_of(dtype);
+            const auto size = [&](long seq, long width) { return static_cast<std::size_t>(6 * seq * width); };
+            const Values q = random_values(element, size(40, 16), 21), k = random_values(element, size(48, 16), 22);
+            const Values v = random_values(element, size(48, 16), 23), d_out = random_values(element, size(40, 16), 24);
+            const Values out = random_values(element, size(40, 16), 25), p = random_values(element, size(40, 48), 26);
+            const AttentionReference expected = attention_reference(op, q.values, k.values, v.values, d_out.values);
+            attend(bench.products, op, {q.block.data(), k.block.data(), v.block.data(), out.block.data(), p.block.data()},
+                   bench.workspace.data(), nullptr);
+            const Values d_q = random_values(element, size(40, 16), 27), d_k = random_values(element, size(48, 16), 28);
+            const Values d_v = random_values(element, size(48, 16), 29), d_p = random_values(element, size(40, 48), 30);
+            attend_backward(bench.products, op,
+                            {q.block.data(), k.block.data(), v.block.data(), p.block.data(), d_out.block.data(),
+                             d_q.block.data(), d_k.block.data(), d_v.block.data(), d_p.block.data()},
+                            bench.workspace.data(), nullptr);
+            check(cudaDeviceSynchronize());
+            const double most = dtype == Dtype::fp32 ? 1e-4 : 3e-2;
+            const auto compare = [&](const char* what, const Values& found, const Doubles& wanted) {
+                const double off = distance(download(found.block.data(), element, wanted.size()), wanted);
+                expect(off < most, std::string("attention ") + std::string(to_string(dtype)) + (causal ? " causal " : " ") +
+                                       what + ": off by " + std::to_string(off));
+            };
+            compare("softmax", p, expected.p);
+            compare("result", out, expected.out);
+            compare("d_q", d_q, expected.d_q);
+            compare("d_k", d_k, expected.d_k);
+            compare("d_v", d_v, expected.d_v);
+        }
+}
+
+std::vector<std::uint32_t> words_of(const CudaBlock& block) {
+    std::vector<std::uint32_t> words(block.size() / 4);
+    check(cudaMemcpy(words.data(), block.data(), block.size(), cudaMemcpyDeviceToHost));
+    return words;
+}
+
+void test_memory() {
+    constexpr std::size_t matrix = std::size_t{4} << 20, tail = 4096 * 5 + 16;
+    const CudaBlock source(2 * matrix + tail), sink(alignment);
+    check(fill_random(source.data(), Element::bf16, source.size() / 2, 31, nullptr));
+    const std::vector<std::uint32_t> in = words_of(source);
+    using Pass = cudaError_t(const void*, std::size_t, void*, std::size_t, void*, cudaStream_t);
+    const auto passes = [&](Pass* pass, std::size_t read, std::size_t written) {
+        CudaBlock target(written);
+        check(cudaMemset(target.data(), 0xee, written));
+        check(pass(source.data(), read, target.data(), written, sink.data(), nullptr));
+        check(cudaDeviceSynchronize());
+        return words_of(target);
+    };
+    for (const auto& [name, pass] : {std::pair<const char*, Pass*>{"stream", stream_memory}, {"optimizer", optimizer_memory}}) {
+        for (const std::size_t read : {tail, matrix, matrix + tail}) {
+            const std::vector<std::uint32_t> out = passes(pass, read, matrix);
+            bool right = true;
+            for (std::size_t i = 0; i < out.size(); ++i) right = right && out[i] == (4 * i < read ? in[i] ^ 1U : 1U);
+            expect(right, std::string(name) + " of " + std::to_string(read) + " bytes into " + std::to_string(matrix));
+        }
+    }
+    const std::vector<std::uint32_t> out = passes(transpose_memory, source.size(), source.size());
+    bool right = true;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::size_t base = i >> 20 << 20, row = i >> 10 & 1023, column = i & 1023;
+        right = right && out[i] == (i < 2 * matrix / 4 ? in[base + column * 1024 + row] : in[i] ^ 1U);
+    }
+    expect(right, "transpose of two matrices and a rest");
+}
+
+void test_random() {
+    for (const Element element : {Element::fp32, Element::fp16, Element::bf16, Element::fp8}) {
+        constexpr std::size_t count = 1 << 16;
+        const Doubles values = random_values(element, count, 41).values;
+        double sum = 0, squares = 0, largest = 0;
+        for (const double x : values) {
+            sum += x;
+            squares += x * x;
+            largest = std::max(largest, std::abs(x));
+        }
+        // Uniform in [-1, 1): mean 0 +- 0.6 / 256, mean square 1/3.
+        expect(largest <= 1 && std::abs(sum / count) < 0.02 && std::abs(squares / count - 1.0 / 3) < 0.02,
+               "random values of " + std::to_string(8 * size_of(element)) + " bits");
+    }
+}
+
+// Rank r of n holds r + 1 in the sums; a row from s to t is all 16 s + t, and there are s + t + 1 of them.
+void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
+    check(cudaSetDevice(rank));
+    const Watch watch = [] {};
+    Communicator world(id, ranks, rank, watch);
+    Communicator half = world.split(rank % 2, rank, watch);
+    constexpr std::size_t count = 1000;
+    const auto upload = [](const std::vector<float>& values) {
+        CudaBlock block(values.size() * 4);
+        check(cudaMemcpy(block.data(), values.data(), block.size(), cudaMemcpyHostToDevice));
+        return block;
+    };
+    const auto n = static_cast<std::size_t>(ranks);
+    const auto own = static_cast<float>(rank + 1);
+    const double sum = 0.5 * ranks * (ranks + 1);
+    const CudaBlock in = upload(std::vector<float>(count * n, own)), out = upload(std::vector<float>(count * n, -1));
+    const auto is = [&](const char* what, std::size_t size, const std::function<double(std::size_t)>& wanted) {
+        check(cudaDeviceSynchronize());
+        const Doubles found = download(out.data(), Element::fp32, size);
+        bool right = true;
+        for (std::size_t i = 0; i < size; ++i) right = right && found[i] == wanted(i);
+        expect(right, std::string(what) + " on rank " + std::to_string(rank) + " of " + std::to_string(ranks));
+    };
+    world.all_reduce(in.data(), out.data(), count, nullptr, watch);
+    is("all_reduce", count, [&](std::size_t) { return sum; });
+    world.all_gather(in.data(), out.data(), count, nullptr, watch);
+    is("all_gather", count * n, [&](std::size_t i) { return static_cast<double>(i / count + 1); });
+    world.reduce_scatter(in.data(), out.data(), count, nullptr, watch);
+    is("reduce_scatter", count, [&](std::size_t) { return sum; });
+    world.broadcast(in.data(), out.data(), count, ranks - 1, nullptr, watch);
+    is("broadcast", count, [&](std::size_t) { return static_cast<double>(ranks); });
+    world.reduce(in.data(), out.data(), count, 0, nullptr, watch);
+    if (rank == 0) is("reduce", count, [&](std::size_t) { return sum; });
+    half.all_reduce(in.data(), out.data(), count, nullptr, watch);
+    double half_sum = 0;
+    for (int r = rank % 2; r < ranks; r += 2) half_sum += r + 1;
+    is("all_reduce of half the ranks", count, [&](std::size_t) { return half_sum; });
+
+    std::vector<float> rows, wanted;
+    std::vector<std::size_t> to, from;
+    for (int peer = 0; peer < ranks; ++peer) {
+        const auto size = static_cast<std::size_t>(rank + peer + 1);
+        rows.insert(rows.end(), size, static_cast<float>(16 * rank + peer));
+        wanted.insert(wanted.end(), size, static_cast<float>(16 * peer + rank));
+        to.push_back(4 * size);
+        from.push_back(4 * size);
+    }
+    const CudaBlock sent = upload(rows);
+    world.all_to_all(sent.data(), to, out.data(), from, nullptr, watch);
+    is("all_to_all", wanted.size(), [&](std::size_t i) { return static_cast<double>(wanted[i]); });
+    if (ranks > 1 && rank < 2) {
+        if (rank == 0)
+            world.send(in.data(), 4 * count, 1, nullptr, watch);
+        else
+            world.receive(out.data(), 4 * count, 0, nullptr, watch);
+        if (rank == 1) is("send and receive", count, [](std::size_t) { return 1.0; });
+        check(cudaDeviceSynchronize());
+    }
+    const auto estimate = world.estimate(Communicator::Kind::all_reduce, in.data(), out.data(), count, nullptr);
+    if (rank == 0)
+        std::printf("      NCCL's own estimate of that all_reduce: %s\n",
+                    estimate ? to_string(*estimate).c_str() : "none");
+}
+
+void test_all_ranks(int gpus) {
+    const ncclUniqueId id = make_unique_id();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < gpus; ++rank)
+        threads.emplace_back([&, rank] {
+            try {
+                test_collectives(rank, gpus, id);
+            } catch (const std::exception& error) {
+                expect(false, std::string("collectives: ") + error.what());
+                std::exit(1);  // the others wait for this rank
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+}
+
+// Every kind of op that one rank has, through the executor: issued, and replayed as a CUDA graph.
+TaskGraph one_rank_graph() {
+    TaskGraph graph(1);
+    const Place compute(0, Lane::compute), data(0, Lane::data), host(0, Lane::host);
+    const TaskId gemm = graph.add("gemm", Phase::forward, Gemm{256, 256, 256, 2, Dtype::bf16}, {compute}, {});
+    const TaskId pass = graph.add("pass", Phase::forward, MemoryPass{Bytes(1 << 20), Bytes(1 << 19)}, {data}, {gemm});
+    graph.add("groups", Phase::forward, GroupedGemm{{24, 0, 40}, 64, 64, Dtype::bf16}, {compute}, {pass});
+    graph.add("wgrad", Phase::backward, GroupedGemm{{24, 0, 40}, 64, 64, Dtype::bf16, true}, {compute}, {});
+    graph.add("attention", Phase::forward, Attention{1, 2, 64, 64, 32, true, false, Dtype::bf16}, {compute}, {});
+    graph.add("attention", Phase::backward, Attention{1, 2, 64, 64, 32, true, true, Dtype::bf16}, {compute}, {});
+    graph.add("fused", Phase::forward,
+              FusedGemm{4, 0, 64, 2, 64, 64, Bytes(256), FusedGemm::Transfer::gather, Dtype::bf16}, {compute, data}, {});
+    graph.add("host", Phase::backward, HostWork{}, {host}, {});
+    graph.add("transpose", Phase::backward, MemoryPass{Bytes(1 << 23), Bytes(1 << 23), MemoryPass::Access::transpose},
+              {compute}, {});
+    graph.add("optimizer", Phase::optimizer, MemoryPass{Bytes(1 << 22), Bytes(1 << 22), MemoryPass::Access::optimizer},
+              {compute}, {});
+    return graph;
+}
+
+void test_execution() {
+    for (const bool replay : {false, true}) {
+        CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
+        const TaskGraph graph = one_rank_graph();
+        ExecuteOptions options;
+        options.steps = 5;
+        options.check_idle = false;
+        options.retry.extra_steps = 0;
+        const Measurement measurement = execute(graph, device, options);
+        bool right = measurement.steps.size() == 5;
+        for (const Trace& trace : measurement.traces) {
+            check_trace(graph, trace, Seconds(1e-4));
+            right = right && step_end(trace) > Seconds(0) && step_end(trace) < Seconds(1);
+        }
+        expect(right, std::string("a step of all ops ") + (replay ? "replayed as a CUDA graph" : "issued task by task") +
+                          " takes " + to_string(median_times(measurement).step));
+    }
+}
+
+// How far the first heuristic answer is from the best of eight.
+void compare_heuristics(Bench& bench) {
+    for (const Product& p : {Product{8192, 768, 768, 1, Dtype::bf16, false, true}, Product{8192, 4096, 4096, 1, Dtype::bf16, false, true},
+                             Product{4096, 14336, 4096, 1, Dtype::bf16, false, true}, Product{124, 8192, 2048, 1, Dtype::fp32, false, true}}) {
+        const Element element = element_of(p.dtype);
+        const Values a = random_values(element, static_cast<std::size_t>(p.m * p.k), 51);
+        const Values b = random_values(element, static_cast<std::size_t>(p.k * p.n), 52);
+        const CudaBlock c(static_cast<std::size_t>(p.m * p.n) * 4);
+        double first = 0, best = INFINITY;
+        for (const cublasLtMatmulAlgo_t& algorithm : bench.products.algorithms(p, 8)) {
+            cudaEvent_t begin = nullptr, end = nullptr;
+            check(cudaEventCreate(&begin));
+            check(cudaEventCreate(&end));
+            std::vector<double> times;
+            for (int i = 0; i < 15; ++i) {
+                check(cudaEventRecord(begin));
+                bench.products.run_with(algorithm, p, a.block.data(), b.block.data(), c.data(), bench.workspace.data(), nullptr);
+                check(cudaEventRecord(end));
+                check(cudaEventSynchronize(end));
+                float milliseconds = 0;
+                check(cudaEventElapsedTime(&milliseconds, begin, end));
+                times.push_back(1e-3 * static_cast<double>(milliseconds));
+            }
+            cudaEventDestroy(begin);
+            cudaEventDestroy(end);
+            std::sort(times.begin(), times.end());
+            if (first == 0) first = times[times.size() / 2];
+            best = std::min(best, times[times.size() / 2]);
+        }
+        std::printf("      %ldx%ldx%ld %s: first heuristic %.1f us, best of eight %.1f us (%.1f %% slower)\n", p.m, p.n, p.k,
+                    std::string(to_string(p.dtype)).c_str(), 1e6 * first, 1e6 * best, 100 * (first / best - 1));
+    }
+}
+
+}  // namespace
+
+int main() {
+    int gpus = 0, driver = 0;
+    const cudaError_t code = cudaGetDeviceCount(&gpus);
+    cudaDriverGetVersion(&driver);
+    if (const std::string missing = missing_device(code, driver, CUDART_VERSION, gpus); !missing.empty()) {
+        std::printf("skipped: no CUDA device: %s\n", missing.c_str());
+        return 77;
+    }
+    try {
+        check(cudaSetDevice(0));
+        const CudaGpu gpu = describe_gpu(0);
+        std::printf("      %d x %s, %d SMs, %s, L2 %s, %s\n", gpus, gpu.name.c_str(), gpu.multiprocessors,
+                    to_string(gpu.memory).c_str(), to_string(gpu.cache).c_str(), to_string(gpu.memory_bandwidth).c_str());
+        Bench bench;
+        test_random();
+        test_memory();
+        test_products(bench, gpu.capability);
+        test_groups(bench);
+        test_attention(bench);
+        test_execution();
+        test_all_ranks(gpus);
+        check(cudaSetDevice(0));
+        compare_heuristics(bench);
+    } catch (const std::exception& error) {
+        expect(false, error.what());
+    }
+    std::printf("%d wrong\n", wrong);
+    return wrong == 0 ? 0 : 1;
+}

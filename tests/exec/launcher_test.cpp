@@ -1,0 +1,58 @@
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "exec/launcher.h"
+#include "model/errors.h"
+
+using namespace stepcast;
+
+namespace {
+
+Launch launch_in(const std::map<std::string, std::string>& variables) {
+    return read_launch([&](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+    });
+}
+
+}  // namespace
+
+TEST_CASE("without a launcher one process holds all ranks") {
+    CHECK(launch_in({}) == Launch{});
+    CHECK(launch_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == Launch{});
+}
+
+TEST_CASE("a torchrun-style environment states rank, size and address") {
+    const Launch launch = launch_in({{"RANK", "5"},
+                                     {"WORLD_SIZE", "8"},
+                                     {"LOCAL_RANK", "1"},
+                                     {"MASTER_ADDR", "node-a"},
+                                     {"MASTER_PORT", "1234"}});
+    CHECK(launch == Launch{5, 8, 1, "node-a", 1234});
+}
+
+TEST_CASE("NCCL_COMM_ID leads to rank 0 where no master is named, one port above NCCL's own") {
+    const Launch launch = launch_in({{"SLURM_PROCID", "3"},
+                                     {"SLURM_STEP_NUM_TASKS", "4"},
+                                     {"SLURM_LOCALID", "1"},
+                                     {"NCCL_COMM_ID", "10.0.0.1:5000"}});
+    CHECK(launch == Launch{3, 4, 1, "10.0.0.1", 5001});
+}
+
+TEST_CASE("mpirun on one host needs no address, on several it is left open") {
+    std::map<std::string, std::string> variables{{"OMPI_COMM_WORLD_RANK", "1"},
+                                                 {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+    CHECK(launch_in(variables).address == "127.0.0.1");
+    variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
+    CHECK(launch_in(variables).address.empty());
+}
+
+TEST_CASE("an environment that makes no sense is refused with the variable's name") {
+    CHECK_THROWS_WITH(launch_in({{"RANK", "one"}, {"WORLD_SIZE", "2"}}),
+                      "environment: RANK is \"one\", expected a number");
+    CHECK_THROWS_WITH(launch_in({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "environment: RANK is 2, but WORLD_SIZE is 2");
+    CHECK_THROWS_AS(launch_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"NCCL_COMM_ID", "host"}}), ConfigError);
+}

@@ -1,0 +1,190 @@
+// Whole models as recorded: what their operations move, and MoE systems between the plans of a step.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "model/step.h"
+#include "model/transformer/counts.h"
+#include "model/transformer/step.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+double parameters(const std::string& experiment) {
+    return count_parameters(read_experiment(experiment).workload).total();
+}
+
+// Four layers, 4 heads, 128 tokens of width 64 in bf16 on one rank, operation by operation.
+Experiment unfused() {
+    Experiment e = small_gpt();
+    e.parallelism.unfused = true;
+    e.parallelism.fused_accumulation = false;
+    return e;
+}
+
+struct Moved {
+    int tasks = 0;
+    double read = 0, written = 0;
+    friend bool operator==(const Moved&, const Moved&) = default;
+};
+
+Moved moved(const Experiment& e, std::string_view name) {
+    const TaskGraph graph = build_step(e, routing_of(e));
+    Moved sum;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        if (graph.name(t) != name) continue;
+        const auto* pass = std::get_if<MemoryPass>(&graph.op(t));
+        if (!pass) continue;
+        ++sum.tasks;
+        sum.read += pass->read.si();
+        sum.written += pass->written.si();
+    }
+    return sum;
+}
+
+int count_of(const TaskGraph& graph, std::string_view name) {
+    int tasks = 0;
+    for (TaskId t = 0; t < graph.size(); ++t) tasks += graph.name(t) == name;
+    return tasks;
+}
+
+// Four experts a layer on four ranks.
+Experiment with_system(MoeSystem system) {
+    Experiment e = unfused();
+    e.workload.moe.experts = 4;
+    e.workload.moe.top_k = 2;
+    e.parallelism.dp = e.parallelism.ep = 4;
+    e.parallelism.moe_system = system;
+    return e;
+}
+
+}  // namespace
+
+// BERT-base: words 30522 x 768 + positions 512 x 768 + types 2 x 768 + norm 2 x 768; a layer 4 (768^2 + 768) +
+// 2 x 768 x 3072 + 3072 + 768 + 4 x 768 = 7,087,872; head 2 x 768 + 2.
+// GPT-2 with 50259 words: 124,439,808 + 2 x 768.
+// Transformer-XL: a layer 512 x 1536 + 2 x 512^2 (output, positions) + 2 x 512 x 2048 + 2048 + 512 + 4 x 512 = 3,412,480;
+// 12 of them, 204 x 512 symbols, 204 biases of the logits, two biases of 512 for the queries.
+TEST_CASE("the recorded models have their weights to the parameter") {
+    CHECK(parameters("bert_naive") == 23440896.0 + 393216 + 1536 + 1536 + 12 * 7087872.0 + 1538);
+    CHECK(parameters("bert_naive") == 108893186);
+    CHECK(parameters("gpt2_ddp") == 124441344);
+    CHECK(parameters("transformer_xl_naive") == 12 * 3412480.0 + 104448 + 204 + 1024);
+    CHECK(parameters("transformer_xl_naive") == 41055436);
+}
+
+// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; 64 of them in 4 layers, each with a
+// router of 64 x 768 + 64. Of Transformer-XL: 2,099,712, in 12 layers, router 64 x 512 + 64.
+TEST_CASE("with experts the dense blocks of their layers are replaced") {
+    CHECK(parameters("bert_fastermoe") - parameters("bert_naive") == 4 * (63 * 4722432.0 + 64 * 769));
+    CHECK(parameters("transformer_xl_mix_moe") - parameters("transformer_xl_naive") ==
+          12 * (63 * 2099712.0 + 64 * 513));
+}
+
+// 4 heads x 128 x 128 = 65,536 scores a layer. Causal: the mask chooses among narrow scores (2 + 2 bytes), softmax writes
+// fp32 (2 + 4). Not causal: adding the mask makes them fp32 (2 + 4), softmax 4 + 4. Without casting all is 2 + 2.
+TEST_CASE("automatic casting widens scores where the framework does") {
+    const double scores = 4 * 65536;
+    Experiment e = unfused();
+    CHECK(moved(e, "softmax") == Moved{4, 2 * scores, 2 * scores});
+    CHECK(moved(e, "cast").tasks == 0);
+    e.workload.autocast = true;
+    CHECK(moved(e, "mask") == Moved{4, 2 * scores, 2 * scores});
+    CHECK(moved(e, "softmax") == Moved{4, 2 * scores, 4 * scores});
+    e.workload.causal = false;
+    CHECK(moved(e, "mask") == Moved{4, 2 * scores, 4 * scores});
+    CHECK(moved(e, "softmax") == Moved{4, 4 * scores, 4 * scores});
+}
+
+// GELU written out: half (2 + 2), cast (2 + 4), then in fp32 cube and factor (8 + 8), sum (6 + 4), factor, tanh, one
+// (12 + 12), product (6 + 4); the cast back is named so. 128 x 256 elements a layer; kernel counts 1, 2, 1, 3, 1.
+TEST_CASE("an activation written out moves what its operations move") {
+    Experiment e = unfused();
+    e.workload.autocast = true;
+    const double inner = 4 * 128 * 256;
+    CHECK(moved(e, "activation") == Moved{4, 2 * inner, 2 * inner});
+    e.workload.activation = Activation::gelu_steps;
+    CHECK(moved(e, "activation") == Moved{20, (2 + 8 + 6 + 12 + 6) * inner, (2 + 8 + 4 + 12 + 4) * inner});
+}
+
+// 128 remembered tokens beside the 128 of the sequence: twice the keys, 131,072 scores a layer and 256 rows that are
+// projected; in bf16 the sum of both kinds of scores reads 2 x 2 bytes and writes 2.
+TEST_CASE("memory is attended, projected and moved like the sequence") {
+    Experiment e = unfused();
+    e.workload.positions = Positions::relative;
+    e.workload.memory = 128;
+    const double scores = 4 * 131072.0, rows = 4 * 256 * 64.0;
+    CHECK(moved(e, "sum") == Moved{4, 4 * scores, 2 * scores});
+    CHECK(moved(e, "memory") == Moved{4, 2 * rows, 2 * rows});
+    const TaskGraph graph = build_step(e, {});
+    CHECK(std::ranges::count(graph.ops(), Op(Gemm{256, 192, 64, 1, Dtype::bf16})) == 1);  // queries, keys, values
+    CHECK(std::ranges::count(graph.ops(), Op(Gemm{256, 64, 64, 1, Dtype::bf16})) == 1);   // positions, of one sequence
+    CHECK(std::ranges::count(graph.ops(), Op(Gemm{128, 256, 16, 4, Dtype::bf16})) >= 2);  // scores of both kinds
+}
+
+// 128 x 1000 logits of 2 bytes in 8 slices: each slice's gradient is a whole of zeros and a copied eighth; 7 sums read two
+// wholes and write one.
+TEST_CASE("a loss added up over slices makes a whole gradient of each") {
+    Experiment e = unfused();
+    CHECK(moved(e, "loss_slices").tasks == 0);
+    e.workload.loss_pieces = 8;
+    const double whole = 2 * 128 * 1000;
+    CHECK(moved(e, "loss_slices") == Moved{2, (1 + 14) * whole, (9 + 7) * whole});
+}
+
+TEST_CASE("a loss outside the model belongs to the backward's time") {
+    Experiment e = unfused();
+    const auto phase_of_loss = [](const Experiment& x) {
+        const TaskGraph graph = build_step(x, {});
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (graph.name(t) == "loss") return graph.phase(t);
+        return Phase::optimizer;
+    };
+    CHECK(phase_of_loss(e) == Phase::forward);
+    e.workload.loss_in_forward = false;
+    CHECK(phase_of_loss(e) == Phase::backward);
+}
+
+// Four layers with one local expert each: an exchange out and back in each pass, so 4 x 2 dispatches and combines, on all
+// four ranks. Attention is there for every rank and layer, before and behind the system's tasks.
+TEST_CASE("a MoE system writes its layers between the plans of the step, on every rank") {
+    const Experiment e = with_system(MoeSystem::fast_moe);
+    const TaskGraph graph = build_step(e, routing_of(e));
+    CHECK(graph.rank_count() == 4);
+    CHECK(count_of(graph, "dispatch") == 8);
+    CHECK(count_of(graph, "combine") == 8);
+    CHECK(count_of(graph, "softmax") == 16);
+    CHECK(count_of(graph, "ffn_up") == 0);
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        if (graph.name(t) != "residual" || t == 0) continue;
+        CHECK_FALSE(graph.predecessors(t).empty());  // nothing begins anew behind a system
+    }
+}
+
+// Dense weights of four ranks go through the all-reduce in fp32, experts do not.
+TEST_CASE("experts stay out of the gradient exchange") {
+    const Experiment e = with_system(MoeSystem::faster_moe);
+    const ParameterCount count = count_parameters(e.workload);
+    const TaskGraph graph = build_step(e, routing_of(e));
+    double bytes = 0;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.name(t) == "gradient_all_reduce") bytes += bytes_moved(graph.op(t)).si();
+    CHECK(bytes == Approx(4 * (count.total() - count.experts)));
+}
+
+TEST_CASE("every layer with a system has a gate of its own, and a draw a skew of its own") {
+    Experiment e = with_system(MoeSystem::mix_moe);
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    const Routing routing = routing_of(e, 3);
+    REQUIRE(routing.further.size() == 3);
+    CHECK(routing.further[0] != routing.counts);
+    CHECK(routing.further[1] != routing.further[0]);
+    CHECK(routing_of_layer(routing, 0).counts == routing.counts);
+    CHECK(routing_of_layer(routing, 2).counts == routing.further[1]);
+    CHECK(routing_of(e, 3) == routing);
+    e.routing.skew_spread = 0.5;
+    CHECK(routing_of(e, 3) != routing);
+    CHECK(routing_of(e, 3) == routing_of(e, 3));
+}
