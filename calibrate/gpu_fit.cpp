@@ -115,7 +115,8 @@ Cluster start_cluster(const GpuPoints& points, const Nameplate& plate, const Clu
     cluster.gpus_per_node = points.ranks;
     cluster.gpu.sms = plate.multiprocessors;
     cluster.gpu.memory = plate.memory;
-    cluster.host = {points.issue, Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0), Seconds(0)};
+    cluster.host = no_host_costs();
+    cluster.host.call = points.issue;
     cluster.interference = points.interference;
     cluster.noise = {};
     cluster.noise.op = points.op_noise;

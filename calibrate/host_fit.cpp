@@ -209,10 +209,7 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
         cluster.gpu.fp32 = std::max(
             cluster.gpu.fp32,
             Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
-    HostCosts& host = cluster.host;
-    for (Seconds* cost : {&host.call, &host.framework, &host.module_forward, &host.module_backward, &host.layer,
-                          &host.exchange_setup, &host.schedule})
-        *cost = Seconds(0);
+    cluster.host = no_host_costs();
     cluster.noise.op = points.op_noise;
     cluster.noise.step = points.step_noise;
     cluster.kernel.gemm_table = points.gemms;

@@ -54,6 +54,7 @@ const Key table[] = {
     {"workload.optimizer", field<&E::workload, &W::optimizer>, "optimizer"},
     {"workload.autocast", field<&E::workload, &W::autocast>,
      "norms, softmax and residuals in fp32, cast around matrix products"},
+    {"workload.fused_loss", field<&E::workload, &W::fused_loss>, "softmax and loss in one pass over the logits"},
     {"workload.loss_pieces", field<&E::workload, &W::loss_pieces>, "slices of the logits whose losses are added up", 1,
      1 << 20},
     {"workload.loss_in_forward", field<&E::workload, &W::loss_in_forward>, "the forward computes the loss too"},
