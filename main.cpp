@@ -105,7 +105,7 @@ void read_objectives(SweepQuestion& question, const Options& options) {
         throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
 }
 
-void run_sweep(const Options& options) {
+SweepQuestion question_of(const Options& options) {
     SweepQuestion question;
     question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
@@ -113,7 +113,21 @@ void run_sweep(const Options& options) {
     question.top = options.top;
     read_objectives(question, options);
     if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
-    if (is_sweep_helper()) return help_sweep(question);
+    return question;
+}
+
+// Beside the first process of an MPI launcher, which alone answers and complains.
+void help_with_sweep(const Options& options) {
+    try {
+        help_sweep(question_of(options));
+    } catch (const ConfigError&) {
+        return;
+    }
+}
+
+void run_sweep(const Options& options) {
+    if (is_sweep_helper()) return help_with_sweep(options);
+    const SweepQuestion question = question_of(options);
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
@@ -232,9 +246,8 @@ void run_list(const Options& options) {
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
 
-// Helpers of a sweep over MPI processes leave it to the first one to complain.
 int fail(int code, const std::string& message) {
-    if (!is_sweep_helper()) say(message);
+    say(message);
     return code;
 }
 

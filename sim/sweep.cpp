@@ -114,6 +114,19 @@ void check(const SweepQuestion& q) {
     check_constraints(q.where, q.axes, q.experiment);
 }
 
+SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
+    const Screened& s = search.screened();
+    SweepCounts counts;
+    counts.points = space.point_count();
+    counts.legal = s.legal;
+    counts.bounded_away = s.bounded_away;
+    counts.simulated = search.simulated().size();
+    counts.feasible = counts.bounded_away + counts.simulated;
+    counts.illegal = {s.illegal.begin(), s.illegal.end()};
+    counts.infeasible = {s.infeasible.begin(), s.infeasible.end()};
+    return counts;
+}
+
 }  // namespace
 
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
@@ -137,15 +150,7 @@ SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
                        .asked = question.top,
                        .varied = space.varied_keys()};
     for (const Constraint& c : question.where) result.where.push_back(c.text);
-    const Screened& s = search.screened();
-    SweepCounts& counts = result.counts;
-    counts.points = space.point_count();
-    counts.legal = s.legal;
-    counts.bounded_away = s.bounded_away;
-    counts.simulated = search.simulated().size();
-    counts.feasible = counts.bounded_away + counts.simulated;
-    counts.illegal = {s.illegal.begin(), s.illegal.end()};
-    counts.infeasible = {s.infeasible.begin(), s.infeasible.end()};
+    result.counts = counts_of(space, search);
     result.broken_bounds = search.broken_bounds();
     result.best = rows_of(space, search, search.incumbents().best(), options.threads);
     std::vector<Incumbent> by_ranks;

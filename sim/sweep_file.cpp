@@ -110,6 +110,33 @@ std::string head(const SweepQuestion& q) {
     return text;
 }
 
+// A record of a round's screening; false for another kind.
+bool read_screened(const std::vector<std::string>& f, Screened& screened) {
+    const std::string& kind = f.front();
+    const auto count = [&] { return number<std::uint64_t>(f[10]); };
+    if (kind == "candidate")
+        screened.candidates.push_back({.id = {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])},
+                                       .lower = Seconds(number<double>(f[4])),
+                                       .estimate = Seconds(number<double>(f[5])),
+                                       .peak = Bytes(number<double>(f[6])),
+                                       .tokens = number<double>(f[7]),
+                                       .price = number<double>(f[8]),
+                                       .ranks = number<int>(f[9])});
+    else if (kind == "cell")
+        screened.cells[{number<int>(f[1]), number<int>(f[2])}] = Seconds(number<double>(f[5]));
+    else if (kind == "illegal")
+        screened.illegal[f[11]] = count();
+    else if (kind == "infeasible")
+        screened.infeasible[f[11]] = count();
+    else if (kind == "bounded_away")
+        screened.bounded_away = count();
+    else if (kind == "legal")
+        screened.legal = count();
+    else
+        return false;
+    return true;
+}
+
 }  // namespace
 
 std::string fingerprint(const SweepQuestion& q) {
@@ -211,29 +238,12 @@ void SweepFile::read(const std::string& text) {
                 continue;
             }
             of_round += whole;
-            if (kind == "candidate")
-                screened.candidates.push_back({.id = {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])},
-                                               .lower = Seconds(number<double>(f[4])),
-                                               .estimate = Seconds(number<double>(f[5])),
-                                               .peak = Bytes(number<double>(f[6])),
-                                               .tokens = number<double>(f[7]),
-                                               .price = number<double>(f[8]),
-                                               .ranks = number<int>(f[9])});
-            else if (kind == "cell")
-                screened.cells[{number<int>(f[1]), number<int>(f[2])}] = Seconds(number<double>(f[5]));
-            else if (kind == "illegal")
-                screened.illegal[f[11]] = number<std::uint64_t>(f[10]);
-            else if (kind == "infeasible")
-                screened.infeasible[f[11]] = number<std::uint64_t>(f[10]);
-            else if (kind == "bounded_away")
-                screened.bounded_away = number<std::uint64_t>(f[10]);
-            else if (kind == "legal")
-                screened.legal = number<std::uint64_t>(f[10]);
-            else if (kind == "round") {
+            if (kind == "round") {
                 rounds_[number<std::uint64_t>(f[10])] = std::exchange(screened, {});
                 kept_ += std::exchange(of_round, {});
-            } else
+            } else if (!read_screened(f, screened)) {
                 throw ConfigError("\"" + kind + "\" is no record");
+            }
         } catch (const ConfigError& error) {
             throw ConfigError(fmt::format("{}:{}: {}", path_, row, error.what()));
         }
