@@ -20,7 +20,7 @@ void check(const std::vector<std::string>& texts, const std::vector<std::string>
 
 }  // namespace
 
-TEST_CASE("--where reads quantities with their units, several joined by and") {
+TEST_CASE("the option --where reads quantities with their units, several joined by and") {
     const auto all = parsed({"memory.peak < 76 GiB", "step>=1.5 s and mfu > 45 % and parallelism.schedule = 1f1b"});
     REQUIRE(all.size() == 4);
     CHECK(all[0].value == 76.0 * 1024 * 1024 * 1024);
@@ -34,7 +34,7 @@ TEST_CASE("--where reads quantities with their units, several joined by and") {
     CHECK(all[3].value == static_cast<int>(Schedule::one_f_one_b));
 }
 
-TEST_CASE("--where refuses what it cannot read") {
+TEST_CASE("the option --where refuses what it cannot read") {
     CHECK_THROWS_WITH(parsed({"memory.peak"}), Catch::Contains("expected a quantity, a relation and a value"));
     CHECK_THROWS_WITH(parsed({"memory.peek < 1 GiB"}), Catch::Contains("did you mean \"memory.peak\"?"));
     CHECK_THROWS_WITH(parsed({"memory.peak < 76"}), Catch::Contains("76"));

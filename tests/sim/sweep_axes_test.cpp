@@ -13,7 +13,7 @@ std::vector<std::string> values(const std::string& text) { return parse_axis("pa
 
 }  // namespace
 
-TEST_CASE("--vary takes lists, linear and geometric ranges") {
+TEST_CASE("the option --vary takes lists, linear and geometric ranges") {
     CHECK(values("1,2,4") == std::vector<std::string>{"1", "2", "4"});
     CHECK(values("1..4") == std::vector<std::string>{"1", "2", "3", "4"});
     CHECK(values("1..64*4") == std::vector<std::string>{"1", "4", "16", "64"});
@@ -29,7 +29,7 @@ TEST_CASE("a range that ends at the largest integer ends") {
     CHECK(values("4611686018427387904..9223372036854775807*2") == std::vector<std::string>{"4611686018427387904"});
 }
 
-TEST_CASE("--vary refuses what says nothing or is said twice") {
+TEST_CASE("the option --vary refuses what says nothing or is said twice") {
     CHECK_THROWS_WITH(parse_axis("parallelism.tp"), Catch::Contains("expected KEY=A,B,C"));
     CHECK_THROWS_WITH(values(""), Catch::Contains("a value is empty"));
     CHECK_THROWS_WITH(values("1,,2"), Catch::Contains("a value is empty"));
