@@ -81,7 +81,7 @@ TEST_CASE("the constants behind simulated runs are recovered") {
     Cluster truth = four_ranks();
     truth.host.module_forward = 0.9_ms;
     truth.host.module_backward = 0.3_ms;
-    truth.kernel.fused_tail = 1.2_ms;
+    truth.kernel.fused_tail = 1.06_ms;  // below the 1.1 ms of a wave, where it would be cut off
     std::vector<Sample> rows = traced_run();
     for (const int experts : {4, 8}) {
         const std::vector<Sample> more = step_run("fast_moe", experts);
@@ -97,7 +97,7 @@ TEST_CASE("the constants behind simulated runs are recovered") {
     for (const ParameterReport& report : result.parameters) CHECK(report.parameter.determined);
     CHECK(result.cluster.host.module_forward.si() == Approx(0.9e-3).epsilon(0.01));
     CHECK(result.cluster.host.module_backward.si() == Approx(0.3e-3).epsilon(0.01));
-    CHECK(result.cluster.kernel.fused_tail.si() == Approx(1.2e-3).epsilon(0.01));
+    CHECK(result.cluster.kernel.fused_tail.si() == Approx(1.06e-3).epsilon(0.01));
 }
 
 TEST_CASE("every parameter of the table is a key whose prior lies within its bounds") {
