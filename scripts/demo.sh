@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, without a GPU: recorded MoE runs and a run made on the spot, each held against its prediction.
-# Plots, tables and summary.md go to out/demo/.
+# The main job, without a GPU: five recorded training logs, a search and a run made on the spot, each held against its
+# prediction. Plots, tables and one page with all of them (summary.md) go to out/demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,28 +8,51 @@ scripts/install-deps.sh
 echo "demo: building preset release (minutes the first time)" >&2
 scripts/build.sh release stepcast
 stepcast=build/release/stepcast
+recorded=calibrate/measurements
 out=out/demo
 rm -rf "$out"
 mkdir -p "$out"
 
 say() { printf '\n== %s\n' "$*"; }
+section() { # section TITLE FOLDER: a comparison's summary as a chapter of the page
+    printf '\n## %s\n\n' "$1"
+    sed -e '/^# /d' -e 's/^## /### /' -e "s#](\([a-z_]*\.png\))#]($2/\1)#" "$out/$2/summary.md"
+}
 
-say "1. recorded: MoE layers on 4 GPUs over PCIe, predicted (routing drawn where it was not recorded) against the median of each run"
-"$stepcast" compare calibrate/measurements/*.csv --cluster pcie-a100-x4 --out "$out/recorded"
+say "1. recorded: MoE layers on 4 GPUs over PCIe (routing drawn where it was not recorded)"
+"$stepcast" compare $recorded/moe_layer_bench.csv --out "$out/moe_layer_bench"
 
-say "2. this machine: measure its GEMM, memory, launch and collective curves"
+say "2. recorded: the same with its routing and the kernels of every rank"
+"$stepcast" compare $recorded/moe_phase_trace.csv --out "$out/moe_phase_trace"
+
+say "3. recorded: GPT-2, BERT and Transformer-XL under data parallelism on those GPUs"
+"$stepcast" compare $recorded/ddp_models.csv --out "$out/ddp_models"
+
+say "4. recorded: a Llama 3.2 1B pipeline on 8 GPUs; steps 7 to 10 were kept from the fit"
+"$stepcast" compare $recorded/pipeline_llama.csv $recorded/pipeline_llama_later.csv --out "$out/pipeline_llama"
+
+say "5. recorded: CoCa under ZeRO-1 on 4 GPUs"
+"$stepcast" compare $recorded/zero_coca.csv --out "$out/zero_coca"
+
+say "6. which split: all of GPT-3 175B over 64 A100, the best five proven"
+"$stepcast" sweep gpt3_175b_a100 --vary parallelism=all --top 5 --out "$out/sweep"
+
+say "7. this machine: measure its GEMM, memory, launch and collective curves"
 "$stepcast" calibrate --device host --out "$out/host.toml"
 
-say "3. host_moe: executed on 2 ranks, predicted from that calibration"
+say "8. host_moe: executed on 2 ranks, predicted from that calibration"
 "$stepcast" execute host_moe --device host --ranks 2 --out "$out/host_run"
 "$stepcast" compare "$out/host_run" --cluster "$out/host.toml" --out "$out/host"
 
 {
     echo "# stepcast demo"
-    printf '\n## Recorded MoE runs\n\n'
-    sed -e '/^# /d' -e 's/^## /### /' -e 's#](\([a-z_]*\.png\))#](recorded/\1)#' "$out/recorded/summary.md"
-    printf '\n## host_moe on this machine\n\n'
-    sed -e '/^# /d' -e 's/^## /### /' -e 's#](\([a-z_]*\.png\))#](host/\1)#' "$out/host/summary.md"
+    section "Recorded MoE layers" moe_layer_bench
+    section "Recorded MoE layers with their routing" moe_phase_trace
+    section "Recorded whole models under data parallelism" ddp_models
+    section "Recorded Llama pipeline" pipeline_llama
+    section "Recorded CoCa under ZeRO-1" zero_coca
+    section "Which split of GPT-3 175B over 64 A100" sweep
+    section "host_moe on this machine" host
 } >"$out/summary.md"
 
 say "written"
