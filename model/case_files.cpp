@@ -24,7 +24,8 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     run.source = "executed";
     run.experiment = experiment_of(record);
     run.case_id = run.series = run.experiment.name;
-    for (const Override& one : record.overrides) run.case_id += fmt::format(" {}={}", one.key, one.value);
+    for (const Override& one : record.overrides)
+        run.case_id += fmt::format(" {}={}", one.key.substr(one.key.rfind('.') + 1), one.value);
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
     run.measured_step = median.step;

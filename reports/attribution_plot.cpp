@@ -88,9 +88,9 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
                       "percent of the measured step; up: predicted too slow, down: too fast", "", labels});
     script += fmt::format(
         "set ylabel 'share of the measured step [%]'\nset xrange [-0.7:{}]\nset yrange [{}:{}]\nset xzeroaxis lt 1 lc "
-        "'#333333'\nset grid noxtics\nset xtics ({}) rotate by 35 right scale 0\nset bmargin at screen 0.24\n",
+        "'#333333'\nset grid noxtics\nset xtics ({})\n",
         static_cast<double>(runs.size()) - 0.3, low * 1.08, high * 1.08, ticks);
-    render_plot(script + plot_command(commands, labels), path);
+    render_plot(script + bar_labels(names, "") + plot_command(commands, labels), path);
 }
 
 }  // namespace stepcast

@@ -29,6 +29,9 @@ struct PlotRange {
 // A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);
 
+// Slanted labels under bars, with room for the longest; each name without the `beginning` that all share.
+std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning);
+
 // Each part with its label in the legend; "" = none.
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels);
 

@@ -216,20 +216,6 @@ std::string common_beginning(const std::vector<std::string>& names) {
     return common.substr(0, common.find_last_of("-_/. ") + 1);
 }
 
-// Slanted labels under the bars, with room for the longest.
-std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
-    std::size_t longest = 0;
-    for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
-    const int size = names.size() > 24   ? 10
-                     : names.size() > 14 ? 12
-                                         : 15,
-              angle = longest > 20 || names.size() > 14 ? 60 : 35;
-    const double letter = 0.66 * size / 1000, degree = 3.14159265 / 180;
-    const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.45);
-    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle,
-                       size);
-}
-
 // More bars than this have no readable names.
 std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& comparisons) {
     constexpr std::size_t most = 48;
