@@ -11,7 +11,7 @@ namespace stepcast {
 
 struct HostPoints {
     std::vector<GemmPoint> gemms;
-    Curve memory;                              // ascending, one point a size; so are the curves below
+    Curve memory;  // ascending, one point a size; so are the curves below
     Curve transposes;
     std::map<std::string, Curve> collectives;  // by kind_name
     Seconds empty_task;                        // from one empty task to the next

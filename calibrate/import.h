@@ -98,9 +98,9 @@ struct ImportRequest {
     std::string out;          // measurements CSV: all samples, then the medians
     std::string routing_out;  // folder for SYSTEM_EXPERTS.csv; empty = none
     bool medians_only = false;
-    std::vector<std::string> kept_phases = {};  // with medians_only: samples of these all the same
-    std::string steps = {};                     // "30-465": only these, of samples and medians
-    std::string pattern = {}, system = {}, model = {};         // as in ImportOptions
+    std::vector<std::string> kept_phases = {};          // with medians_only: samples of these all the same
+    std::string steps = {};                             // "30-465": only these, of samples and medians
+    std::string pattern = {}, system = {}, model = {};  // as in ImportOptions
     std::vector<std::string> inputs = {};
 };
 // Imports all logs and writes all files, or throws and writes none. Returns what to tell the user, one line each.

@@ -1,5 +1,5 @@
 // Priors and bounds of what tables determine. The priors are the same for every device: what GEMM libraries and NCCL
-// look like in general (tile rates and fill from MODELS section 6; protocol latencies and shares of the order of NCCL's
+// look like in general (tile rates and fill as a fit to A100 tables gave them; protocol latencies and shares of the order of NCCL's
 // own tuning constants), wide enough for the tables to decide.
 #include <algorithm>
 

@@ -12,7 +12,7 @@ namespace stepcast {
 struct ClusterParameter {
     // By the datasheet or whoever describes the machine; a table of measurements; a cost as a time; as a share or rate.
     enum class Kind : std::uint8_t { stated, table, time, share };
-    std::string key;                                                   // below "cluster."
+    std::string key;    // below "cluster."
     std::string value;  // with unit; of a table how many measurements it holds
     Kind kind = Kind::share;
     friend bool operator==(const ClusterParameter&, const ClusterParameter&) = default;

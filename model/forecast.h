@@ -43,8 +43,8 @@ struct Forecast {
     std::string experiment, cluster;
     bool calibrated = false;
     Interval step, forward, backward, gradient_sync, optimizer;  // over draws
-    StepTimes phases;                  // of the median draw
-    Breakdown breakdown;               // of the median draw
+    StepTimes phases;                                            // of the median draw
+    Breakdown breakdown;                                         // of the median draw
     MemoryUse memory;
     double tokens_per_second = 0;
     double model_flops_utilization = 0;

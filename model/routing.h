@@ -50,7 +50,7 @@ struct Routing {
 Routing routing_of_layer(const Routing& routing, std::size_t index);
 
 // Routes `slots_per_rank` = tokens * top_k slots of every rank. Counts of each source rank sum to slots_per_rank.
-// random_gate (MODELS: x = 0.5 + noise through random weights): routing.cpp states the formula. Deterministic per seed.
+// random_gate (x = 0.5 + noise through random weights): routing.cpp states the formula. Deterministic per seed.
 // For kind = file reads `spec.file` (draw ignored). Throws ConfigError.
 Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank, int top_k, int draw = 0);
 

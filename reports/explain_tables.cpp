@@ -81,8 +81,7 @@ std::string elasticity_lines(const Explanation& x) {
                             change_text(e.along_path, x.step));
     }
     const std::size_t hidden = x.elasticities.size() - std::min(shown_parameters, x.elasticities.size());
-    return text + fmt::format("  {} more change it by less, {} not at all\n", hidden,
-                              x.without_effect.size());
+    return text + fmt::format("  {} more change it by less, {} not at all\n", hidden, x.without_effect.size());
 }
 
 std::string source_text(Uncertainty::Source source) {

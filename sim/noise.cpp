@@ -83,7 +83,7 @@ TaskId where_it_shows(const TaskGraph& graph, const Timeline& quiet, TaskId coll
 }
 
 // Each rank is late with chance `straggler_rate`, by a log-normal time, from a random moment of the step on; the others
-// wait for the latest in the next collective. Source: MODELS section 4.
+// wait for the latest in the next collective. Source: docs/noise.md.
 void add_stragglers(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
                     Costs& costs) {
     const Noise& noise = cluster.noise;

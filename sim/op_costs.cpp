@@ -52,7 +52,7 @@ struct Pricer {
     //   t = ramp + ceil(thread blocks / SMs) * flops per thread block / (SM peak * efficiency).
     // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left, at most one
     // wave: max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
-    // Source: MODELS section 1 (kernels AG and GA); ignores which peer holds the rows.
+    // Source: docs/recorded-runs.md (kernels AG and GA); ignores which peer holds the rows.
     Seconds operator()(const FusedGemm& op) const {
         const double thread_blocks =
             std::ceil(static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block));

@@ -1,6 +1,6 @@
 // fast_moe: gate, counts over the links, permute; then per exchange one group of sends and receives for each local
 // expert index; experts one by one in a host loop, every module called, those without tokens too. The backward
-// mirrors it: four exchanges a step. Source: MODELS section 1 (recorded runs).
+// mirrors it: four exchanges a step. Source: docs/recorded-runs.md.
 #include "model/moe/exchange.h"
 
 namespace stepcast {

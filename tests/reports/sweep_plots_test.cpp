@@ -39,8 +39,8 @@ TEST_CASE("a sweep's folder has its tables and the plots that it allows") {
     for (const char* number : {">300<", ">100<", ">200<"}) CHECK_THAT(map, Catch::Contains(number));
     CHECK_THAT(text_of(folder + "/scaling.svg"), Catch::Contains("p10..p90"));
     CHECK_THAT(text_of(folder + "/front.svg"), Catch::Contains("peak memory of a rank [GiB]"));
-    CHECK_THAT(text_of(folder + "/top.csv"),
-               Catch::StartsWith("parallelism.tp,parallelism.zero,step_s,") && Catch::Contains("\n2,1,0.1,0.05,0.125,"));
+    CHECK_THAT(text_of(folder + "/top.csv"), Catch::StartsWith("parallelism.tp,parallelism.zero,step_s,") &&
+                                                 Catch::Contains("\n2,1,0.1,0.05,0.125,"));
 }
 
 TEST_CASE("a sweep's plots say what they lack") {
