@@ -17,8 +17,8 @@ enum class GemmSetting : std::uint8_t { alone, step };
 //   waves      = x + (ceil(x) - x) wave_loss with x = tiles * s / SMs, at least 1
 //   traffic    = (operands + split_traffic * fp32 partial results) / (memory bandwidth * traffic_efficiency)
 // corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of the two at c = 0. Tiles of factor 0 are left
-// out. Ignores alignment and L2 reuse. Source of the form: fits to A100 tables (docs/calibration.md); wave_loss (work cut along k to fill the last wave), the
-// corner and the boost were needed by the published tables (docs/calibration.md).
+// out. Ignores L2 reuse. The form comes from fits to A100 tables; wave_loss (work cut along k to fill the last wave), the
+// corner and the boost were needed by the other published tables (docs/calibration.md).
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone);
 
 // One kernel over groups: the tiles of all groups fill the waves together, at kernel.grouped_gemm times the rate.
