@@ -122,12 +122,37 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
            did_you_mean(rest.front(), valid);
 }
 
+// "step", or "step,cost" for a Pareto front.
+void read_objectives(SweepQuestion& question, const Options& options) {
+    const auto comma = options.objective.find(',');
+    try {
+        question.objective = parse_objective(options.objective.substr(0, comma));
+        if (comma != std::string::npos) question.second = parse_objective(options.objective.substr(comma + 1));
+    } catch (const ConfigError& error) {
+        throw ConfigError("--objective " + options.objective + ": " + error.what());
+    }
+    if (options.pareto && !question.second) question.second = Objective::memory;
+    if (question.second == question.objective)
+        throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
+}
+
 }  // namespace
 
 std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
     return overrides;
+}
+
+SweepQuestion question_of(const Options& options) {
+    SweepQuestion question;
+    question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
+    for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
+    question.where = parse_constraints(options.where);
+    question.top = options.top;
+    read_objectives(question, options);
+    if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
+    return question;
 }
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {

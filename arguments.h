@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "sim/sweep.h"
 
 namespace stepcast {
 
@@ -17,6 +18,9 @@ struct Options {
 };
 // `--set` texts as read, in order.
 std::vector<Override> overrides_of(const Options& options);
+
+// What `sweep` asks; throws ConfigError on axes, constraints and objectives that are not understood.
+SweepQuestion question_of(const Options& options);
 
 // One function a verb.
 struct Verbs {
