@@ -10,9 +10,9 @@
 
 #include "arguments.h"
 #include "calibrate/from_measurements.h"
-#include "calibrate/host_sweep.h"
 #include "calibrate/import.h"
 #include "calibrate_cuda.h"
+#include "calibrate_host.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
@@ -142,29 +142,6 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
-void calibrate_host(const Options& options) {
-    const int ranks = options.ranks > 0 ? options.ranks : 2;
-    if (const std::size_t cores = allowed_cores().size();
-        static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
-        throw ConfigError("--ranks " + std::to_string(ranks) + ": this machine has " + std::to_string(cores) +
-                          " cores; ranks that share a core measure each other, expected at most one a core");
-    const auto device = open_host_device(ranks);
-    std::vector<SweepResult> results;
-    for (TaskGraph& graph : host_sweeps(ranks)) {
-        show_progress("sweep " + std::to_string(results.size() + 1));
-        ExecuteOptions how = sweep_options();
-        how.check_idle = results.empty();
-        const Measurement measurement = execute(graph, *device, how);
-        results.push_back({std::move(graph), measurement});
-    }
-    show_progress("");
-    if (!device->reports()) return;
-    const Cluster cluster = fit_host(results, processor_name(), available_memory() / ranks);
-    write_whole({{options.out, write_cluster(cluster)}});
-    print(options.out + "\n" + provenance_text(cluster) + "\n");
-    if (const std::string doubt = busy_warning(results); !doubt.empty()) say(doubt);
-}
-
 void run_calibrate(const Options& options) {
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
@@ -173,7 +150,8 @@ void run_calibrate(const Options& options) {
     if (!options.device.empty()) {
         require_device(options.device);
         make_folder(std::filesystem::path(options.out).parent_path());
-        return options.device == "cuda" ? print(calibrate_cuda(options, show_progress)) : calibrate_host(options);
+        return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
+                                              : calibrate_host(options, show_progress));
     }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");

@@ -229,4 +229,55 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     return cluster;
 }
 
+namespace {
+
+// Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
+FittedCurve fitted_curve(const std::string& name, const Curve& curve) {
+    FittedCurve fitted{name, {}, {}};
+    std::vector<double> x, y;
+    for (const CurvePoint& point : curve) {
+        if (!(point.bytes > Bytes(0))) continue;
+        fitted.measured.emplace_back(point.bytes.si(), point.time.si());
+        x.push_back(1 / point.bytes.si());
+        y.push_back((point.time / point.bytes).si());
+    }
+    if (x.size() < 3) return fitted;
+    const Line line = fit_line(x, y);
+    for (const auto& [bytes, time] : fitted.measured)
+        fitted.fitted.emplace_back(bytes, std::max(0.0, line.slope) + bytes * line.intercept);
+    return fitted;
+}
+
+}  // namespace
+
+std::vector<FittedCurve> fitted_curves(const Cluster& host) {
+    std::vector<FittedCurve> curves{fitted_curve("memory pass", host.kernel.memory_curve)};
+    const Link& link = host.intra;
+    for (const auto& [name, curve] : {std::pair{"all-reduce", &link.all_reduce},
+                                      {"all-gather", &link.all_gather},
+                                      {"reduce-scatter", &link.reduce_scatter},
+                                      {"broadcast", &link.broadcast},
+                                      {"reduce", &link.reduce},
+                                      {"all-to-all", &link.all_to_all},
+                                      {"send/recv", &link.send_recv}})
+        if (!curve->empty()) curves.push_back(fitted_curve(name, *curve));
+    return curves;
+}
+
+std::vector<FittedCurve> fitted_rates(const Cluster& host) {
+    std::vector<FittedCurve> rates;
+    for (const long size : {64L, 256L, 1024L}) {
+        FittedCurve rate{fmt::format("m = n = {}", size), {}, {}};
+        for (const GemmPoint& p : host.kernel.gemm_table) {
+            if (p.m != size || p.n != size) continue;
+            const auto k = static_cast<double>(p.k);
+            rate.measured.emplace_back(k, 2.0 * static_cast<double>(size * size) * k / p.time.si());
+            rate.fitted.emplace_back(k,
+                                     host.gpu.fp32.si() * host.kernel.gemm_efficiency * k / (k + host.kernel.gemm_k0));
+        }
+        if (!rate.measured.empty()) rates.push_back(rate);
+    }
+    return rates;
+}
+
 }  // namespace stepcast

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/cluster.h"
@@ -26,5 +27,15 @@ std::string busy_warning(std::span<const SweepResult> results);
 // A cluster of one node whose GPUs are this host's ranks: measured tables and curves, the laws fitted to them, noise,
 // and how well a fifth of the points is predicted by the others. `memory` is what one rank may use.
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory);
+
+// Measured points, and a law fitted to them at the same places: for plots. Predictions interpolate the points.
+struct FittedCurve {
+    std::string name;
+    std::vector<std::pair<double, double>> measured, fitted;
+};
+// Memory passes and collectives of a fitted host: seconds against bytes, and latency + bytes / rate of each.
+std::vector<FittedCurve> fitted_curves(const Cluster& host);
+// Products of m = n: FLOP/s against k, and the law of fit_host().
+std::vector<FittedCurve> fitted_rates(const Cluster& host);
 
 }  // namespace stepcast

@@ -326,8 +326,8 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
     std::string script = data + frame({title, subtitle, "", labels}) +
                          fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
     script += fmt::format(
-        "set logscale xy\nset format x '%.0s %c'\nset format y '%.6g'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
-        across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
+        "set logscale xy\nset format x '%.0s %c'\nset format y '{}'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
+        up.high > 1000 * up.low ? "%.0s %c" : "%.6g", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
     render_plot(script + plot_command(parts, labels), path);
 }
 
