@@ -150,3 +150,17 @@ TEST_CASE("every step that a GPU machine is asked for fits an H200 and can be re
         CHECK_NOTHROW(plan_cuda_memory(graph, 0, h200.cache, Bytes(139 * std::pow(2.0, 30)), h200.memory));
     }
 }
+
+TEST_CASE("data-parallel ranks as processes wait for each other in collectives only") {
+    for (const char* ranks : {"2", "4"}) {
+        const std::vector<Override> overrides{{"parallelism.dp", ranks},
+                                              {"parallelism.micro_batch", "1"},
+                                              {"parallelism.global_batch", ranks},
+                                              {"cluster.gpus_per_node", ranks}};
+        const Experiment experiment = read_experiment("one_gpu_gpt2_124m", overrides);
+        const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
+        CHECK(graph.rank_count() == std::stoi(ranks));
+        CHECK_NOTHROW(check_edges(graph, true, false));
+        CHECK_NOTHROW(check_ops(graph, hopper, true));
+    }
+}
