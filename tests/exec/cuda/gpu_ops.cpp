@@ -376,7 +376,7 @@ void test_all_ranks(int gpus) {
                 test_collectives(rank, gpus, id);
             } catch (const std::exception& error) {
                 expect(false, std::string("collectives: ") + error.what());
-                std::exit(1);  // the others wait for this rank
+                if (gpus > 1) std::exit(1);  // the others wait for this rank
             }
         });
     for (std::thread& thread : threads) thread.join();
@@ -480,7 +480,7 @@ int main() {
         expect(false, error.what());
         return 1;
     }
-    // One that cannot go on leaves the others their turn; what may hang comes last.
+    // One that cannot go on leaves the others their turn; what may hang or poison the context comes last.
     const auto attempt = [](const char* what, const std::function<void()>& test) {
         try {
             test();
@@ -505,12 +505,13 @@ int main() {
         Bench bench;
         test_attention(bench);
     });
-    for (const bool replay : {false, true}) attempt("execution", [&] { test_execution(replay); });
+    attempt("execution", [] { test_execution(false); });
     attempt("heuristics", [] {
         Bench bench;
         compare_heuristics(bench);
     });
     attempt("collectives", [&] { test_all_ranks(gpus); });
+    attempt("replay", [] { test_execution(true); });
     std::printf("%d wrong\n", wrong);
     return wrong == 0 ? 0 : 1;
 }
