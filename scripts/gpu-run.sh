@@ -29,28 +29,34 @@ part() {
     return $code
 }
 
-# CUDA's libraries and NCCL, wherever this machine keeps them; NCCL may come as a Python package only.
+# CUDA's libraries and NCCL, wherever this machine keeps them: the toolkit first, then Python's packages.
 cuda=${CUDA_HOME:-/usr/local/cuda}
-for folder in "$cuda"/lib64 "$cuda"/targets/x86_64-linux/lib /usr/local/nvidia/lib64; do
-    [ ! -d "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+packages=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
+libraries=${LD_LIBRARY_PATH:-}
+for folder in "$cuda"/lib64 "$cuda"/targets/x86_64-linux/lib /usr/local/nvidia/lib64 ${packages:+"$packages"/*/lib}; do
+    [ ! -d "$folder" ] || libraries=${libraries:+$libraries:}$folder
 done
-nccl=$(python3 -c 'import nvidia.nccl as n; print(list(n.__path__)[0])' 2>/dev/null)
-if [ -n "$nccl" ]; then
-    export NCCL_HOME=$nccl
-    LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$nccl/lib
-fi
-export LD_LIBRARY_PATH PATH=$PATH:$cuda/bin
+[ ! -d "$packages/nccl" ] || export NCCL_HOME=$packages/nccl
+export LD_LIBRARY_PATH=$libraries PATH=$PATH:$cuda/bin
 
-# Whether the program starts and opens its device; what it says goes to program.log.
+# Whether the program starts and opens its device; what it says goes to program.log. A step that fails on an open device
+# is none of a build's business: the parts below tell more of it.
 sees_gpu() {
-    "${stepcast[@]}" execute one_gpu_moe_layer --device cuda --steps 1 --warmup 0 >"$out/try.log" 2>&1
+    timeout --kill-after=5 60 "${stepcast[@]}" execute one_gpu_moe_layer --device cuda --steps 1 --warmup 1 >"$out/try.log" 2>&1
     local code=$?
     cat "$out/try.log" >>"$out/program.log"
-    [ $code -eq 0 ] && ! grep -q 'no CUDA device' "$out/try.log"
+    [ $code -eq 0 ] || say "exit $code: a first step: $(tail -n 1 "$out/try.log")"
+    [ $code -ne 126 ] && [ $code -ne 127 ] && ! grep -qE 'no CUDA device|error while loading|GLIBC' "$out/try.log"
+}
+
+# Not every machine has xz; Python has its own.
+unpack() {
+    tar -C "$2" -xJf "$1" 2>/dev/null ||
+        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$1" "$2"
 }
 
 find_program() {
-    [ ! -f .deps/program.tar.xz ] || tar -C .deps -xJf .deps/program.tar.xz
+    [ ! -f .deps/program.tar.xz ] || unpack .deps/program.tar.xz .deps >>"$out/program.log" 2>&1
     stepcast=(.deps/program/run stepcast)
     gpu_ops=(.deps/program/run gpu_ops)
     if [ -x .deps/program/run ] && sees_gpu; then
@@ -66,12 +72,12 @@ find_program() {
     part 240 build.log cmake --build build/gpu -j "$(nproc)" --target stepcast exec_cuda gpu_ops || return 1
     stepcast=(build/gpu/stepcast)
     gpu_ops=(build/gpu/tests/gpu_ops)
-    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/.deps-root/usr/lib/x86_64-linux-gnu
+    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$PWD/.deps-root/usr/lib/x86_64-linux-gnu
     say "built"
     sees_gpu
 }
 
-nvidia-smi >"$out/nvidia-smi.txt" 2>&1 || say "nvidia-smi does not answer"
+timeout 20 nvidia-smi >"$out/nvidia-smi.txt" 2>&1 || say "nvidia-smi does not answer"
 if ! find_program; then
     say "no program here opens the GPU: $(tail -n 1 "$out/program.log")"
     exit 2
@@ -112,9 +118,12 @@ for seq in 88 104 124; do
 done
 say "executed"
 
-if [ -f "$cluster" ]; then
-    part 60 compare_all.log "${stepcast[@]}" compare "$out"/runs/* --cluster "$cluster" --out "$out/compare"
-    part 30 compare_all.log "${stepcast[@]}" compare "$out"/runs/* --cluster "$cluster" --json
+# A run that failed before its first sample left no record, and one that cannot be read would take all others along.
+executed=()
+for record in "$out"/runs/*/run.toml; do [ ! -f "$record" ] || executed+=("${record%/run.toml}"); done
+if [ -f "$cluster" ] && [ ${#executed[@]} -gt 0 ]; then
+    part 60 compare_all.log "${stepcast[@]}" compare "${executed[@]}" --cluster "$cluster" --out "$out/compare"
+    part 30 compare_all.log "${stepcast[@]}" compare "${executed[@]}" --cluster "$cluster" --json
     cat "$out/compare_all.log" >>"$out/summary.txt"
 fi
 

@@ -22,11 +22,13 @@ if [ -x "${binaries[0]}" ]; then
     cp "${binaries[@]}" "$deps/program/"
     gnuplot=$(command -v gnuplot || true)
     [ -z "$gnuplot" ] || cp -L "$gnuplot" "$deps/program/gnuplot"
-    # Of CUDA's libraries none, of the C and C++ runtime none: those are the machine's own.
+    # Of CUDA's libraries none, of the C and C++ runtime none, glibc's lesser ones included: those are the machine's own,
+    # and parts of two versions of glibc do not go together.
     for file in "$deps"/program/*; do
         [ ! -f "$file" ] || ldd "$file" 2>/dev/null || true
     done | awk '$3 ~ /^\// { print $3 }' | sort -u |
-        grep -vE '/(lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|ld-linux[^/]*)\.so|/lib(cu|nv|nccl)[^/]*\.so' |
+        grep -vE '/(lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl|stdc\+\+|gcc_s)|ld-linux[^/]*)\.so' |
+        grep -vE '/lib(cuda|cudart|cublas|cublasLt|nvidia-[^/]*|nvrtc|nvJitLink|nccl)\.so' |
         xargs -r cp -L -t "$deps/program/lib"
     # Libraries that are found where the program lies, and CUDA's where this machine keeps them.
     cat >"$deps/program/run" <<'RUN'

@@ -155,25 +155,6 @@ void Communicator::receive(void* output, std::size_t bytes, int peer, cudaStream
     settle(ncclRecv(output, bytes, ncclInt8, peer, comm_, stream), watch);
 }
 
-std::optional<Seconds> Communicator::estimate(Kind kind, void* input, void* output, std::size_t count,
-                                              cudaStream_t stream) {
-    if (ncclGroupStart() != ncclSuccess) return {};
-    ncclResult_t result = ncclInvalidUsage;
-    switch (kind) {
-        case Kind::all_reduce: result = ncclAllReduce(input, output, count, ncclFloat32, ncclSum, comm_, stream); break;
-        case Kind::all_gather: result = ncclAllGather(input, output, count, ncclFloat32, comm_, stream); break;
-        case Kind::reduce_scatter:
-            result = ncclReduceScatter(input, output, count, ncclFloat32, ncclSum, comm_, stream);
-            break;
-        case Kind::broadcast: result = ncclBroadcast(input, output, count, ncclFloat32, 0, comm_, stream); break;
-        case Kind::reduce: result = ncclReduce(input, output, count, ncclFloat32, ncclSum, 0, comm_, stream); break;
-    }
-    ncclSimInfo_t answer = NCCL_SIM_INFO_INITIALIZER;
-    const ncclResult_t end = ncclGroupSimulateEnd(&answer);
-    if (result != ncclSuccess || end != ncclSuccess || answer.estimatedTime <= 0) return {};
-    return Seconds(1e-6 * static_cast<double>(answer.estimatedTime));  // NCCL's tuning counts in microseconds
-}
-
 void Communicator::check_health() const {
     if (comm_ == nullptr) return;
     ncclResult_t state = ncclSuccess;

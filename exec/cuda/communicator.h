@@ -1,10 +1,10 @@
 // One group of ranks as NCCL sees it. Every communicator is non-blocking inside and polled, so that a missing rank ends in
-// a DeviceError, not in a hang.
+// a DeviceError, not in a hang. Nobody asks it for NCCL's own estimates: on a non-blocking communicator
+// ncclGroupSimulateEnd() launches the collective for real (NCCL 2.28.9).
 #pragma once
 
 #include <nccl.h>
 
-#include <optional>
 #include <span>
 
 #include "exec/cuda/timeline.h"
@@ -35,10 +35,6 @@ public:
                     cudaStream_t stream, const Watch& watch);
     void send(const void* input, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch);
     void receive(void* output, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch);
-
-    // What NCCL expects an all-reduce, all-gather, .. of so many fp32 elements to take; nothing where it does not say.
-    enum class Kind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, reduce };
-    std::optional<Seconds> estimate(Kind kind, void* input, void* output, std::size_t count, cudaStream_t stream);
 
     void check_health() const;  // throws when a peer or the network failed
     void abort() noexcept;      // ends what runs; the communicator is empty afterwards

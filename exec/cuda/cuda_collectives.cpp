@@ -117,39 +117,6 @@ void CudaRank::communicate(TaskId task, const Op& op, const Watch& watch) {
                op);
 }
 
-std::vector<TaskEstimate> CudaRank::estimates() {
-    std::vector<TaskEstimate> estimates;
-    if (!setting_ || world_.empty()) return estimates;
-    check(cudaSetDevice(gpu_));
-    std::map<std::pair<std::uint32_t, OpId>, std::optional<Seconds>> known;
-    const TaskGraph& graph = setting_->graph;
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::uint32_t at = setting_->communicator_of[task];
-        if (at == no_communicator) continue;
-        const CommunicatorKey& key = setting_->communicators[at];
-        Communicator& group = communicators_.at(key);
-        if (group.empty()) continue;
-        const auto [entry, is_new] = known.try_emplace({at, graph.op_id(task)});
-        const std::size_t count = key.ranks.size();
-        const auto ask = [&](Communicator::Kind kind, Bytes bytes, std::size_t parts) {
-            const std::size_t floats = (float_count(bytes) + parts - 1) / parts;
-            entry->second = group.estimate(kind, memory_->input(memory_->common).data(), memory_->output.data(), floats,
-                                           timeline_->stream(task));
-        };
-        const Op& op = graph.op(task);
-        if (is_new) {
-            if (const auto* all = std::get_if<AllReduce>(&op)) ask(Communicator::Kind::all_reduce, all->bytes, 1);
-            if (const auto* all = std::get_if<AllGather>(&op)) ask(Communicator::Kind::all_gather, all->bytes, count);
-            if (const auto* all = std::get_if<ReduceScatter>(&op))
-                ask(Communicator::Kind::reduce_scatter, all->bytes, count);
-            if (const auto* one = std::get_if<Broadcast>(&op)) ask(Communicator::Kind::broadcast, one->bytes, 1);
-            if (const auto* one = std::get_if<Reduce>(&op)) ask(Communicator::Kind::reduce, one->bytes, 1);
-        }
-        if (entry->second) estimates.push_back({task, *entry->second});
-    }
-    return estimates;
-}
-
 void CudaRank::check_health() const {
     world_.check_health();
     for (const auto& [key, communicator] : communicators_) communicator.check_health();

@@ -34,7 +34,6 @@ public:
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override;
     [[nodiscard]] double cpu_share(int) const override { return 1; }
     std::vector<std::string> doubts() override;
-    std::vector<TaskEstimate> estimates() override { return ranks_.front()->estimates(); }
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override;
     double broadcast(int rank, double value) override;
     void abort(int failed) noexcept override;

@@ -54,8 +54,6 @@ public:
     void check_health() const;  // of the communicators
     void abort() noexcept;
     [[nodiscard]] Clocks& clocks() { return clocks_; }
-    // Asked after the run, when every connection is there; NCCL answers without the other ranks.
-    std::vector<TaskEstimate> estimates();
 
 private:
     struct Compute;

@@ -1,11 +1,13 @@
 // What the CUDA device decides before it touches a GPU.
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/gemm.h"
 #include "model/errors.h"
+#include "model/step.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -122,4 +124,43 @@ TEST_CASE("what runs otherwise than the graph says is said once") {
     CHECK(execution_doubts(graph) ==
           std::vector<std::string>{"flash attention ran as products and a softmax through memory: no fused kernel here",
                                    "the host work of a framework took no time: there is no framework here"});
+}
+
+// What scripts/gpu-run.sh executes, on the GPU it is meant for.
+TEST_CASE("every step that a GPU machine is asked for fits an H200 and can be replayed or issued there") {
+    const CudaGpu h200{"NVIDIA H200", 132, 90, Bytes(140 * std::pow(2.0, 30)), 60_MiB, {}};
+    const Override single{"cluster.gpus_per_node", "1"}, cluster{"cluster.preset", "dgx-h200"};
+    const std::pair<const char*, std::vector<Override>> list[] = {
+        {"one_gpu_gpt2_124m", {}},
+        {"one_gpu_gpt2_1.5b", {}},
+        {"one_gpu_bert_large", {}},
+        {"one_gpu_llama3_4_layers", {}},
+        {"one_gpu_moe_layer", {{"workload.moe.experts", "4"}}},
+        {"one_gpu_moe_layer", {{"workload.moe.experts", "64"}}},
+        {"coca_zero1", {cluster, single, {"parallelism.dp", "1"}, {"parallelism.micro_batch", "128"}}},
+        {"llama_1b_pp8", {cluster, single, {"parallelism.pp", "1"}, {"workload.layers", "2"}, {"workload.seq", "124"}}},
+    };
+    for (const auto& [name, overrides] : list) {
+        INFO(name);
+        const Experiment experiment = read_experiment(name, overrides);
+        const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
+        REQUIRE(graph.rank_count() == 1);
+        CHECK_NOTHROW(check_ops(graph, h200, false));
+        CHECK_NOTHROW(check_edges(graph, false, std::string(name) == "one_gpu_gpt2_124m"));
+        CHECK_NOTHROW(plan_cuda_memory(graph, 0, h200.cache, Bytes(139 * std::pow(2.0, 30)), h200.memory));
+    }
+}
+
+TEST_CASE("data-parallel ranks as processes wait for each other in collectives only") {
+    for (const char* ranks : {"2", "4"}) {
+        const std::vector<Override> overrides{{"parallelism.dp", ranks},
+                                              {"parallelism.micro_batch", "1"},
+                                              {"parallelism.global_batch", ranks},
+                                              {"cluster.gpus_per_node", ranks}};
+        const Experiment experiment = read_experiment("one_gpu_gpt2_124m", overrides);
+        const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
+        CHECK(graph.rank_count() == std::stoi(ranks));
+        CHECK_NOTHROW(check_edges(graph, true, false));
+        CHECK_NOTHROW(check_ops(graph, hopper, true));
+    }
 }
