@@ -1,5 +1,5 @@
 // The slots of all stages as a graph, once for each direction: with F a slot's end and S the end of its send,
-//   F(i) = max(F + filled or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
+//   F(i) = max(F + filled or opened, or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
 //          but no less than the host's time for all slots of the stage so far
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // S before F where sends are not overlapped. Leaves out what hosts spend between plans and the sends' own hosts.
@@ -64,6 +64,7 @@ private:
         const auto pass = static_cast<Pass>(nodes_[at(node)].kind % 4);
         return pass == Pass::backward || pass == Pass::weight_backward;
     }
+    [[nodiscard]] bool opens(int node) const { return static_cast<Pass>(nodes_[at(node)].kind % 4) == Pass::forward; }
     // When the stage goes on after a slot.
     [[nodiscard]] bool leaves_by_send(int node) const { return !key_.overlap_p2p && sends(node); }
 
@@ -110,6 +111,7 @@ void Slots::add_kinds() {
                 Features& f = kinds_[slot * 4 + at(pass)];
                 const auto as = static_cast<Pass>(pass);
                 if (as == Pass::backward || as == Pass::weight_backward) ++f[feature::filling];
+                if (as == Pass::forward) --f[feature::opened];
                 if (piece.embedding) ++f[feature::unit(UnitKind::embedding, as)];
                 if (piece.head) ++f[feature::unit(UnitKind::head, as)];
                 for (int l = piece.first; l < piece.last; ++l) {
@@ -218,7 +220,10 @@ std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<co
     std::vector<std::pair<double, int>> last(at(key_.pp), {0, -1});
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
         const Node& n = nodes_[at(i)];
-        double ready = n.before < 0 ? 0 : end_[at(n.before)] + (fills(n.before) ? direction[feature::filled] : 0);
+        double ready = n.before < 0 ? 0
+                                    : end_[at(n.before)] + (fills(n.before)   ? direction[feature::filled]
+                                                            : opens(n.before) ? direction[feature::opened]
+                                                                              : 0);
         Cause cause = from_stage;
         if (n.before >= 0 && leaves_by_send(n.before) && sent_[at(n.before)] > ready) {
             ready = sent_[at(n.before)];
@@ -278,6 +283,7 @@ Step Slots::add_step(const Step& step, Features& way) const {
     if (cause_[at(step.node)] == from_own_send) return {n.before, true};
     if (cause_[at(step.node)] == from_stage) {
         if (n.before >= 0 && fills(n.before)) ++way[feature::filled];
+        if (n.before >= 0 && opens(n.before)) ++way[feature::opened];
         return {n.before, false};
     }
     if (sends(n.source)) ++way[feature::arrival];

@@ -145,6 +145,13 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
         for (const double send : {0.03, 0.3}) {
             add(send, 0, 0, 1);
             all.back()[feature::filled] = filled * piece;
+            for (const double opened : {0.3, 1.5}) {
+                add(send, 0, 0, 1);
+                all.back()[feature::filled] = filled * piece;
+                all.back()[feature::opened] = opened * layer;
+                for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
+                    all.back()[feature::unit(k, Pass::forward)] += opened * layer;
+            }
         }
     return all;
 }

@@ -74,14 +74,18 @@ double first_bucket(const TailInputs& in, const Work& work) {
            in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: from the first backward on, beside everything.
+// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
+// full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
-    const double window = n * work.whole + std::max(0.0, n - in.p.pp) * work.forward;
-    tail.delay += lost_beside(window, all, in.slowdown);
-    if (!splits(in.p.schedule))
-        tail.delay += lost_beside(work.whole / in.pieces, in.data.gradients / in.pieces, in.slowdown) * (in.p.pp - 1);
-    tail.exposed = std::max(in.data.last_bucket, first_bucket(in, work) + all - end - tail.delay);
+    const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;
+    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
+    const double between = work.whole + (in.p.schedule == Schedule::gpipe ? 0 : work.forward);
+    const double lost = lost_beside(window, of_piece, in.slowdown);
+    tail.delay += lost_beside(n * between - slot, all - of_piece, in.slowdown) + lost;
+    if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
+    tail.exposed =
+        std::max({in.data.last_bucket, of_piece - window - lost, first_bucket(in, work) + all - end - tail.delay});
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
@@ -92,16 +96,6 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double first = of_piece + work.layer_forward - running;
     const double last = in.data.parameters + work.layer_forward - running - (pieces - 1) * in.p.pp * slot;
     tail.delay += std::max({0.0, first, last});
-}
-
-}  // namespace
-
-namespace {
-
-// A stage that waits for its next gather after a forward anyway waits no longer for what is sent meanwhile.
-void hide_sends(Features& times, double after_forward) {
-    for (const std::size_t send : {feature::send_near, feature::send_far, feature::send_wrap, feature::entry})
-        times[send] -= 0.5 * std::min(times[send], after_forward);
 }
 
 }  // namespace
@@ -146,22 +140,23 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         const auto beside = [&](double work, double exchange, double kernels) {
             return std::max(work + lost_beside(work, exchange, kernels * slowdown), exchange);
         };
-        const double alone_forward = forward, alone = (split ? weights : backward + again),
+        const double alone = (split ? weights : backward + again),
                      first = beside(alone, split ? 0 : gather, of_filling);
         const double middle = beside(alone, scatter + (split ? 0 : gather), of_filling),
-                     last = beside(alone, scatter, of_filling);
+                     last = alone + lost_beside(alone, scatter, of_filling * slowdown);
+        const double slowed_forward = forward + lost_beside(forward, gather, of_forward * slowdown);
         forward = beside(forward, gather, of_forward);
         backward = beside(backward + again, gather + scatter, of_backward) - again;
         inputs = beside(inputs + again, gather, of_inputs) - again;
         weights = beside(weights, scatter, of_weights);
         const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
         if (k != main) continue;
-        hide_sends(times, std::max(0.0, gather - alone_forward));
+        times[feature::opened] = forward - slowed_forward;
         if (!p.overlap) continue;
         // Pieces of one layer, and of two or more.
         const double single = std::clamp(2 - units.all_layers() / static_cast<double>(pieces), 0.0, 1.0);
         times[feature::filling] = single * (alone - middle) + (1 - single) * (first + last - 2 * middle);
-        times[feature::filled] = gather + scatter;
+        times[feature::filled] = gather + scatter + (1 - single) * std::max(0.0, scatter - last);
     }
     return times;
 }
