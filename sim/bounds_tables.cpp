@@ -144,10 +144,10 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
     for (const double filled : {0.3, 1.5})
         for (const double send : {0.03, 0.3}) {
             add(send, 0, 0, 1);
-            all.back()[feature::filled] = filled * piece;
+            all.back()[feature::filled] = all.back()[feature::filled_single] = filled * piece;
             for (const double opened : {0.3, 1.5}) {
                 add(send, 0, 0, 1);
-                all.back()[feature::filled] = filled * piece;
+                all.back()[feature::filled] = all.back()[feature::filled_single] = filled * piece;
                 all.back()[feature::opened] = opened * layer;
                 for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
                     all.back()[feature::unit(k, Pass::forward)] += opened * layer;
@@ -312,7 +312,7 @@ void StepBounds::Tables::bind_ends() {
             finish(estimate_, end.slots);
             continue;
         }
-        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most, key_.pieces,
+        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown);
         finish(times, latest(group, times));
     }

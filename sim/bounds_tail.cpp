@@ -115,7 +115,7 @@ double slowdown_of(const Features& times, const Features& computing, const Stage
 }
 
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const StageUnits& units, int pieces, double slowdown) {
+                       const StageUnits& units, double slowdown) {
     if (p.zero != 3) return times;
     const bool split = splits(p.schedule);
     for (std::size_t k = 0; k < unit_kinds; ++k) {
@@ -153,10 +153,10 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         if (k != main) continue;
         times[feature::opened] = forward - slowed_forward;
         if (!p.overlap) continue;
-        // Pieces of one layer, and of two or more.
-        const double single = std::clamp(2 - units.all_layers() / static_cast<double>(pieces), 0.0, 1.0);
-        times[feature::filling] = single * (alone - middle) + (1 - single) * (first + last - 2 * middle);
-        times[feature::filled] = gather + scatter + (1 - single) * std::max(0.0, scatter - last);
+        times[feature::filling_single] = alone - middle;
+        times[feature::filling] = first + last - 2 * middle;
+        times[feature::filled_single] = gather + scatter;
+        times[feature::filled] = gather + scatter + std::max(0.0, scatter - last);
     }
     return times;
 }
