@@ -141,18 +141,20 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
                 for (const double weights : {0.6, 1.0, 1.4})
                     for (const double again : {0.0, 1.0}) add(send, again, 0, inputs, weights);
     for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
-    for (const double filled : {0.3, 1.5})
-        for (const double send : {0.03, 0.3}) {
-            add(send, 0, 0, 1);
-            all.back()[feature::filled] = all.back()[feature::filled_single] = filled * piece;
-            for (const double opened : {0.3, 1.5}) {
-                add(send, 0, 0, 1);
-                all.back()[feature::filled] = all.back()[feature::filled_single] = filled * piece;
-                all.back()[feature::opened] = opened * layer;
-                for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
-                    all.back()[feature::unit(k, Pass::forward)] += opened * layer;
+    // zero 3: exchanges of a layer of all lengths, and what they keep waiting.
+    Parallelism sharded = parallelism_of(key);
+    sharded.zero = 3;
+    StageUnits units;
+    units.layers[kind] = 1;
+    for (const double gather : {0.5, 1.0, 2.5})
+        for (const double scatter : {0.0, 1.5})
+            for (const auto& [send, again] : {std::pair(0.03, 0.0), {0.03, 1.0}, {0.3, 0.0}}) {
+                add(send, again, 0, 1);
+                DataTimes data;
+                data.gathered.fill(gather * layer);
+                data.exchanged.fill(gather * scatter * layer);
+                all.back() = with_sharding(all.back(), all.back(), sharded, data, units, 0.25);
             }
-        }
     return all;
 }
 
