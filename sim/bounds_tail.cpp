@@ -145,6 +145,11 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         const double middle = beside(alone, scatter + (split ? 0 : gather), of_filling),
                      last = alone + lost_beside(alone, scatter, of_filling * slowdown);
         const double slowed_forward = forward + lost_beside(forward, gather, of_forward * slowdown);
+        // Between split backwards nothing is gathered.
+        const double ungathered = split ? beside(inputs + again, gather, of_inputs) - (inputs + again) : 0;
+        // The gather for the next slot begins with the last plan of this one, after what is computed again.
+        const double last_plan = split ? weights : backward,
+                     slowed_plan = last_plan + lost_beside(last_plan, gather, of_filling * slowdown);
         forward = beside(forward, gather, of_forward);
         backward = beside(backward + again, gather + scatter, of_backward) - again;
         inputs = beside(inputs + again, gather, of_inputs) - again;
@@ -152,11 +157,17 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
         if (k != main) continue;
         times[feature::opened] = forward - slowed_forward;
-        if (!p.overlap) continue;
-        times[feature::filling_single] = alone - middle;
-        times[feature::filling] = first + last - 2 * middle;
-        times[feature::filled_single] = gather + scatter;
-        times[feature::filled] = gather + scatter + std::max(0.0, scatter - last);
+        if (p.overlap) {
+            times[feature::filling_single] = alone - middle - ungathered;
+            times[feature::filling] = first + last - 2 * middle - ungathered;
+            times[feature::filled_single] = gather + scatter;
+            times[feature::filled] = gather + scatter + std::max(0.0, scatter - last);
+        } else {
+            times[feature::filling] = alone - last_plan + slowed_plan - middle - ungathered;
+            times[feature::filled] = std::max(0.0, gather - slowed_plan);
+            times[feature::filling_single] = times[feature::filling];
+            times[feature::filled_single] = times[feature::filled];
+        }
     }
     return times;
 }
