@@ -64,14 +64,16 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
 }
 
-// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others. Under
+// dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
 double first_bucket(const TailInputs& in, const Work& work) {
+    const bool ends_first = in.p.schedule == Schedule::dualpipe || in.p.schedule == Schedule::zb_v;
+    const double forward = in.p.schedule == Schedule::dualpipe ? work.forward / 2 : work.forward;
     const double sends =
         in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
-    const double back = in.group.first_stage == 0 ? (in.p.pp - 1) * work.whole / in.pieces : 0;
-    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * work.forward + back +
-           in.data.first_layers * work.layer_backward;
+    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * work.whole / in.pieces : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + in.data.first_layers * work.layer_backward;
 }
 
 // zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
@@ -80,12 +82,19 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
     const double n = in.micro_batches, all = n * in.data.gradients;
     const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double between = work.whole + (in.p.schedule == Schedule::gpipe ? 0 : work.forward);
     const double lost = lost_beside(window, of_piece, in.slowdown);
-    tail.delay += lost_beside(n * between - slot, all - of_piece, in.slowdown) + lost;
+    // Interleaved stages end with the backwards of all pieces but the first, whose forwards they began with.
+    const bool interleaved = in.p.schedule == Schedule::one_f_one_b && in.pieces > 1;
+    const double apart = in.p.schedule == Schedule::gpipe ? n : interleaved ? (in.pieces - 1) * in.p.pp : 0;
+    const double draining = std::clamp(apart - 1, 0.0, n * in.pieces - 1);
+    const double lost_draining = lost_beside(slot, of_piece, in.slowdown);
+    const double steady = n * in.pieces - 1 - draining;
+    tail.delay += lost_beside(steady * (work.whole + work.forward) / in.pieces, steady * of_piece, in.slowdown) +
+                  draining * lost_draining + lost;
     if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
-    tail.exposed =
-        std::max({in.data.last_bucket, of_piece - window - lost, first_bucket(in, work) + all - end - tail.delay});
+    tail.exposed = std::max({in.data.last_bucket, of_piece - window - lost,
+                             of_piece - window - lost + draining * (of_piece - slot - lost_draining),
+                             first_bucket(in, work) + all - end - tail.delay});
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
