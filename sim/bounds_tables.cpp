@@ -222,6 +222,7 @@ void StepBounds::Tables::bind_sends() {
     const Parallelism& p = now_.parallelism;
     lower_ = shape_->shape.lower;
     estimate_ = shape_->shape.estimate;
+    sending_ = 0;
     if (p.recompute != Recompute::full)
         for (Features* f : {&lower_, &estimate_})
             for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
@@ -240,12 +241,21 @@ void StepBounds::Tables::bind_sends() {
         }
         const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
         lower_[feature::arrival] = estimate_[feature::entry] = scattered ? shape_->shape.gather.si() : 0;
-        // With several pieces a stage computes while it sends one and receives another, both at once.
-        if (key_.pieces > 1 && p.overlap_p2p)
-            estimate_[feature::entry] +=
-                lost_beside(1e9, std::max(close, distant),
-                            slowdown_of(estimate_, shape_->shape.computing, pipeline_->groups.back().most,
-                                        base_.cluster.interference.compute_slowdown));
+        // With several pieces a stage computes while it sends one and receives another, at times of their own.
+        if (key_.pieces > 1 && p.overlap_p2p) {
+            const StageUnits& units = pipeline_->groups.back().most;
+            double slot = 0;
+            for (std::size_t k = 0; k < 2; ++k)
+                for (const Pass pass : {Pass::forward, Pass::backward})
+                    slot += units.layers[k] * estimate_[feature::unit(static_cast<UnitKind>(k), pass)];
+            slot /= 2 * key_.pieces;
+            const double send = std::max(close, distant), both = std::min(send, slot);
+            const double busy = slot > 0 ? 2 * both - both * both / slot : 0;
+            sending_ = slot > 0 ? busy / slot : 0;
+            estimate_[feature::entry] += lost_beside(
+                1e9, std::max(send, busy),
+                slowdown_of(estimate_, shape_->shape.computing, units, base_.cluster.interference.compute_slowdown));
+        }
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
@@ -267,7 +277,7 @@ double StepBounds::Tables::latest(const StageGroup& group, const Features& times
 }
 
 void StepBounds::Tables::bind_slots() {
-    const double slowdown = base_.cluster.interference.compute_slowdown;
+    const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         ends_[g].lower_slots = latest(group, lower_);
@@ -315,7 +325,7 @@ void StepBounds::Tables::bind_ends() {
             continue;
         }
         const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
-                                             base_.cluster.interference.compute_slowdown);
+                                             base_.cluster.interference.compute_slowdown * (1 - sending_));
         finish(times, latest(group, times));
     }
 }

@@ -79,6 +79,7 @@ private:
     std::optional<LayerContext> context_;
     std::array<RankWeights, unit_kinds> weights_;
     Features lower_{}, estimate_{};
+    double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
     std::vector<GroupEnd> ends_;
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
