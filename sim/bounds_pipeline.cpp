@@ -87,6 +87,7 @@ public:
 
     void find_groups(Pipeline& pipeline, std::span<const Features> directions) {
         std::vector<std::vector<int>> members;
+        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
         for (std::size_t s = 0; s < stages_.size(); ++s) {
             const StageUnits units = units_of(w_, stages_[s]);
             std::size_t g = 0;
@@ -95,10 +96,14 @@ public:
                 ++g;
             if (g == members.size()) {
                 members.emplace_back();
-                pipeline.groups.push_back({static_cast<int>(s), units, units, {}});
+                pipeline.groups.push_back({static_cast<int>(s), units, units, {}, 0});
             }
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
+            const auto other = std::ranges::find_if(
+                orders[s].rbegin(), orders[s].rend(), [](Pass pass) { return pass != Pass::weight_backward; },
+                &Slot::pass);
+            group.last_weights = std::max(group.last_weights, static_cast<int>(other - orders[s].rbegin()));
             for (std::size_t k = 0; k < 2; ++k)
                 group.fewest.layers[k] = std::min(group.fewest.layers[k], units.layers[k]);
             const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };

@@ -42,6 +42,8 @@ struct StageGroup {
     int first_stage = 0;
     StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
     std::vector<PipelinePath> paths;
+    int last_weights =
+        0;  // split backwards: slots of weight gradients that end its order, one after the other, at most
 };
 
 // What a stage holds while a slot runs: `held` pieces of each kind, and of one kind the backward that runs.

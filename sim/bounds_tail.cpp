@@ -85,7 +85,9 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
     const double lost = lost_beside(window, of_piece, in.slowdown);
     // Interleaved stages end with the backwards of all pieces but the first, whose forwards they began with.
     const bool interleaved = in.p.schedule == Schedule::one_f_one_b && in.pieces > 1;
-    const double apart = in.p.schedule == Schedule::gpipe ? n : interleaved ? (in.pieces - 1) * in.p.pp : 0;
+    const double apart = in.p.schedule == Schedule::gpipe ? n
+                         : interleaved                    ? (in.pieces - 1) * in.p.pp
+                                                          : in.group.last_weights;
     const double draining = std::clamp(apart - 1, 0.0, n * in.pieces - 1);
     const double lost_draining = lost_beside(slot, of_piece, in.slowdown);
     const double steady = n * in.pieces - 1 - draining;
