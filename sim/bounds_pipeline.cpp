@@ -85,7 +85,7 @@ public:
             add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
     }
 
-    void find_groups(Pipeline& pipeline, std::span<const Features> directions) {
+    void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
         std::vector<std::vector<int>> members;
         const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
         for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -96,7 +96,7 @@ public:
                 ++g;
             if (g == members.size()) {
                 members.emplace_back();
-                pipeline.groups.push_back({static_cast<int>(s), units, units, {}, 0});
+                pipeline.groups.push_back({static_cast<int>(s), units, units, {}, {}, 0});
             }
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
@@ -109,7 +109,8 @@ public:
             const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
             if (weight(units) > weight(group.most)) group.most = units;
         }
-        add_paths(pipeline, members, directions);
+        add_paths(pipeline, members, directions, &StageGroup::paths);
+        add_paths(pipeline, members, sharded, &StageGroup::sharded_paths);
     }
 
 private:
@@ -141,10 +142,10 @@ private:
     }
 
     void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
-                   std::span<const Features> directions) {
+                   std::span<const Features> directions, std::vector<PipelinePath> StageGroup::*into) {
         for (const auto& ways : longest_ways(key_, w_, members, directions))
             for (std::size_t g = 0; g < members.size(); ++g) {
-                auto& paths = pipeline.groups[g].paths;
+                auto& paths = pipeline.groups[g].*into;
                 const PipelinePath& path = ways[g];
                 if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
                     continue;
@@ -188,11 +189,12 @@ Parallelism parallelism_of(const PipelineKey& key) {
     return p;
 }
 
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions) {
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
+                       std::span<const Features> sharded) {
     Pipeline pipeline;
     Finder finder(key, workload);
     finder.find_memory(pipeline);
-    finder.find_groups(pipeline, directions);
+    finder.find_groups(pipeline, directions, sharded);
     return pipeline;
 }
 

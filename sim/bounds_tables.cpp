@@ -106,8 +106,9 @@ PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
 
 // Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank. Sends
 // are relative to the forward of a piece.
-std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) const {
-    std::vector<Features> all;
+StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey& key) const {
+    Directions found;
+    std::vector<Features>& all = found.plain;
     const int pieces = model_pieces(key.schedule, key.pp, key.pieces);
     const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
     const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
@@ -130,7 +131,7 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
     };
     if (key.pp == 1) {
         for (const double host : {0.0, 1.3, 10.0}) add(0, 0, host, 1);
-        return all;
+        return found;
     }
     for (const double again : {0.0, 1.0})
         for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
@@ -153,9 +154,10 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
                 DataTimes data;
                 data.gathered.fill(gather * layer);
                 data.exchanged.fill(gather * scatter * layer);
-                all.back() = with_sharding(all.back(), all.back(), sharded, data, units, 0.25);
+                found.sharded.push_back(with_sharding(all.back(), all.back(), sharded, data, units, 0.25));
+                all.pop_back();
             }
-    return all;
+    return found;
 }
 
 void StepBounds::Tables::bind(const Parallelism& p) {
@@ -199,7 +201,10 @@ void StepBounds::Tables::bind_pipeline() {
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
     auto& entry = pipelines_[key_];
-    if (!entry) entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, directions(key_)));
+    if (!entry) {
+        const Directions found = directions(key_);
+        entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, found.plain, found.sharded));
+    }
     pipeline_ = entry.get();
     if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
     if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
@@ -267,9 +272,9 @@ void StepBounds::Tables::bind_sends() {
               : 0;
 }
 
-double StepBounds::Tables::latest(const StageGroup& group, const Features& times) const {
+double StepBounds::Tables::latest(const std::vector<PipelinePath>& paths, const Features& times) const {
     double end = 0;
-    for (const PipelinePath& path : group.paths) {
+    for (const PipelinePath& path : paths) {
         const double once = dot(path.once, times);
         end = std::max(end, rounds_.count > 0 ? once + rounds_.count * dot(path.round, times) : once);
     }
@@ -280,8 +285,8 @@ void StepBounds::Tables::bind_slots() {
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
-        ends_[g].lower_slots = latest(group, lower_);
-        ends_[g].slots = latest(group, estimate_);
+        ends_[g].lower_slots = latest(group.paths, lower_);
+        ends_[g].slots = latest(group.paths, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
 }
@@ -326,7 +331,7 @@ void StepBounds::Tables::bind_ends() {
         }
         const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown * (1 - sending_));
-        finish(times, latest(group, times));
+        finish(times, std::max(latest(group.paths, times), latest(group.sharded_paths, times)));
     }
 }
 

@@ -44,7 +44,10 @@ private:
 
     [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
     [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
-    [[nodiscard]] std::vector<Features> directions(const PipelineKey& key) const;
+    struct Directions {
+        std::vector<Features> plain, sharded;
+    };
+    [[nodiscard]] Directions directions(const PipelineKey& key) const;
     void bind(const Parallelism& p);
     void bind_shape();
     void bind_groups();
@@ -54,7 +57,7 @@ private:
     void bind_slots();
     void bind_data();
     void bind_ends();
-    [[nodiscard]] double latest(const StageGroup& group, const Features& times) const;
+    [[nodiscard]] double latest(const std::vector<PipelinePath>& paths, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
     [[nodiscard]] double across(Bytes bytes, const Group& group);
