@@ -23,12 +23,14 @@ std::string proof_text(const SweepAnswer& r) {
     if (r.broken_bounds > 0)
         return fmt::format("NOT proven: {} of {} simulated configurations were faster than their lower bound",
                            r.broken_bounds, c.simulated);
-    if (c.bounded_away == 0) return fmt::format("proven: all {} feasible configurations were simulated", c.feasible);
+    const std::string twins =
+        c.twins > 0 ? fmt::format(" ({} of them as a twin that differs only in switches without effect)", c.twins) : "";
+    if (c.bounded_away == 0)
+        return fmt::format("proven: all {} feasible configurations were simulated{}", c.feasible, twins);
     return fmt::format(
-        "proven: {} of {} feasible configurations; {} were simulated, each of the other {} has a lower bound that is "
-        "no "
-        "better",
-        best, c.feasible, c.simulated, c.bounded_away);
+        "proven: {} of {} feasible configurations; {} were simulated{}, each of the other {} has a lower bound that is "
+        "no better",
+        best, c.feasible, c.simulated, twins, c.bounded_away);
 }
 
 }  // namespace stepcast

@@ -32,9 +32,10 @@ struct SweepRow {
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
-// points = legal + illegal; legal = infeasible + feasible; feasible = bounded_away + simulated.
+// points = legal + illegal; legal = infeasible + feasible; feasible = bounded_away + simulated. `twins` of
+// the simulated differ from another only in switches that do nothing and took its step.
 struct SweepCounts {
-    std::uint64_t points = 0, legal = 0, feasible = 0, bounded_away = 0, simulated = 0;
+    std::uint64_t points = 0, legal = 0, feasible = 0, bounded_away = 0, simulated = 0, twins = 0;
     std::map<std::string, std::uint64_t> illegal, infeasible;  // by reason
     friend bool operator==(const SweepCounts&, const SweepCounts&) = default;
 };

@@ -305,9 +305,8 @@ Json sweep_counts(const SweepCounts& c) {
     Json illegal = Json::object(), infeasible = Json::object();
     for (const auto& [reason, points] : c.illegal) illegal[reason] = points;
     for (const auto& [reason, points] : c.infeasible) infeasible[reason] = points;
-    return {
-        {"points", c.points},       {"legal", c.legal},   {"feasible", c.feasible},  {"bounded_away", c.bounded_away},
-        {"simulated", c.simulated}, {"illegal", illegal}, {"infeasible", infeasible}};
+    return {{"points", c.points},       {"legal", c.legal}, {"feasible", c.feasible}, {"bounded_away", c.bounded_away},
+            {"simulated", c.simulated}, {"twins", c.twins}, {"illegal", illegal},     {"infeasible", infeasible}};
 }
 
 }  // namespace

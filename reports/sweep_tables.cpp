@@ -100,6 +100,7 @@ std::string count_lines(const SweepAnswer& r) {
     };
     return line(c.points, "points asked for") + line(c.legal, "legal") + line(c.feasible, "feasible") +
            line(c.bounded_away, "bounded away: by their lower bound no better") + line(c.simulated, "simulated") +
+           (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
            reason_lines("infeasible", c.infeasible) + reason_lines("illegal", c.illegal);
 }
 

@@ -1,5 +1,5 @@
 // The slots of all stages as a graph, once for each direction: with F a slot's end and S the end of its send,
-//   F(i) = max(F + filled or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
+//   F(i) = max(F + filled or opened, or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
 //          but no less than the host's time for all slots of the stage so far
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // S before F where sends are not overlapped. Leaves out what hosts spend between plans and the sends' own hosts.
@@ -60,9 +60,13 @@ private:
     [[nodiscard]] Features repeated(const std::vector<Step>& way, const std::vector<double>& host) const;
     [[nodiscard]] bool by_host(const Step& step) const { return !step.sent && cause_[at(step.node)] == from_host; }
     static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-    [[nodiscard]] bool fills(int node) const {
-        const auto pass = static_cast<Pass>(nodes_[at(node)].kind % 4);
-        return pass == Pass::backward || pass == Pass::weight_backward;
+    // What its stage waits for after a slot, if anything: a feature, or device_end.
+    [[nodiscard]] std::size_t after(int node) const {
+        const int kind = nodes_[at(node)].kind;
+        const auto pass = static_cast<Pass>(kind % 4);
+        if (pass == Pass::forward) return feature::opened;
+        if (pass == Pass::input_backward) return at(feature::device_end);
+        return kinds_[at(kind)][feature::filling_single] > 0 ? feature::filled_single : feature::filled;
     }
     // When the stage goes on after a slot.
     [[nodiscard]] bool leaves_by_send(int node) const { return !key_.overlap_p2p && sends(node); }
@@ -109,7 +113,10 @@ void Slots::add_kinds() {
             for (int pass = 0; pass < 4; ++pass) {
                 Features& f = kinds_[slot * 4 + at(pass)];
                 const auto as = static_cast<Pass>(pass);
-                if (as == Pass::backward || as == Pass::weight_backward) ++f[feature::filling];
+                const bool single = piece.last - piece.first == 1 && !piece.embedding && !piece.head;
+                if (as == Pass::backward || as == Pass::weight_backward)
+                    ++f[single ? feature::filling_single : feature::filling];
+                if (as == Pass::forward) --f[feature::opened];
                 if (piece.embedding) ++f[feature::unit(UnitKind::embedding, as)];
                 if (piece.head) ++f[feature::unit(UnitKind::head, as)];
                 for (int l = piece.first; l < piece.last; ++l) {
@@ -218,7 +225,11 @@ std::vector<PipelinePath> Slots::longest(const Features& direction, std::span<co
     std::vector<std::pair<double, int>> last(at(key_.pp), {0, -1});
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
         const Node& n = nodes_[at(i)];
-        double ready = n.before < 0 ? 0 : end_[at(n.before)] + (fills(n.before) ? direction[feature::filled] : 0);
+        double ready = 0;
+        if (n.before >= 0) {
+            ready = end_[at(n.before)];
+            if (const std::size_t f = after(n.before); f < at(feature::device_end)) ready += direction[f];
+        }
         Cause cause = from_stage;
         if (n.before >= 0 && leaves_by_send(n.before) && sent_[at(n.before)] > ready) {
             ready = sent_[at(n.before)];
@@ -277,7 +288,8 @@ Step Slots::add_step(const Step& step, Features& way) const {
     if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
     if (cause_[at(step.node)] == from_own_send) return {n.before, true};
     if (cause_[at(step.node)] == from_stage) {
-        if (n.before >= 0 && fills(n.before)) ++way[feature::filled];
+        if (n.before >= 0)
+            if (const std::size_t f = after(n.before); f < at(feature::device_end)) ++way[f];
         return {n.before, false};
     }
     if (sends(n.source)) ++way[feature::arrival];

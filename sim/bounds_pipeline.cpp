@@ -85,8 +85,9 @@ public:
             add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
     }
 
-    void find_groups(Pipeline& pipeline, std::span<const Features> directions) {
+    void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
         std::vector<std::vector<int>> members;
+        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
         for (std::size_t s = 0; s < stages_.size(); ++s) {
             const StageUnits units = units_of(w_, stages_[s]);
             std::size_t g = 0;
@@ -95,16 +96,21 @@ public:
                 ++g;
             if (g == members.size()) {
                 members.emplace_back();
-                pipeline.groups.push_back({static_cast<int>(s), units, units, {}});
+                pipeline.groups.push_back({static_cast<int>(s), units, units, {}, {}, 0});
             }
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
+            const auto other = std::ranges::find_if(
+                orders[s].rbegin(), orders[s].rend(), [](Pass pass) { return pass != Pass::weight_backward; },
+                &Slot::pass);
+            group.last_weights = std::max(group.last_weights, static_cast<int>(other - orders[s].rbegin()));
             for (std::size_t k = 0; k < 2; ++k)
                 group.fewest.layers[k] = std::min(group.fewest.layers[k], units.layers[k]);
             const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
             if (weight(units) > weight(group.most)) group.most = units;
         }
-        add_paths(pipeline, members, directions);
+        add_paths(pipeline, members, directions, &StageGroup::paths);
+        add_paths(pipeline, members, sharded, &StageGroup::sharded_paths);
     }
 
 private:
@@ -136,10 +142,10 @@ private:
     }
 
     void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
-                   std::span<const Features> directions) {
+                   std::span<const Features> directions, std::vector<PipelinePath> StageGroup::*into) {
         for (const auto& ways : longest_ways(key_, w_, members, directions))
             for (std::size_t g = 0; g < members.size(); ++g) {
-                auto& paths = pipeline.groups[g].paths;
+                auto& paths = pipeline.groups[g].*into;
                 const PipelinePath& path = ways[g];
                 if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
                     continue;
@@ -183,11 +189,12 @@ Parallelism parallelism_of(const PipelineKey& key) {
     return p;
 }
 
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions) {
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
+                       std::span<const Features> sharded) {
     Pipeline pipeline;
     Finder finder(key, workload);
     finder.find_memory(pipeline);
-    finder.find_groups(pipeline, directions);
+    finder.find_groups(pipeline, directions, sharded);
     return pipeline;
 }
 

@@ -41,7 +41,9 @@ struct StageUnits {
 struct StageGroup {
     int first_stage = 0;
     StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
-    std::vector<PipelinePath> paths;
+    std::vector<PipelinePath> paths, sharded_paths;  // the latter under the exchanges of zero 3
+    int last_weights =
+        0;  // split backwards: slots of weight gradients that end its order, one after the other, at most
 };
 
 // What a stage holds while a slot runs: `held` pieces of each kind, and of one kind the backward that runs.
@@ -73,8 +75,10 @@ struct Rounds {
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// `directions`: typical times (any scale); the longest way under each is found. The key's micro-batches are rounds_of()'s.
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions);
+// `directions`: typical times (any scale), `sharded` with the exchanges of zero 3; the longest way under each is found. The
+// key's micro-batches are rounds_of()'s.
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
+                       std::span<const Features> sharded);
 
 // The longest way of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
 // of the way that comes back to the same pass of the same piece one round of micro-batches later, while every stage is

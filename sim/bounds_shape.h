@@ -17,20 +17,22 @@ inline constexpr int unit_kinds = 4;
 
 // A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a time.
 // `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`, `filled`: in and
-// after each slot that makes gradients of weights, the latter before the next slot of its stage; hosts: what issuing a layer takes.
-using Features = std::array<double, 36>;
+// after each slot that makes gradients of weights, the latter before the next slot of its stage, `_single` where the piece is a lone layer; `opened`: in the last unit of
+// a forward for what comes next on its stage, so that whoever waits for that forward itself counts it off; hosts: what
+// issuing a layer takes.
+using Features = std::array<double, 40>;
 namespace feature {
-inline constexpr int device_end = 25;
+inline constexpr int device_end = 30;
 constexpr std::size_t unit(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(static_cast<int>(pass) * unit_kinds + static_cast<int>(kind));
 }
 constexpr std::size_t again(UnitKind kind) { return 16 + static_cast<std::size_t>(kind); }  // of a layer
 inline constexpr std::size_t send_near = 18, send_far = 19, send_wrap = 20, entry = 21, arrival = 22, filled = 23,
-                             filling = 24;
+                             filling = 24, opened = 25, filled_single = 26, filling_single = 27;
 constexpr std::size_t host(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(device_end + static_cast<int>(pass) * 2 + static_cast<int>(kind));
 }
-constexpr std::size_t host_again(UnitKind kind) { return 33 + static_cast<std::size_t>(kind); }
+constexpr std::size_t host_again(UnitKind kind) { return 38 + static_cast<std::size_t>(kind); }
 }  // namespace feature
 
 // In four sums, which a compiler keeps apart.

@@ -106,8 +106,9 @@ PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
 
 // Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank. Sends
 // are relative to the forward of a piece.
-std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) const {
-    std::vector<Features> all;
+StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey& key) const {
+    Directions found;
+    std::vector<Features>& all = found.plain;
     const int pieces = model_pieces(key.schedule, key.pp, key.pieces);
     const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
     const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
@@ -130,7 +131,7 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
     };
     if (key.pp == 1) {
         for (const double host : {0.0, 1.3, 10.0}) add(0, 0, host, 1);
-        return all;
+        return found;
     }
     for (const double again : {0.0, 1.0})
         for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
@@ -141,12 +142,22 @@ std::vector<Features> StepBounds::Tables::directions(const PipelineKey& key) con
                 for (const double weights : {0.6, 1.0, 1.4})
                     for (const double again : {0.0, 1.0}) add(send, again, 0, inputs, weights);
     for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
-    for (const double filled : {0.3, 1.5})
-        for (const double send : {0.03, 0.3}) {
-            add(send, 0, 0, 1);
-            all.back()[feature::filled] = filled * piece;
-        }
-    return all;
+    // zero 3: exchanges of a layer of all lengths, and what they keep waiting.
+    Parallelism sharded = parallelism_of(key);
+    sharded.zero = 3;
+    StageUnits units;
+    units.layers[kind] = 1;
+    for (const double gather : {0.5, 1.0, 2.5})
+        for (const double scatter : {0.0, 1.5})
+            for (const auto& [send, again] : {std::pair(0.03, 0.0), {0.03, 1.0}, {0.3, 0.0}}) {
+                add(send, again, 0, 1);
+                DataTimes data;
+                data.gathered.fill(gather * layer);
+                data.exchanged.fill(gather * scatter * layer);
+                found.sharded.push_back(with_sharding(all.back(), all.back(), sharded, data, units, 0.25));
+                all.pop_back();
+            }
+    return found;
 }
 
 void StepBounds::Tables::bind(const Parallelism& p) {
@@ -190,7 +201,10 @@ void StepBounds::Tables::bind_pipeline() {
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
     auto& entry = pipelines_[key_];
-    if (!entry) entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, directions(key_)));
+    if (!entry) {
+        const Directions found = directions(key_);
+        entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, found.plain, found.sharded));
+    }
     pipeline_ = entry.get();
     if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
     if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
@@ -213,6 +227,7 @@ void StepBounds::Tables::bind_sends() {
     const Parallelism& p = now_.parallelism;
     lower_ = shape_->shape.lower;
     estimate_ = shape_->shape.estimate;
+    sending_ = 0;
     if (p.recompute != Recompute::full)
         for (Features* f : {&lower_, &estimate_})
             for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
@@ -231,12 +246,21 @@ void StepBounds::Tables::bind_sends() {
         }
         const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
         lower_[feature::arrival] = estimate_[feature::entry] = scattered ? shape_->shape.gather.si() : 0;
-        // With several pieces a stage computes while it sends one and receives another, both at once.
-        if (key_.pieces > 1 && p.overlap_p2p)
-            estimate_[feature::entry] +=
-                lost_beside(1e9, std::max(close, distant),
-                            slowdown_of(estimate_, shape_->shape.computing, pipeline_->groups.back().most,
-                                        base_.cluster.interference.compute_slowdown));
+        // With several pieces a stage computes while it sends one and receives another, at times of their own.
+        if (key_.pieces > 1 && p.overlap_p2p) {
+            const StageUnits& units = pipeline_->groups.back().most;
+            double slot = 0;
+            for (std::size_t k = 0; k < 2; ++k)
+                for (const Pass pass : {Pass::forward, Pass::backward})
+                    slot += units.layers[k] * estimate_[feature::unit(static_cast<UnitKind>(k), pass)];
+            slot /= 2 * key_.pieces;
+            const double send = std::max(close, distant), both = std::min(send, slot);
+            const double busy = slot > 0 ? 2 * both - both * both / slot : 0;
+            sending_ = slot > 0 ? busy / slot : 0;
+            estimate_[feature::entry] += lost_beside(
+                1e9, std::max(send, busy),
+                slowdown_of(estimate_, shape_->shape.computing, units, base_.cluster.interference.compute_slowdown));
+        }
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
@@ -248,9 +272,9 @@ void StepBounds::Tables::bind_sends() {
               : 0;
 }
 
-double StepBounds::Tables::latest(const StageGroup& group, const Features& times) const {
+double StepBounds::Tables::latest(const std::vector<PipelinePath>& paths, const Features& times) const {
     double end = 0;
-    for (const PipelinePath& path : group.paths) {
+    for (const PipelinePath& path : paths) {
         const double once = dot(path.once, times);
         end = std::max(end, rounds_.count > 0 ? once + rounds_.count * dot(path.round, times) : once);
     }
@@ -258,11 +282,11 @@ double StepBounds::Tables::latest(const StageGroup& group, const Features& times
 }
 
 void StepBounds::Tables::bind_slots() {
-    const double slowdown = base_.cluster.interference.compute_slowdown;
+    const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
-        ends_[g].lower_slots = latest(group, lower_);
-        ends_[g].slots = latest(group, estimate_);
+        ends_[g].lower_slots = latest(group.paths, lower_);
+        ends_[g].slots = latest(group.paths, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
 }
@@ -305,9 +329,9 @@ void StepBounds::Tables::bind_ends() {
             finish(estimate_, end.slots);
             continue;
         }
-        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most, key_.pieces,
-                                             base_.cluster.interference.compute_slowdown);
-        finish(times, latest(group, times));
+        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
+                                             base_.cluster.interference.compute_slowdown * (1 - sending_));
+        finish(times, std::max(latest(group.paths, times), latest(group.sharded_paths, times)));
     }
 }
 

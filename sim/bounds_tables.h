@@ -44,7 +44,10 @@ private:
 
     [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
     [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
-    [[nodiscard]] std::vector<Features> directions(const PipelineKey& key) const;
+    struct Directions {
+        std::vector<Features> plain, sharded;
+    };
+    [[nodiscard]] Directions directions(const PipelineKey& key) const;
     void bind(const Parallelism& p);
     void bind_shape();
     void bind_groups();
@@ -54,7 +57,7 @@ private:
     void bind_slots();
     void bind_data();
     void bind_ends();
-    [[nodiscard]] double latest(const StageGroup& group, const Features& times) const;
+    [[nodiscard]] double latest(const std::vector<PipelinePath>& paths, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
     [[nodiscard]] double across(Bytes bytes, const Group& group);
@@ -79,6 +82,7 @@ private:
     std::optional<LayerContext> context_;
     std::array<RankWeights, unit_kinds> weights_;
     Features lower_{}, estimate_{};
+    double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
     std::vector<GroupEnd> ends_;
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;

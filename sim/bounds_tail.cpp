@@ -64,24 +64,39 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
 }
 
-// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others. Under
+// dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
 double first_bucket(const TailInputs& in, const Work& work) {
+    const bool ends_first = in.p.schedule == Schedule::dualpipe || in.p.schedule == Schedule::zb_v;
+    const double forward = in.p.schedule == Schedule::dualpipe ? work.forward / 2 : work.forward;
     const double sends =
         in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
-    const double back = in.group.first_stage == 0 ? (in.p.pp - 1) * work.whole / in.pieces : 0;
-    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * work.forward + back +
-           in.data.first_layers * work.layer_backward;
+    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * work.whole / in.pieces : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: from the first backward on, beside everything.
+// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
+// full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
-    const double window = n * work.whole + std::max(0.0, n - in.p.pp) * work.forward;
-    tail.delay += lost_beside(window, all, in.slowdown);
-    if (!splits(in.p.schedule))
-        tail.delay += lost_beside(work.whole / in.pieces, in.data.gradients / in.pieces, in.slowdown) * (in.p.pp - 1);
-    tail.exposed = std::max(in.data.last_bucket, first_bucket(in, work) + all - end - tail.delay);
+    const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;
+    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
+    const double lost = lost_beside(window, of_piece, in.slowdown);
+    // Interleaved stages end with the backwards of all pieces but the first, whose forwards they began with.
+    const bool interleaved = in.p.schedule == Schedule::one_f_one_b && in.pieces > 1;
+    const double apart = in.p.schedule == Schedule::gpipe ? n
+                         : interleaved                    ? (in.pieces - 1) * in.p.pp
+                                                          : in.group.last_weights;
+    const double draining = std::clamp(apart - 1, 0.0, n * in.pieces - 1);
+    const double lost_draining = lost_beside(slot, of_piece, in.slowdown);
+    const double steady = n * in.pieces - 1 - draining;
+    tail.delay += lost_beside(steady * (work.whole + work.forward) / in.pieces, steady * of_piece, in.slowdown) +
+                  draining * lost_draining + lost;
+    if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
+    tail.exposed = std::max({in.data.last_bucket, of_piece - window - lost,
+                             of_piece - window - lost + draining * (of_piece - slot - lost_draining),
+                             first_bucket(in, work) + all - end - tail.delay});
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
@@ -92,16 +107,6 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double first = of_piece + work.layer_forward - running;
     const double last = in.data.parameters + work.layer_forward - running - (pieces - 1) * in.p.pp * slot;
     tail.delay += std::max({0.0, first, last});
-}
-
-}  // namespace
-
-namespace {
-
-// A stage that waits for its next gather after a forward anyway waits no longer for what is sent meanwhile.
-void hide_sends(Features& times, double after_forward) {
-    for (const std::size_t send : {feature::send_near, feature::send_far, feature::send_wrap, feature::entry})
-        times[send] -= 0.5 * std::min(times[send], after_forward);
 }
 
 }  // namespace
@@ -121,7 +126,7 @@ double slowdown_of(const Features& times, const Features& computing, const Stage
 }
 
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const StageUnits& units, int pieces, double slowdown) {
+                       const StageUnits& units, double slowdown) {
     if (p.zero != 3) return times;
     const bool split = splits(p.schedule);
     for (std::size_t k = 0; k < unit_kinds; ++k) {
@@ -146,22 +151,34 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         const auto beside = [&](double work, double exchange, double kernels) {
             return std::max(work + lost_beside(work, exchange, kernels * slowdown), exchange);
         };
-        const double alone_forward = forward, alone = (split ? weights : backward + again),
+        const double alone = (split ? weights : backward + again),
                      first = beside(alone, split ? 0 : gather, of_filling);
         const double middle = beside(alone, scatter + (split ? 0 : gather), of_filling),
-                     last = beside(alone, scatter, of_filling);
+                     last = alone + lost_beside(alone, scatter, of_filling * slowdown);
+        const double slowed_forward = forward + lost_beside(forward, gather, of_forward * slowdown);
+        // Between split backwards nothing is gathered.
+        const double ungathered = split ? beside(inputs + again, gather, of_inputs) - (inputs + again) : 0;
+        // The gather for the next slot begins with the last plan of this one, after what is computed again.
+        const double last_plan = split ? weights : backward,
+                     slowed_plan = last_plan + lost_beside(last_plan, gather, of_filling * slowdown);
         forward = beside(forward, gather, of_forward);
         backward = beside(backward + again, gather + scatter, of_backward) - again;
         inputs = beside(inputs + again, gather, of_inputs) - again;
         weights = beside(weights, scatter, of_weights);
         const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
         if (k != main) continue;
-        hide_sends(times, std::max(0.0, gather - alone_forward));
-        if (!p.overlap) continue;
-        // Pieces of one layer, and of two or more.
-        const double single = std::clamp(2 - units.all_layers() / static_cast<double>(pieces), 0.0, 1.0);
-        times[feature::filling] = single * (alone - middle) + (1 - single) * (first + last - 2 * middle);
-        times[feature::filled] = gather + scatter;
+        times[feature::opened] = forward - slowed_forward;
+        if (p.overlap) {
+            times[feature::filling_single] = alone - middle - ungathered;
+            times[feature::filling] = first + last - 2 * middle - ungathered;
+            times[feature::filled_single] = gather + scatter;
+            times[feature::filled] = gather + scatter + std::max(0.0, scatter - last);
+        } else {
+            times[feature::filling] = alone - last_plan + slowed_plan - middle - ungathered;
+            times[feature::filled] = std::max(0.0, gather - slowed_plan);
+            times[feature::filling_single] = times[feature::filling];
+            times[feature::filled_single] = times[feature::filled];
+        }
     }
     return times;
 }

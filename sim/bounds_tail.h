@@ -11,10 +11,10 @@ inline double lost_beside(double work, double exchange, double slowdown) {
     return slowdown / (1 + slowdown) * std::min(exchange, (1 + slowdown) * work);
 }
 
-// What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), in the
-// pieces of a stage with these units. `computing`: as BoundShape has it.
+// What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), on a
+// stage with these units. `computing`: as BoundShape has it.
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const StageUnits& units, int pieces, double slowdown);
+                       const StageUnits& units, double slowdown);
 // The slowdown of all that a stage does by communication beside it: its kernels' share of the time.
 double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown);
 

@@ -121,6 +121,7 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
     counts.legal = s.legal;
     counts.bounded_away = s.bounded_away;
     counts.simulated = search.simulated().size();
+    counts.twins = search.twins();
     counts.feasible = counts.bounded_away + counts.simulated;
     counts.illegal = {s.illegal.begin(), s.illegal.end()};
     counts.infeasible = {s.infeasible.begin(), s.infeasible.end()};

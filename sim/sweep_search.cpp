@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/split_twins.h"
+
 namespace stepcast {
 namespace {
 
@@ -194,13 +196,24 @@ void SweepSearch::simulate_promising() {
     simulate(now);
 }
 
+SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
+    const Parallelism split = without_idle_switches(space_.experiment_of(id));
+    StepKey key{id.base, {}};
+    for (std::size_t k = 0; k < split_key_count; ++k) key.second[k] = split_fields()[k].get(split);
+    return key;
+}
+
 void SweepSearch::simulate(const std::vector<Candidate>& points) {
     std::vector<SweepJob> jobs;
-    std::vector<std::pair<Candidate, SimulatedPoint>> found;
+    std::vector<StepKey> keys;
+    std::map<StepKey, SimulatedPoint> found;
+    std::set<StepKey> asked;
     for (const Candidate& c : points) {
+        const StepKey& key = keys.emplace_back(step_key(c.id));
+        if (steps_.contains(key)) continue;
         if (const SimulatedPoint* known = file_ ? file_->simulated(c.id) : nullptr)
-            found.emplace_back(c, *known);
-        else
+            found.emplace(key, *known);
+        else if (asked.insert(key).second)
             jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
     }
     const auto on_done = [&](const SweepJobResult& r) {
@@ -208,13 +221,16 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
                                                         : simulated_.at(incumbents_.best().front().id).second);
         if (file_) file_->add(r.simulated.front(), space_.settings_of(r.simulated.front().id));
     };
-    const std::vector<SweepJobResult> results = run_(jobs, on_done);
-    for (std::size_t j = 0; j < jobs.size(); ++j)
-        found.emplace_back(jobs[j].points.front(), results[j].simulated.front());
-    for (const auto& [candidate, point] : found) note(candidate, point);
+    for (const SweepJobResult& result : run_(jobs, on_done))
+        found.emplace(step_key(result.simulated.front().id), result.simulated.front());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        const auto same = steps_.find(keys[i]);
+        note(points[i], keys[i], same == steps_.end() ? found.at(keys[i]) : same->second);
+    }
 }
 
-void SweepSearch::note(const Candidate& c, const SimulatedPoint& point) {
+void SweepSearch::note(const Candidate& c, const StepKey& key, const SimulatedPoint& point) {
+    const bool is_twin = !steps_.emplace(key, point).second;
     if (!point.refused.empty()) {
         refused_.insert(c.id);
         ++all_.infeasible[point.refused];
@@ -222,6 +238,7 @@ void SweepSearch::note(const Candidate& c, const SimulatedPoint& point) {
     }
     constexpr double rounding = 1e-9;
     if (point.step < c.lower * (1 - rounding)) ++broken_bounds_;
+    twins_ += is_twin;
     simulated_.emplace(c.id, std::pair(c, point.step));
     incumbents_.add({scores(question_, c, point.step), c.id, c.ranks});
 }

@@ -30,8 +30,12 @@ public:
     [[nodiscard]] const Screened& screened() const { return all_; }
     [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const { return simulated_; }
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
+    // Of simulated(), those that differ from another only in switches without effect and took its step.
+    [[nodiscard]] std::uint64_t twins() const { return twins_; }
 
 private:
+    // A base and a split without idle switches: what decides the step.
+    using StepKey = std::pair<std::uint64_t, std::array<int, split_key_count>>;
     [[nodiscard]] bool excluded(const Candidate& c) const;
     [[nodiscard]] bool is_simulated(const Candidate& c) const;
     [[nodiscard]] bool promises(const Candidate& c) const;
@@ -43,7 +47,8 @@ private:
     [[nodiscard]] std::vector<Candidate> promising() const;
     void simulate_promising();
     void simulate(const std::vector<Candidate>& points);
-    void note(const Candidate& c, const SimulatedPoint& point);
+    [[nodiscard]] StepKey step_key(PointId id) const;
+    void note(const Candidate& c, const StepKey& key, const SimulatedPoint& point);
 
     const SweepSpace& space_;
     const SweepQuestion& question_;
@@ -54,8 +59,9 @@ private:
     Screened all_;                 // without candidates
     std::vector<Candidate> open_;  // neither simulated nor excluded
     std::map<PointId, std::pair<Candidate, Seconds>> simulated_;
+    std::map<StepKey, SimulatedPoint> steps_;  // of one of each twins
     std::set<PointId> refused_;
-    std::uint64_t broken_bounds_ = 0;
+    std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
 
 }  // namespace stepcast

@@ -103,6 +103,26 @@ TEST_CASE("the best of a sweep are the best of simulating everything") {
     check_against_all(q);
 }
 
+// Eight ranks, one stage: nothing is sent, so that overlap_p2p and scatter_p2p do nothing, and with dp = 1 no gradient is
+// exchanged either; of two stages the two of p2p do something.
+TEST_CASE("splits that differ in switches without effect are simulated once and ranked as what they are") {
+    auto q = question(eight_ranks(small_gpt()),
+                      {"parallelism=all", "parallelism.pp=1,2", "parallelism.vp=1", "parallelism.micro_batch=2",
+                       "parallelism.recompute=none", "parallelism.zero=0,1", "parallelism.overlap=true,false",
+                       "parallelism.overlap_params=true,false", "parallelism.overlap_p2p=true,false",
+                       "parallelism.scatter_p2p=true,false"});
+    q.top = 13;
+    check_against_all(q);
+    const SweepAnswer answer = sweep(q);
+    CHECK(answer.counts.twins > 0);
+    CHECK(answer.counts.twins < answer.counts.simulated);
+    CHECK_THAT(proof_text(answer), Catch::Contains("as a twin"));
+    q.top = 100'000;
+    const SweepAnswer all = sweep(q);
+    CHECK(all.counts.simulated == all.counts.feasible);
+    CHECK(all.best.size() == all.counts.feasible);
+}
+
 TEST_CASE("the best of a sweep with experts are the best of simulating everything") {
     auto q =
         question(eight_ranks(small_moe()), {"parallelism=all", "parallelism.zero=0,1", "parallelism.recompute=none"});
