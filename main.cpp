@@ -161,6 +161,7 @@ void run_calibrate(const Options& options) {
 }
 
 void run_compare(const Options& options) {
+    if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
         for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));

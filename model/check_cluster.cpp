@@ -35,6 +35,15 @@ void check_links(const Cluster& c) {
         refuse("cluster.link.inter.bandwidth: missing; there are {} nodes", c.nodes);
 }
 
+// Slower links make steps of years, whose random events alone take hours to draw.
+void check_link_rates(const Cluster& c) {
+    constexpr BytesPerSecond slowest(1e3);
+    for (const auto& [key, rate] : {std::pair{"intra", c.intra.bandwidth}, {"inter", c.inter.bandwidth}})
+        if (there(rate) && rate < slowest)
+            refuse("cluster.link.{}.bandwidth: {} is no link; expected at least 1 kB/s, or 0 for none", key,
+                   to_string(rate));
+}
+
 // A leaf that is not full has more of the spine for each of its nodes: no node stands for all then.
 void check_leaves(const Cluster& c) {
     const auto& n = c.network;
@@ -63,6 +72,7 @@ void check_cluster(const Cluster& cluster) {
     check_links(cluster);
     check_leaves(cluster);
     check_rank_rates(cluster);
+    check_link_rates(cluster);
 }
 
 }  // namespace stepcast

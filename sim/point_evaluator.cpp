@@ -13,7 +13,7 @@ PointEvaluator::PointEvaluator(const Experiment& base)
       flops_of_token_(model_flops(base, 1)) {}
 
 StepBound PointEvaluator::bound(const Parallelism& split) {
-    if (!closed_form_ && experiment_.workload.kind == Workload::Kind::transformer) closed_form_.emplace(experiment_);
+    if (!closed_form_ && StepBounds::cover(experiment_)) closed_form_.emplace(experiment_);
     if (closed_form_) return (*closed_form_)(split);
     experiment_.parallelism = split;
     const MemoryUse use = memory_use(experiment_, routing_of(experiment_));

@@ -15,7 +15,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::uint64_t announced_points = 1'000'000'000;
+constexpr std::uint64_t announced_points = 100'000'000;
 
 std::string thousands(std::uint64_t number) {
     std::string text = std::to_string(number);

@@ -2,11 +2,14 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -54,6 +57,9 @@ T number(std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
         throw ConfigError(fmt::format("\"{}\" is no number", text));
+    if constexpr (std::is_floating_point_v<T>)
+        if (!std::isfinite(value) || value < 0)
+            throw ConfigError(fmt::format("\"{}\" is no time or size; expected 0 or more", text));
     return value;
 }
 
@@ -210,6 +216,7 @@ void SweepFile::complete() { append(line({.kind = "complete"})); }
 // Lines count up to the last whole one; those of a round only with the line that ends it.
 void SweepFile::read(const std::string& text) {
     const std::string expected = kept_.substr(0, kept_.find("# experiment"));
+    if (expected.starts_with(text)) return;  // cut off before it held anything
     if (!text.starts_with(expected))
         throw ConfigError(path_ + (text.starts_with(first_line)
                                        ? ": holds another sweep: its experiment, --vary, --where, --objective or --top "

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "sim/bounds.h"
 
 namespace stepcast {
 namespace {
@@ -147,9 +148,10 @@ private:
         return !broken;
     }
 
-    // A workload without fast rules: the numbers of a complaint are left out, so that alike points are counted together.
+    // Where the fast rules do not say all: the numbers of a complaint are left out, so that alike points are counted
+    // together.
     void leaf() {
-        if (base_.rules) return visitor_.legal(inner_, split_);
+        if (base_.rules_suffice) return visitor_.legal(inner_, split_);
         Experiment tried = base_.experiment;
         tried.parallelism = split_;
         try {
@@ -224,7 +226,7 @@ std::size_t SweepSpace::outer_value(std::size_t outer, std::uint64_t base) const
 }
 
 SweepBase SweepSpace::base(std::uint64_t number) const {
-    SweepBase base{.experiment = experiment_, .values = {}, .rules = {}};
+    SweepBase base{.experiment = experiment_, .values = {}, .rules = {}, .rules_suffice = false};
     Experiment& e = base.experiment;
     for (std::size_t i = 0; i < outer_.size(); ++i)
         set_outer(e, axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
@@ -238,7 +240,10 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
         }
         if (base.values[k].empty()) base.values[k] = {field.get(e.parallelism)};
     }
-    if (e.workload.kind == Workload::Kind::transformer) base.rules.emplace(e, every_split_);
+    if (e.workload.kind == Workload::Kind::transformer) {
+        base.rules.emplace(e, every_split_);
+        base.rules_suffice = StepBounds::cover(e);
+    }
     return base;
 }
 

@@ -25,7 +25,8 @@ struct SweepBase {
     static constexpr int rest = 0;  // dp: what the other splits leave
     Experiment experiment;
     std::array<std::vector<int>, split_key_count> values;
-    std::optional<SplitRules> rules;  // transformers; other workloads go through check_experiment()
+    std::optional<SplitRules> rules;  // transformers
+    bool rules_suffice = false;       // else what they let pass goes through check_experiment(), point by point
 };
 
 struct SweepVisitor {

@@ -30,13 +30,14 @@ public:
         }
     }
 
+    // The results, or none when a job failed: the others may still be at theirs.
     std::vector<SweepJobResult> wait(const std::function<void(const SweepJobResult&)>& on_done) {
         std::unique_lock lock(mutex_);
         for (std::size_t told = 0; told < jobs_.size(); ++told) {
             changed_.wait(lock, [&] { return done_.size() > told || error_; });
             if (error_) {
                 next_ = jobs_.size();
-                break;
+                return {};
             }
             if (on_done) on_done(results_[done_[told]]);
         }

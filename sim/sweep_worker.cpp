@@ -84,7 +84,7 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
 
 SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
     if (base_ && base_->number == number) return *base_;
-    base_ = std::make_unique<Base>(Base{number, space_.base(number), {}, {}});
+    base_ = std::make_unique<Base>(Base{number, space_.base(number), {}});
     last_best_ = nullptr;
     return *base_;
 }
@@ -100,21 +100,22 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
 
 void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
                                Screened& out) {
-    if (!base.evaluator && !base.refused) {
+    if (!base.evaluator) {
         Experiment tried = base.base.experiment;
         tried.parallelism = split;
         try {
-            check_experiment(tried);
-            base.evaluator.emplace(tried);
+            check_experiment(tried);  // also what no rule about splits is about
         } catch (const ConfigError& error) {
-            base.refused = error.what();
+            return count(out.illegal, error.what(), 1);
         }
+        base.evaluator.emplace(tried);
     }
-    if (base.refused) return count(out.illegal, *base.refused, 1);
     ++out.legal;
     const StepBound bound = base.evaluator->bound(split);
     if (!bound.fits) return count(out.infeasible, "does not fit into the device's memory", 1);
     const PointFacts facts = base.evaluator->facts(split, bound.peak);
+    const bool costs = question_.objective == Objective::cost || question_.second == Objective::cost;
+    if (costs && facts.price == 0) return count(out.infeasible, "cluster.price_per_gpu_hour is not stated", 1);
     for (const Constraint& c : question_.where)
         if (!can_hold(c, facts, bound.lower)) return count(out.infeasible, "not " + c.text, 1);
     if (bound.estimate > Seconds(0)) note_cell(base.number, split, bound.estimate, out.cells);

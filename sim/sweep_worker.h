@@ -77,7 +77,6 @@ private:
         std::uint64_t number;
         SweepBase base;
         std::optional<PointEvaluator> evaluator;  // from its first legal split on
-        std::optional<std::string> refused;       // by check_experiment(), for what no rule about splits is about
     };
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
