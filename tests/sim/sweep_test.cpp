@@ -227,3 +227,28 @@ TEST_CASE("a sweep that can have no answer says why") {
                     ConfigError);
     CHECK_THAT(announced, Catch::Contains("1,000,000,000,000 points"));
 }
+
+// The experts of this run are spread by a system that needs all four ranks: of ep 1, 2 and 4 only the last is legal, of zero 0
+// and 3 only the first. No order of the values, and no number of threads, may let another one in.
+TEST_CASE("what only check_experiment() knows holds for every point of a sweep") {
+    const Experiment e = read_unchecked_experiment("bert_mix_moe", {});
+    for (const char* axis :
+         {"parallelism.ep=1,2,4", "parallelism.ep=4,2,1", "parallelism.zero=0,3", "parallelism.zero=3,0"})
+        for (const int threads : {1, 3}) {
+            INFO(axis << ", threads " << threads);
+            const SweepAnswer answer = sweep(question(e, {axis}), {.threads = threads});
+            CHECK(answer.counts.legal == 1);
+            REQUIRE(answer.best.size() == 1);
+            CHECK(answer.best[0].settings[0].second == (std::string(axis).find("ep") == std::string::npos ? "0" : "4"));
+            CHECK(answer.best[0].lower == Seconds(0));  // no closed form knows this model
+        }
+}
+
+TEST_CASE("points without a price are not the cheapest") {
+    Experiment e = eight_ranks(small_gpt());
+    SweepQuestion q = question(e, {"cluster.price_per_gpu_hour=0,2", "parallelism.tp=1,2", "parallelism.dp=rest"});
+    q.objective = Objective::cost;
+    const SweepAnswer answer = sweep(q);
+    REQUIRE_FALSE(answer.best.empty());
+    for (const auto& point : answer.best) CHECK(point.settings[0].second == "2");
+}
