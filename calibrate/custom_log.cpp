@@ -62,8 +62,12 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
     if (one.counts_steps()) begin_step(step, rank, line.number);
     if (step < 0) return LineUse::skipped;  // of no step: before the first
     for (std::size_t i = 0; i < values_.size(); ++i)
-        if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank")
+        if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
+            if (values_[i] < 0 && field.unit != "1")
+                throw ConfigError(fmt::format("{}:{}: {} is {}; expected 0 or more; is the pattern the right one?",
+                                              path_, line.number, field.name, values_[i]));
             add(field, rank, step, values_[i]);
+        }
     run_.last_line = line.number;
     return LineUse::used;
 }

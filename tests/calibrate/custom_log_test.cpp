@@ -54,6 +54,8 @@ TEST_CASE("a home-made log is read with a pattern file; numbers that go back beg
     CHECK(result.lines == LineCounts{4, 1, 1});  // the first fwd is of no step
     CHECK_THROWS_WITH(import_log(folder.file("b.log", "hello\n"), options),
                       Contains("b.log:1: the log ends without a step"));
+    CHECK_THROWS_WITH(import_log(folder.file("c.log", "step=1 took 1 s\nstep=2 took -5 s\n"), options),
+                      Contains("c.log:2: step is -5; expected 0 or more"));
     options.pattern.clear();
     options.format = LogFormat::custom;
     CHECK_THROWS_WITH(import_log(log, options), Contains("needs --pattern FILE"));
