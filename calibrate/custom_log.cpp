@@ -115,15 +115,7 @@ void CustomLog::close(long line) {
 
 LineCounts import_custom(const std::string& path, const LogPattern& pattern, const TakeRun& take) {
     CustomLog log(path, pattern, take);
-    LineCounts lines;
-    long last = 0;
-    read_lines(path, [&](const LogLine& line) {
-        count(lines, log.take(line));
-        last = line.number;
-        return true;
-    });
-    log.finish(last);
-    return lines;
+    return read_whole(path, log);
 }
 
 }  // namespace stepcast

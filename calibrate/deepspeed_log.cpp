@@ -254,15 +254,7 @@ void DeepSpeedLog::close() {
 
 LineCounts import_deepspeed(const std::string& path, const TakeRun& take) {
     DeepSpeedLog log(path, take);
-    LineCounts lines;
-    long last = 0;
-    read_lines(path, [&](const LogLine& line) {
-        count(lines, log.take(line));
-        last = line.number;
-        return true;
-    });
-    log.finish(last);
-    return lines;
+    return read_whole(path, log);
 }
 
 }  // namespace stepcast

@@ -10,6 +10,20 @@ namespace stepcast {
 enum class LineUse { used, skipped, unknown };
 void count(LineCounts& lines, LineUse use);
 
+// All lines of a file through a dialect: log.take(line) says what each was, log.finish(number of lines) what is missing.
+template <class Log>
+LineCounts read_whole(const std::string& path, Log& log) {
+    LineCounts lines;
+    long last = 0;
+    read_lines(path, [&](const LogLine& line) {
+        count(lines, log.take(line));
+        last = line.number;
+        return true;
+    });
+    log.finish(last);
+    return lines;
+}
+
 LineCounts import_moe_steps(const std::string& path, const TakeRun& take);
 LineCounts import_moe_phases(const std::string& path, const TakeRun& take);
 LineCounts import_opt_prime(const std::string& path, const TakeRun& take);

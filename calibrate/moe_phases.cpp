@@ -244,15 +244,7 @@ void PhaseLog::attribute() {
 
 LineCounts import_moe_phases(const std::string& path, const TakeRun& take) {
     PhaseLog log(path, take);
-    LineCounts lines;
-    long last = 0;
-    read_lines(path, [&](const LogLine& line) {
-        count(lines, log.take(line));
-        last = line.number;
-        return true;
-    });
-    log.finish(last);
-    return lines;
+    return read_whole(path, log);
 }
 
 }  // namespace stepcast

@@ -22,21 +22,20 @@ LineUse judge(const LogLine& line, MoeLog& log) {
     return module && !log.run_open() ? LineUse::skipped : LineUse::unknown;
 }
 
+struct StepsLog {
+    MoeLog log;
+    LineUse take(const LogLine& line) {
+        const std::optional<LineUse> use = log.take(line, "");
+        return use ? *use : judge(line, log);
+    }
+    void finish(long lines) { log.finish(lines); }
+};
+
 }  // namespace
 
 LineCounts import_moe_steps(const std::string& path, const TakeRun& take) {
-    MoeLog log(path, take);
-    LineCounts lines;
-    long last = 0;
-    read_lines(path, [&](const LogLine& line) {
-        std::optional<LineUse> use = log.take(line, "");
-        if (!use) use = judge(line, log);
-        count(lines, *use);
-        last = line.number;
-        return true;
-    });
-    log.finish(last);
-    return lines;
+    StepsLog log{MoeLog(path, take)};
+    return read_whole(path, log);
 }
 
 }  // namespace stepcast

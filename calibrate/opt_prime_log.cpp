@@ -303,15 +303,7 @@ void OptPrimeLog::finish(long lines) {
 
 LineCounts import_opt_prime(const std::string& path, const TakeRun& take) {
     OptPrimeLog log(path, take);
-    LineCounts lines;
-    long last = 0;
-    read_lines(path, [&](const LogLine& line) {
-        count(lines, log.take(line));
-        last = line.number;
-        return true;
-    });
-    log.finish(last);
-    return lines;
+    return read_whole(path, log);
 }
 
 }  // namespace stepcast
