@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "sim/sweep.h"
+#include "sim/sweep/sweep.h"
 
 namespace stepcast {
 

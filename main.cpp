@@ -10,14 +10,14 @@
 
 #include "arguments.h"
 #include "calibrate/from_measurements.h"
-#include "calibrate/import.h"
+#include "calibrate/logs/import.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
-#include "model/cases.h"
+#include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
@@ -32,9 +32,9 @@
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
-#include "sim/explain.h"
+#include "sim/explain/explain.h"
 #include "sim/predict.h"
-#include "sim/sweep.h"
+#include "sim/sweep/sweep.h"
 #include "startup.h"
 
 using namespace stepcast;

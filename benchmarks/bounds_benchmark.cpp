@@ -2,7 +2,7 @@
 // options of overlap, a memory verdict for each. Counts configurations a second of one core; the first pass also prices.
 #include <benchmark/benchmark.h>
 
-#include "sim/bounds.h"
+#include "sim/bounds/bounds.h"
 #include "tests/split_space.h"
 
 using namespace stepcast;

@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "model/experiment.h"
-#include "sim/sweep_worker.h"
+#include "sim/sweep/worker.h"
 
 namespace stepcast {
 namespace {

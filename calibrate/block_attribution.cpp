@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "calibrate/import.h"
+#include "calibrate/logs/import.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,4 @@
-// The coarse grid of factors that is left when a law is fitted: see sim/corrections.h.
+// The coarse grid of factors that is left when a law is fitted: see sim/costs/corrections.h.
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-#include "calibrate/import.h"
+#include "calibrate/logs/import.h"
 #include "calibrate/moe_run_model.h"
 #include "model/errors.h"
 #include "model/experiment.h"

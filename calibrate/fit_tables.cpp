@@ -10,8 +10,8 @@
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "sim/collective_costs.h"
-#include "sim/gemm_law.h"
+#include "sim/costs/collective_costs.h"
+#include "sim/costs/gemm_law.h"
 
 namespace stepcast {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
-#include "sim/collective_costs.h"
-#include "sim/costs.h"
+#include "sim/costs/collective_costs.h"
+#include "sim/costs/costs.h"
 
 namespace stepcast {
 

@@ -8,8 +8,8 @@
 #include "calibrate/host_sweep.h"
 #include "model/errors.h"
 #include "model/measurements.h"
-#include "sim/curve.h"
-#include "sim/gemm_table.h"
+#include "sim/costs/curve.h"
+#include "sim/costs/gemm_table.h"
 
 namespace stepcast {
 

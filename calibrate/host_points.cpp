@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "model/measurements.h"
-#include "sim/collective_costs.h"
+#include "sim/costs/collective_costs.h"
 
 namespace stepcast {
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/block_attribution.h"
-#include "calibrate/moe_log.h"
+#include "calibrate/logs/moe_log.h"
 
 namespace stepcast {
 namespace {

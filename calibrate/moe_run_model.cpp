@@ -6,7 +6,7 @@
 #include "model/measurements.h"
 #include "model/step.h"
 #include "model/step_times.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "sim/simulate.h"
 
 namespace stepcast {

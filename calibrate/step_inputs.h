@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/import.h"
+#include "calibrate/logs/import.h"
 
 namespace stepcast {
 

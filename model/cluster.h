@@ -59,7 +59,7 @@ struct Gpu {
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
 
-// Gemm: sim/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
+// Gemm: sim/costs/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
 // A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
 struct KernelCosts {
     Seconds launch = Seconds(2.4e-6);         // fixed device-side cost of a kernel
@@ -118,7 +118,7 @@ struct Correction {
     friend bool operator==(const Correction&, const Correction&) = default;
 };
 
-// Links of one level. Collectives (sim/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
+// Links of one level. Collectives (sim/costs/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
 // kernels that read a peer's memory reach; ring collectives reach the share `ring_efficiency` of it with large messages
 // and use the protocols for small ones.
 struct Link {
@@ -142,7 +142,7 @@ struct Link {
     Protocol exchange;        // all-to-all and sends of small messages; its latency is per peer
     Seconds exchange_launch;  // of large messages, beside `latency`
     double exchange_copy = 0;
-    std::vector<Correction> corrections;  // a coarse grid, inside one node: sim/corrections.h
+    std::vector<Correction> corrections;  // a coarse grid, inside one node: sim/costs/corrections.h
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;
 };

@@ -1,5 +1,5 @@
 // What a task does, as sizes only: no time, no device. A closed variant; adding an op is three edits:
-// here, a price in sim/op_costs.cpp, a launch in exec.
+// here, a price in sim/costs/op_costs.cpp, a launch in exec.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 
 namespace stepcast {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 
 namespace stepcast {
 

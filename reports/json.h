@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 #include "model/explanation.h"
 #include "model/measurement.h"
 #include "model/sweep_answer.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 #include "model/measurement.h"
 #include "reports/compare.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <tuple>
 
-#include "sim/critical_path.h"
+#include "sim/explain/critical_path.h"
 
 namespace stepcast {
 namespace {

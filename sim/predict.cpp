@@ -13,8 +13,8 @@
 #include "model/multimodal/blocks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
-#include "sim/attribution.h"
 #include "sim/breakdown.h"
+#include "sim/explain/attribution.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 

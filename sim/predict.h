@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 #include "model/experiment.h"
 #include "model/forecast.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "sim/simulate.h"
 
 namespace stepcast {

@@ -7,7 +7,7 @@
 #include "model/step_times.h"
 #include "model/task_graph.h"
 #include "model/trace.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 
 namespace stepcast {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "tests/graphs.h"
 
 namespace stepcast::graphs {

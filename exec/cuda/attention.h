@@ -1,5 +1,5 @@
 // Attention through memory: batched products and a softmax, operation by operation, as an eager framework runs it and as
-// sim/op_costs.cpp prices it: two products and four passes over the scores forward, four and five backward.
+// sim/costs/op_costs.cpp prices it: two products and four passes over the scores forward, four and five backward.
 #pragma once
 
 #include "exec/cuda/gemm.h"

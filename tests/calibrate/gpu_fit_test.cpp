@@ -7,7 +7,7 @@
 #include "calibrate/gpu_fit.h"
 #include "calibrate/gpu_sweep.h"
 #include "model/experiment.h"
-#include "sim/costs.h"
+#include "sim/costs/costs.h"
 #include "sim/simulate.h"
 
 using namespace stepcast;

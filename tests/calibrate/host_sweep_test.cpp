@@ -7,7 +7,7 @@
 
 #include "calibrate/host_sweep.h"
 #include "model/experiment.h"
-#include "sim/collective_costs.h"
+#include "sim/costs/collective_costs.h"
 #include "sim/simulate.h"
 
 using namespace stepcast;

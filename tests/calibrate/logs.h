@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/import.h"
+#include "calibrate/logs/import.h"
 
 namespace stepcast {
 

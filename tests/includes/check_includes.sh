@@ -18,7 +18,7 @@ benchmarks: benchmarks tests model sim
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
 headers='
 toml++/:            model/toml_reader.cpp
-boost/:             model/graph_view.cpp sim/topology.cpp tests/*
+boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
 nlohmann/:          reports/*.cpp model/hub_config.cpp tests/* at most 3
 gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               arguments.cpp
@@ -26,7 +26,7 @@ ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
-mpi.h:              exec/mpi_group.h sim/sweep_mpi.cpp
+mpi.h:              exec/mpi_group.h sim/sweep/mpi.cpp
 cuda:               exec/cuda/*
 cublas:             exec/cuda/*
 nccl.h:             exec/cuda/*

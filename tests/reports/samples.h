@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 #include "model/measurement.h"
 
 namespace stepcast::samples {

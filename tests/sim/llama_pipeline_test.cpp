@@ -5,8 +5,8 @@
 
 #include "model/presets.h"
 #include "model/step.h"
-#include "sim/collective_costs.h"
-#include "sim/gemm_table.h"
+#include "sim/costs/collective_costs.h"
+#include "sim/costs/gemm_table.h"
 #include "sim/pipeline_notes.h"
 #include "sim/predict.h"
 #include "tests/transformers.h"

@@ -7,7 +7,7 @@
 
 #include "model/measurements.h"
 #include "model/presets.h"
-#include "sim/coca_memory.h"
+#include "sim/memory/coca_memory.h"
 #include "sim/predict.h"
 
 using namespace stepcast;

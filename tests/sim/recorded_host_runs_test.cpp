@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "model/cases.h"
+#include "model/cases/cases.h"
 #include "model/measurements.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"

@@ -1,0 +1,121 @@
+// Dialect custom: whatever a pattern file describes.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "calibrate/logs/dialects.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+class CustomLog {
+public:
+    CustomLog(const std::string& path, const LogPattern& pattern, const TakeRun& take)
+        : path_(path), pattern_(pattern), take_(take) {}
+
+    LineUse take(const LogLine& line) {
+        for (const LinePattern& one : pattern_.lines)
+            if (one.match(line.text, values_)) return read(one, line);
+        return LineUse::unknown;
+    }
+
+    void finish(long lines) {
+        close(lines);
+        if (runs_ == 0)
+            throw ConfigError(fmt::format("{}:{}: the log ends without a step; expected lines as {} describes them",
+                                          path_, lines, pattern_.path));
+    }
+
+private:
+    LineUse read(const LinePattern& one, const LogLine& line);
+    void begin_step(int step, int rank, long line);
+    void add(const LinePattern::Field& field, int rank, int step, double value);
+    void close(long line);
+
+    std::string path_;
+    const LogPattern& pattern_;
+    const TakeRun& take_;
+    std::vector<double> values_;
+    ImportedRun run_;
+    SampleRecord record_;
+    int step_ = -1;  // of the reporting rank
+    std::size_t runs_ = 0;
+    long means_ = 0;
+};
+
+// A rank that is told and is not 0 keeps its number; rank 0 reports for the run.
+LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
+    int rank = -1, step = step_;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+        const std::string& name = one.fields()[i].name;
+        if (name != "#" && name != "rank") continue;
+        if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
+            throw ConfigError(fmt::format("{}:{}: {} {} is no count; is the pattern the right one?", path_, line.number,
+                                          name == "#" ? "step" : "rank", values_[i]));
+        if (name == "rank")
+            rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
+        else
+            step = static_cast<int>(values_[i]);
+    }
+    if (one.counts_steps()) begin_step(step, rank, line.number);
+    if (step < 0) return LineUse::skipped;  // of no step: before the first
+    for (std::size_t i = 0; i < values_.size(); ++i)
+        if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
+            if (values_[i] < 0 && field.unit != "1")
+                throw ConfigError(fmt::format("{}:{}: {} is {}; expected 0 or more; is the pattern the right one?",
+                                              path_, line.number, field.name, values_[i]));
+            add(field, rank, step, values_[i]);
+        }
+    run_.last_line = line.number;
+    return LineUse::used;
+}
+
+// Numbers that go back begin a new run.
+void CustomLog::begin_step(int step, int rank, long line) {
+    if (rank != -1) return;
+    if (step < step_) close(line);
+    if (run_.steps == 0) run_.first_line = line;
+    if (step != step_) ++run_.steps;
+    if (step_ >= 0 && step > step_ + 1 && pattern_.mean_since_last) ++means_;
+    step_ = step;
+}
+
+void CustomLog::add(const LinePattern::Field& field, int rank, int step, double value) {
+    if (field.unit != "tokens/s") {
+        record_.add(record_.phase(field.name, field.unit), rank, step, value);
+        return;
+    }
+    record_.add(record_.phase(field.name, "1"), rank, step, value);
+    if (pattern_.tokens > 0 && value > 0) record_.add("step", rank, step, pattern_.tokens / value);
+}
+
+void CustomLog::close(long line) {
+    if (run_.steps > 0) {
+        run_.system = pattern_.system;
+        run_.model = pattern_.model;
+        run_.ranks = pattern_.ranks;
+        run_.run_id = run_name(path_, ++runs_, run_);
+        if (means_ > 0)
+            run_.notes.push_back(fmt::format(
+                "{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
+                "small for noise",
+                means_, run_.steps));
+        if (run_.last_line == 0) run_.last_line = line;
+        take_(std::move(run_), record_);
+    }
+    run_ = {};
+    record_.clear();
+    step_ = -1;
+    means_ = 0;
+}
+
+}  // namespace
+
+LineCounts import_custom(const std::string& path, const LogPattern& pattern, const TakeRun& take) {
+    CustomLog log(path, pattern, take);
+    return read_whole(path, log);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,260 @@
+// Dialect deepspeed: the wall-clock breakdown, of old and recent versions ("forward", "fwd", with and without ranks).
+// A step is closed by the line of its whole-step timers; `_microstep` timers are the same again. Milliseconds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "calibrate/logs/dialects.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// Our names. `backward` is the backward itself: DeepSpeed's "backward" adds the all-reduce that it states apart, and is
+// taken only where nothing else is stated.
+struct Timer {
+    std::string_view theirs, ours;
+};
+constexpr std::array timers{Timer{"forward", "forward"},
+                            Timer{"fwd", "forward"},
+                            Timer{"backward_inner", "backward"},
+                            Timer{"bwd_inner", "backward"},
+                            Timer{"backward_allreduce", "gradient_sync"},
+                            Timer{"bwd_allreduce", "gradient_sync"},
+                            Timer{"backward", "backward_and_sync"},
+                            Timer{"bwd", "backward_and_sync"},
+                            Timer{"step", "optimizer"}};
+
+bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// "[2024-02-20 09:55:01,105] ..": milliseconds since some midnight; times go on over the next.
+std::optional<double> clock_of(std::string_view line) {
+    if (line.size() < 25 || line[0] != '[' || line[5] != '-' || line[14] != ':') return std::nullopt;
+    const auto digits = [&](std::size_t at, std::size_t count) {
+        double value = 0;
+        for (std::size_t i = at; i < at + count; ++i) {
+            if (line[i] < '0' || line[i] > '9') return -1e9;
+            value = 10 * value + (line[i] - '0');
+        }
+        return value;
+    };
+    const double clock =
+        ((digits(12, 2) * 60 + digits(15, 2)) * 60 + digits(18, 2)) * 1000 + (line[20] == ',' ? digits(21, 3) : -1e9);
+    return clock >= 0 ? std::optional(clock) : std::nullopt;
+}
+constexpr int most_ranks = 30000;
+constexpr double day = 24 * 3600 * 1000.0;
+
+int rank_of(std::string_view line) {
+    LineCursor cursor(line);
+    if (cursor.find("[Rank "))
+        if (const auto rank = cursor.integer(); rank && *rank >= 0) return *rank;
+    LineCursor other(line);
+    if (other.find("rank="))
+        if (const auto rank = other.integer(); rank && *rank >= 0) return *rank;
+    return 0;
+}
+
+class DeepSpeedLog {
+public:
+    DeepSpeedLog(std::string path, const TakeRun& take) : path_(std::move(path)), take_(take) {}
+
+    LineUse take(const LogLine& line) {
+        if (const std::size_t at = position_of("time (ms)", line.text); at != std::string_view::npos)
+            return read_timers(line, line.text.substr(at + 9));
+        if (!line.text.empty() && (line.text[0] == ' ' || line.text[0] == '(')) return LineUse::unknown;  // dumps
+        return read_other(line);
+    }
+    void finish(long lines) {
+        close();
+        if (runs_ == 0)
+            throw ConfigError(fmt::format(
+                "{}:{}: the log ends without a step; expected \"time (ms) | forward: .. | backward: .. | step: ..\" "
+                "(wall_clock_breakdown in DeepSpeed's configuration)",
+                path_, lines));
+    }
+
+private:
+    // Of one rank: its current step and when its last one ended.
+    struct Clock {
+        int step = 1;
+        std::optional<double> ended;
+    };
+    LineUse read_timers(const LogLine& line, std::string_view text);
+    bool read_values(std::string_view text);
+    void add_step(const LogLine& line, int rank);
+    LineUse read_other(const LogLine& line);
+    LineUse read_memory(LineCursor cursor);
+    void close();
+
+    std::string path_;
+    const TakeRun& take_;
+    ImportedRun run_;
+    SampleRecord record_;
+    std::vector<Clock> clocks_;
+    std::vector<std::pair<std::string_view, double>> values_;  // of the line: names of the log, milliseconds
+    std::string memory_of_;
+    std::size_t runs_ = 0;
+    long cut_ = 0, untimed_ = 0;
+    bool counted_ = false;
+};
+
+// "| NAME: VALUE | NAME: VALUE"; false when the line breaks off.
+bool DeepSpeedLog::read_values(std::string_view text) {
+    values_.clear();
+    LineCursor cursor(text);
+    while (cursor.word("|")) {
+        cursor.word("");
+        std::string_view name = cursor.rest();
+        name = name.substr(
+            0, static_cast<std::size_t>(std::find_if_not(name.begin(), name.end(), is_letter) - name.begin()));
+        if (name.empty() || !cursor.word(name) || !cursor.word(":")) return false;
+        const auto value = cursor.number();
+        if (!value || *value < 0) return false;
+        values_.emplace_back(name, *value);
+    }
+    return !values_.empty() && cursor.at_end();
+}
+
+LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
+    if (!read_values(text)) {
+        ++cut_;
+        if (run_.notes.size() < 3)
+            run_.notes.push_back(
+                fmt::format("{}:{}: {} is cut or not understood; left out", path_, line.number, quoted_piece(text)));
+        return LineUse::unknown;
+    }
+    const auto has = [&](std::string_view name) {
+        return std::any_of(values_.begin(), values_.end(), [&](const auto& v) { return v.first == name; });
+    };
+    const int rank = rank_of(line.text);
+    if (rank > most_ranks)
+        throw ConfigError(
+            fmt::format("{}:{}: rank {} is absurd; expected at most {}", path_, line.number, rank, most_ranks));
+    if (static_cast<std::size_t>(rank) >= clocks_.size()) clocks_.resize(static_cast<std::size_t>(rank) + 1);
+    run_.last_line = line.number;
+    if (run_.first_line == 0) run_.first_line = line.number;
+    if (has("forward") || has("fwd")) {
+        add_step(line, rank);
+        return LineUse::used;
+    }
+    if (values_.front().first.ends_with("_microstep")) return LineUse::skipped;
+    for (const auto& [name, value] : values_)  // "optimizer_step" and the like, printed before the step's own line
+        record_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
+                    seconds_of_milliseconds(value));
+    return LineUse::used;
+}
+
+void DeepSpeedLog::add_step(const LogLine& line, int rank) {
+    Clock& clock = clocks_[static_cast<std::size_t>(rank)];
+    const int as = rank == 0 ? -1 : rank;
+    const bool apart = std::any_of(values_.begin(), values_.end(),
+                                   [](const auto& v) { return v.first == "backward_inner" || v.first == "bwd_inner"; });
+    for (const Timer& timer : timers)
+        for (const auto& [name, value] : values_)
+            if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))
+                record_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
+    const auto now = clock_of(line.text);
+    if (now && clock.ended) {
+        const double passed = *now - *clock.ended + (*now < *clock.ended ? day : 0.0);
+        record_.add("step", as, clock.step, seconds_of_milliseconds(passed));
+    } else if (!now) {
+        ++untimed_;
+    }
+    clock.ended = now;
+    if (rank == 0) ++run_.steps;
+    ++clock.step;
+}
+
+LineUse DeepSpeedLog::read_other(const LogLine& line) {
+    LineCursor cursor(line.text);
+    const int step = clocks_.empty() ? 1 : clocks_.front().step;
+    if (cursor.find("OVERFLOW!")) {
+        record_.add(record_.phase("overflow", "1"), -1, step, 1);
+        return LineUse::used;
+    }
+    if (cursor.find("CurrSamplesPerSec=")) {
+        const auto rate = cursor.number();
+        if (rate) record_.add(record_.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
+        return rate ? LineUse::used : LineUse::unknown;
+    }
+    if (cursor.find("Batch (t):")) {  // means since the line before; only the rate behind them is the last step's
+        const auto batch = cursor.number();
+        const auto rate = cursor.word(",") ? cursor.grouped_number() : std::nullopt;
+        if (batch) record_.add("mean_since_last.batch", -1, std::max(1, step - 1), *batch);
+        if (rate) record_.add(record_.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
+        return batch ? LineUse::used : LineUse::unknown;
+    }
+    if (cursor.find("DeepSpeed info: version=")) {
+        if (run_.steps > 0) close();
+        return LineUse::used;
+    }
+    if (cursor.find("see_memory_usage] ")) return read_memory(cursor);
+    if (cursor.find("Loaded ")) {
+        const std::string_view name = cursor.rest().substr(0, cursor.rest().find(" model config"));
+        if (name.size() == cursor.rest().size()) return LineUse::unknown;
+        if (run_.steps > 0) close();
+        run_.model.assign(name);
+        std::transform(run_.model.begin(), run_.model.end(), run_.model.begin(),
+                       [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        return LineUse::used;
+    }
+    if (cursor.find("world_size ..")) {
+        LineCursor after(cursor.rest().substr(std::min(cursor.rest().find_first_not_of('.'), cursor.rest().size())));
+        const auto ranks = after.integer();
+        if (ranks && *ranks > 0) run_.ranks = *ranks;
+        return ranks ? LineUse::used : LineUse::unknown;
+    }
+    if (cursor.find("number of total params: ")) {
+        const auto count = cursor.number();
+        if (count && !counted_) record_.add(record_.phase("parameters", "1"), -1, -1, *count);
+        counted_ = counted_ || count;  // every rank says it
+        return count ? LineUse::used : LineUse::unknown;
+    }
+    return LineUse::unknown;
+}
+
+// "Before initializing optimizer states", then on the next line "MA 0.72 GB  Max_MA 0.95 GB ..": binary gigabytes.
+LineUse DeepSpeedLog::read_memory(LineCursor cursor) {
+    if (cursor.word("MA ")) {
+        const auto gigabytes = cursor.number();
+        if (gigabytes && !memory_of_.empty())
+            record_.add(record_.phase("memory." + memory_of_, "B"), -1, -1, *gigabytes * 1073741824.0);
+        return gigabytes ? LineUse::used : LineUse::unknown;
+    }
+    if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
+    memory_of_.assign(cursor.rest().substr(0, 80));
+    for (char& c : memory_of_) c = is_letter(c) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '_';
+    return LineUse::skipped;
+}
+
+void DeepSpeedLog::close() {
+    if (run_.steps > 0) {
+        run_.system = "deepspeed";
+        run_.run_id = run_name(path_, ++runs_, run_);
+        if (untimed_ > 0)
+            run_.notes.push_back(fmt::format(
+                "{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
+                "which leaves out the loss and the input",
+                untimed_, run_.steps));
+        if (cut_ > 3) run_.notes.push_back(fmt::format("{} timer lines in all are cut or not understood", cut_));
+        take_(std::move(run_), record_);
+    }
+    run_ = {};
+    record_.clear();
+    clocks_.clear();
+    memory_of_.clear();
+    cut_ = untimed_ = 0;
+    counted_ = false;
+}
+
+}  // namespace
+
+LineCounts import_deepspeed(const std::string& path, const TakeRun& take) {
+    DeepSpeedLog log(path, take);
+    return read_whole(path, log);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,271 @@
+#include "calibrate/logs/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "calibrate/logs/dialects.h"
+#include "calibrate/logs/run_summary.h"
+#include "calibrate/measurement_file.h"
+#include "calibrate/step_inputs.h"
+#include "model/errors.h"
+#include "model/whole_files.h"
+
+namespace stepcast {
+namespace {
+
+constexpr LogFormat formats[] = {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases,
+                                 LogFormat::opt_prime, LogFormat::deepspeed, LogFormat::custom};
+
+std::string describe(const ImportResult& result, long runs) {
+    return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path, to_string(result.format),
+                       runs, result.lines.used, result.lines.skipped, result.lines.unknown);
+}
+
+Sample sample_like(const ImportedRun& run) {
+    Sample sample;
+    sample.run_id = run.run_id;
+    sample.system = run.system;
+    sample.model = run.model;
+    sample.experts = run.experts;
+    sample.ranks = run.ranks;
+    return sample;
+}
+
+// One file a run that recorded its routing. Runs of one system and size that recorded the same share a file; one that
+// recorded another gets a number behind its name.
+std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder,
+                                       std::vector<std::string>& report) {
+    std::vector<PlannedFile> files;
+    std::map<std::string, std::vector<const ImportedRun*>> taken;
+    for (const ImportedRun& run : runs) {
+        if (!run.routing) continue;
+        const std::string name = fmt::format("{}_{}", run.system, run.experts);
+        std::vector<const ImportedRun*>& before = taken[name];
+        if (std::any_of(before.begin(), before.end(),
+                        [&](const ImportedRun* other) { return other->routing == run.routing; }))
+            continue;
+        before.push_back(&run);
+        const std::string numbered = before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
+        if (before.size() > 1)
+            report.push_back(fmt::format("{}: recorded another routing than {}; written to {}", run.run_id,
+                                         before.front()->run_id, numbered));
+        files.push_back({(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
+    }
+    if (files.empty()) report.push_back("no run records its routing; no routing file written");
+    return files;
+}
+
+}  // namespace
+
+LogFormat parse_log_format(std::string_view text) {
+    std::vector<std::string> valid;
+    for (const LogFormat format : formats) {
+        if (text == to_string(format)) return format;
+        valid.emplace_back(to_string(format));
+    }
+    throw ConfigError(
+        fmt::format("format: \"{}\" is not one of {}{}", text, fmt::join(valid, ", "), did_you_mean(text, valid)));
+}
+
+std::string_view to_string(LogFormat format) {
+    switch (format) {
+        case LogFormat::automatic: return "auto";
+        case LogFormat::moe_steps: return "moe-steps";
+        case LogFormat::moe_phases: return "moe-phases";
+        case LogFormat::opt_prime: return "opt-prime";
+        case LogFormat::deepspeed: return "deepspeed";
+        case LogFormat::custom: return "custom";
+    }
+    return "";
+}
+
+std::string model_name(const LayerShape& shape) {
+    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
+}
+
+std::optional<LayerShape> parse_model_name(std::string_view text) {
+    LineCursor cursor(text);
+    LayerShape shape;
+    const auto read = [&](std::string_view before, int& into) {
+        const std::optional<int> value = cursor.word(before) ? cursor.integer() : std::nullopt;
+        if (value) into = *value;
+        return value && *value > 0;
+    };
+    if (!read("moe_layer-", shape.hidden) || !read("x", shape.ffn) || !cursor.word("-")) return std::nullopt;
+    const std::size_t end = cursor.rest().find('-');
+    if (end == std::string_view::npos) return std::nullopt;
+    shape.dtype = cursor.rest().substr(0, end);
+    cursor.word(shape.dtype);
+    if (!read("-", shape.tokens) || !read("-top", shape.top_k) || !cursor.at_end()) return std::nullopt;
+    return shape;
+}
+
+std::string run_name(const std::string& path, std::size_t number, const ImportedRun& run) {
+    std::string name = fmt::format("{}-{}", std::filesystem::path(path).stem().string(), number);
+    for (const std::string& part : {run.system, run.model})
+        if (!part.empty() && part.find('/') == std::string::npos) name += "-" + part;
+    return name;
+}
+
+ImportResult stream_log(const std::string& path, const ImportOptions& options, const TakeRun& take) {
+    ImportResult result{path, options.format, {}, {}};
+    std::string pattern = options.pattern;
+    if (result.format == LogFormat::automatic)
+        result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
+    if ((result.format == LogFormat::custom) == pattern.empty())
+        throw ConfigError(pattern.empty() ? "import: format custom needs --pattern FILE, which describes the lines"
+                                          : fmt::format("import: --pattern belongs to format custom, not {}",
+                                                        to_string(result.format)));
+    const StepInputs inputs(options.inputs);
+    const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
+        if (!options.system.empty()) run.system = options.system;
+        if (!options.model.empty()) run.model = options.model;
+        inputs.add_to(samples);
+        take(std::move(run), samples);
+    };
+    switch (result.format) {
+        case LogFormat::moe_steps: result.lines = import_moe_steps(path, complete); break;
+        case LogFormat::moe_phases: result.lines = import_moe_phases(path, complete); break;
+        case LogFormat::opt_prime: result.lines = import_opt_prime(path, complete); break;
+        case LogFormat::deepspeed: result.lines = import_deepspeed(path, complete); break;
+        case LogFormat::custom: result.lines = import_custom(path, read_log_pattern(pattern), complete); break;
+        case LogFormat::automatic: throw std::logic_error("import: the format was not settled");
+    }
+    return result;
+}
+
+ImportResult import_log(const std::string& path, LogFormat format) {
+    return import_log(path, ImportOptions{.format = format, .pattern = {}, .system = {}, .model = {}, .inputs = {}});
+}
+
+ImportResult import_log(const std::string& path, const ImportOptions& options) {
+    std::vector<ImportedRun> runs;
+    ImportResult result = stream_log(path, options, [&](ImportedRun&& run, SampleRecord& samples) {
+        Sample sample = sample_like(run);
+        samples.replay([&](const SampleRecord::Value& value) {
+            const SampleRecord::Phase& phase = samples.phases()[value.phase];
+            sample.phase = phase.name;
+            sample.unit = phase.unit;
+            sample.rank = value.rank;
+            sample.step = value.step;
+            sample.value = value.value;
+            run.samples.push_back(sample);
+        });
+        runs.push_back(std::move(run));
+    });
+    result.runs = std::move(runs);
+    return result;
+}
+
+namespace {
+
+struct StepRange {
+    int first = 0, last = std::numeric_limits<int>::max();
+    [[nodiscard]] bool holds(int step) const { return step < 0 || (step >= first && step <= last); }
+};
+
+StepRange parse_steps(const std::string& text) {
+    if (text.empty()) return {};
+    LineCursor cursor(text);
+    const auto first = cursor.integer();
+    const auto last = cursor.word("-") ? cursor.integer() : std::nullopt;
+    if (!first || !last || !cursor.at_end() || *first < 0 || *last < *first)
+        throw ConfigError("--only-steps " + text + ": expected FIRST-LAST, for example 30-465");
+    return {*first, *last};
+}
+
+// Writes the samples of each run as it is read and keeps its medians, to be written at the end.
+class Import {
+public:
+    explicit Import(const ImportRequest& request)
+        : request_(request), steps_(parse_steps(request.steps)), file_(request.out) {}
+
+    void read(const std::string& path) {
+        std::vector<std::string> notes;
+        long count = 0;
+        const ImportResult result =
+            stream_log(path, {request_.format, request_.pattern, request_.system, request_.model, request_.inputs},
+                       [&](ImportedRun&& run, SampleRecord& samples) {
+                           ++count;
+                           take(path, std::move(run), samples, notes);
+                       });
+        report_.push_back(describe(result, count));
+        report_.insert(report_.end(), notes.begin(), notes.end());
+    }
+    std::vector<std::string> finish() {
+        file_.add(medians_);
+        if (!request_.routing_out.empty()) write_whole(routing_files(runs_, request_.routing_out, report_));
+        file_.finish();
+        report_.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps", request_.out, file_.rows(),
+                                      medians_.size()));
+        return std::move(report_);
+    }
+
+private:
+    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes);
+
+    [[nodiscard]] bool is_input(const std::string& phase) const {
+        return std::any_of(request_.inputs.begin(), request_.inputs.end(),
+                           [&](const std::string& input) { return input.starts_with(phase + "="); });
+    }
+
+    // Samples of a step: all, or with medians_only those of the phases named, and inputs.
+    [[nodiscard]] bool is_written(const std::string& phase) const {
+        const auto& kept = request_.kept_phases;
+        return !request_.medians_only || is_input(phase) || std::find(kept.begin(), kept.end(), phase) != kept.end();
+    }
+
+    const ImportRequest& request_;
+    StepRange steps_;
+    MeasurementFile file_;
+    std::vector<Sample> medians_;
+    std::vector<ImportedRun> runs_;  // that recorded their routing
+    std::set<std::string> ids_;
+    std::vector<std::string> report_;
+};
+
+void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes) {
+    for (const std::string& note : run.notes) notes.push_back(fmt::format("{}: {}", run.run_id, note));
+    if (!ids_.insert(run.run_id).second)
+        throw ConfigError(
+            fmt::format("{}: run {} comes from two logs of one file name; rename one of them", path, run.run_id));
+    const Sample like = sample_like(run);
+    const std::string why = too_few_steps(run.run_id, samples.last_step());
+    if (!why.empty()) notes.push_back(why);
+    const int from = first_steady_step(samples.last_step() + 1);
+    RunSummary summary(from, !run.model.starts_with("moe_layer"));
+    file_.begin_run(like);
+    samples.replay([&](const SampleRecord::Value& v) {
+        const SampleRecord::Phase& phase = samples.phases()[v.phase];
+        if (!steps_.holds(v.step)) return;
+        if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
+        if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+    });
+    // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
+    const long steady = std::min(samples.last_step(), steps_.last) + 1 - std::max(from, steps_.first);
+    const long least = run.model.starts_with("moe_layer") ? 1 : steady / 2;
+    for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
+    for (const Sample& row : routing_rows(run)) medians_.push_back(row);
+    if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
+}
+
+}  // namespace
+
+std::vector<std::string> import_to_files(const ImportRequest& request) {
+    if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");
+    for (const std::string& path : request.logs) {
+        std::error_code none;
+        if (std::filesystem::equivalent(path, request.out, none))
+            throw ConfigError(request.out + ": is the log itself; expected another file for --out");
+    }
+    Import import(request);
+    for (const std::string& path : request.logs) import.read(path);
+    return import.finish();
+}
+
+}  // namespace stepcast

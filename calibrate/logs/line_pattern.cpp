@@ -1,0 +1,178 @@
+#include "calibrate/logs/line_pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "calibrate/logs/log_lines.h"
+#include "model/errors.h"
+#include "model/presets.h"
+#include "model/toml_reader.h"
+
+namespace stepcast {
+namespace {
+
+// Division by a power of ten keeps the digits of the log; multiplication by its inverse would not.
+struct Unit {
+    std::string_view name, si;
+    double scale, divisor;
+};
+constexpr std::array units{Unit{"us", "s", 1, 1e6},      Unit{"ms", "s", 1, 1e3},
+                           Unit{"s", "s", 1, 1},         Unit{"B", "B", 1, 1},
+                           Unit{"KB", "B", 1e3, 1},      Unit{"MB", "B", 1e6, 1},
+                           Unit{"GB", "B", 1e9, 1},      Unit{"KiB", "B", 1024, 1},
+                           Unit{"MiB", "B", 1048576, 1}, Unit{"GiB", "B", 1073741824, 1},
+                           Unit{"1", "1", 1, 1},         Unit{"tokens/s", "tokens/s", 1, 1}};
+
+const Unit& unit_of(const std::string& name) {
+    for (const Unit& unit : units)
+        if (unit.name == name) return unit;
+    throw ConfigError("\"" + name +
+                      "\" is no unit here; expected us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1 or tokens/s");
+}
+
+std::string_view without_blanks(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(" \t");
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+std::string text_in(const TomlEntry& entry) {
+    if (const auto* text = std::get_if<std::string>(&entry.value.value)) return *text;
+    throw ConfigError(entry.value_at + ": " + entry.path + ": expected a text");
+}
+
+double number_in(const TomlEntry& entry) {
+    if (const auto* integer = std::get_if<std::int64_t>(&entry.value.value)) return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(&entry.value.value)) return *number;
+    throw ConfigError(entry.value_at + ": " + entry.path + ": expected a number");
+}
+
+void read_lines_of(const TomlEntry& entry, LogPattern& pattern) {
+    const auto* list = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
+    if (!list) throw ConfigError(entry.value_at + ": lines: expected an array of texts");
+    for (const ConfigValue& value : *list) {
+        const auto* text = std::get_if<std::string>(&value.value);
+        if (!text) throw ConfigError(entry.value_at + ": lines: expected an array of texts");
+        try {
+            pattern.lines.emplace_back(*text);
+        } catch (const ConfigError& error) {
+            throw ConfigError(entry.value_at + ": lines: \"" + *text + "\": " + error.what());
+        }
+    }
+}
+
+void take_entry(const TomlEntry& entry, LogPattern& pattern) {
+    const std::vector<std::pair<std::string_view, std::string*>> texts{{"name", &pattern.name},
+                                                                       {"recognise", &pattern.recognise},
+                                                                       {"system", &pattern.system},
+                                                                       {"model", &pattern.model}};
+    for (const auto& [key, into] : texts)
+        if (entry.path == key) {
+            *into = text_in(entry);
+            return;
+        }
+    if (entry.path == "lines") return read_lines_of(entry, pattern);
+    if (entry.path == "ranks") {
+        pattern.ranks = static_cast<int>(number_in(entry));
+        return;
+    }
+    if (entry.path == "tokens") {
+        pattern.tokens = number_in(entry);
+        return;
+    }
+    if (const auto* flag = std::get_if<bool>(&entry.value.value); flag && entry.path == "mean_since_last") {
+        pattern.mean_since_last = *flag;
+        return;
+    }
+    const std::vector<std::string> valid{"name",  "recognise", "system", "model",
+                                         "lines", "ranks",     "tokens", "mean_since_last"};
+    throw ConfigError(entry.key_at + ": " + entry.path + ": is no key of a pattern file" +
+                      did_you_mean(entry.path, valid));
+}
+
+}  // namespace
+
+void LinePattern::add_field(const std::string& text) {
+    Token token;
+    if (!tokens_.empty() && tokens_.back().gap)
+        throw ConfigError("{} is followed by a field; expected literal text that ends it");
+    if (text.empty()) {
+        token.gap = true;
+    } else {
+        const std::size_t colon = text.find(':');
+        if (text != "#" && (colon == std::string::npos || colon == 0))
+            throw ConfigError("{" + text + "}: expected {name:unit}, {#} or {}");
+        const Unit& unit = unit_of(text == "#" ? "1" : text.substr(colon + 1));
+        token.field = static_cast<int>(fields_.size());
+        token.scale = unit.scale;
+        token.divisor = unit.divisor;
+        fields_.push_back({text.substr(0, colon), std::string(unit.si)});
+    }
+    tokens_.push_back(std::move(token));
+}
+
+LinePattern::LinePattern(const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t open = std::min(text.find('{', at), text.size());
+        if (const auto literal = without_blanks(std::string_view(text).substr(at, open - at)); !literal.empty())
+            tokens_.emplace_back().literal = literal;
+        if (open == text.size()) break;
+        const std::size_t close = text.find('}', open);
+        if (close == std::string::npos) throw ConfigError("a { is not closed");
+        add_field(text.substr(open + 1, close - open - 1));
+        at = close + 1;
+    }
+    if (tokens_.empty() || tokens_.front().literal.empty())
+        throw ConfigError("expected literal text first, by which the line is found");
+    if (fields_.empty()) throw ConfigError("expected a field, as in {step:ms}");
+}
+
+bool LinePattern::counts_steps() const {
+    return std::any_of(fields_.begin(), fields_.end(), [](const Field& f) { return f.name == "#"; });
+}
+
+bool LinePattern::match(std::string_view line, std::vector<double>& values) const {
+    LineCursor cursor(line);
+    values.resize(fields_.size());
+    bool gap = true;
+    for (const Token& token : tokens_) {
+        if (token.gap) {
+            gap = true;
+            continue;
+        }
+        if (token.field < 0) {
+            if (!(gap ? cursor.find(token.literal) : cursor.word(token.literal))) return false;
+        } else {
+            const auto value = cursor.grouped_number();
+            if (!value) return false;
+            values[static_cast<std::size_t>(token.field)] = *value * token.scale / token.divisor;
+        }
+        gap = false;
+    }
+    return true;
+}
+
+LogPattern read_log_pattern(const std::string& path) {
+    const TomlFile file = read_toml(path);
+    LogPattern pattern;
+    pattern.path = path;
+    pattern.name = std::filesystem::path(path).stem().string();
+    for (const TomlEntry& entry : file.entries) take_entry(entry, pattern);
+    if (pattern.system.empty()) pattern.system = pattern.name;
+    if (std::none_of(pattern.lines.begin(), pattern.lines.end(), [](auto& line) { return line.counts_steps(); }))
+        throw ConfigError(path + ": no line has {#}; expected in one of `lines` the number of the step");
+    return pattern;
+}
+
+std::vector<std::string> shipped_patterns() {
+    std::vector<std::string> paths;
+    std::error_code missing;
+    const auto folder = std::filesystem::path(home_folder()) / "calibrate" / "patterns";
+    for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+        if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+}  // namespace stepcast

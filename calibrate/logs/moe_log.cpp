@@ -1,0 +1,202 @@
+#include "calibrate/logs/moe_log.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+std::optional<int> count_after(std::string_view line, std::string_view key) {
+    LineCursor cursor(line);
+    return cursor.find(key) ? cursor.integer() : std::nullopt;
+}
+
+// `dtype = float16` in the log's words to ours.
+std::string dtype_of(std::string_view line) {
+    LineCursor cursor(line);
+    if (!cursor.find("dtype = ")) return "";
+    if (cursor.word("float16")) return "fp16";
+    if (cursor.word("bfloat16")) return "bf16";
+    if (cursor.word("float32")) return "fp32";
+    return "";
+}
+
+// "mix_moe 4 [Summary] ..", "naive gpt2 16 [Summary] ..": the words before it.
+std::vector<std::string> words_before_summary(std::string_view line) {
+    std::vector<std::string> words;
+    std::string_view rest = line.substr(0, line.find("[Summary]"));
+    while (words.size() < 8) {
+        const std::size_t first = rest.find_first_not_of(" \t");
+        if (first == std::string_view::npos) break;
+        const std::size_t length = std::min(rest.find_first_of(" \t", first), rest.size()) - first;
+        words.emplace_back(rest.substr(first, length));
+        rest.remove_prefix(first + length);
+    }
+    return words;
+}
+
+constexpr const char* headless =
+    "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the log missing?)";
+
+}  // namespace
+
+void count(LineCounts& lines, LineUse use) {
+    (use == LineUse::used ? lines.used : use == LineUse::skipped ? lines.skipped : lines.unknown) += 1;
+}
+
+MoeLog::MoeLog(std::string path, TakeRun take) : path_(std::move(path)), take_(std::move(take)) {}
+
+void MoeLog::refuse(long line, const std::string& what) const {
+    throw ConfigError(fmt::format("{}:{}: {}", path_, line, what));
+}
+
+void MoeLog::add(std::string_view phase, int rank, double seconds) { add(phase, rank, run_.steps, seconds); }
+
+void MoeLog::add(std::string_view phase, int rank, int step, double seconds) {
+    record_.add(phase, rank, step, seconds);
+}
+
+std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& system) {
+    if (line.text.starts_with("STEP-")) {
+        read_step(line);
+        return LineUse::used;
+    }
+    if (line.text.starts_with("[Benchmark]")) {
+        open_run(line);
+        return LineUse::used;
+    }
+    if (position_of("[Summary]", line.text) != std::string_view::npos) {
+        close_run(line, system);
+        return LineUse::used;
+    }
+    return std::nullopt;
+}
+
+void MoeLog::open_run(const LogLine& line) {
+    if (open_) {
+        refuse(line.number,
+               fmt::format("a new run begins, but the run begun at line {} has no [Summary] line after its "
+                           "{} steps; it is truncated: remove it from the log or import a whole log",
+                           run_.first_line, run_.steps));
+    }
+    const auto need = [&](std::string_view key) {
+        const std::optional<int> value = count_after(line.text, fmt::format("{} = ", key));
+        if (!value || *value < 1)
+            refuse(line.number, fmt::format("[Benchmark] line has no \"{} = N\" with N of at least 1", key));
+        return *value;
+    };
+    run_ = {};
+    run_.first_line = line.number;
+    run_.ranks = need("world_size");
+    run_.shape = {need("model_dim"), need("hidden_size"), need("samples"), need("topK"), dtype_of(line.text)};
+    if (run_.shape.dtype.empty()) refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
+    const int per_rank = need("num_local_experts");
+    if (per_rank > 1'000'000 || run_.ranks > 1'000'000 / per_rank) {
+        refuse(line.number,
+               fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", run_.ranks, per_rank));
+    }
+    run_.experts = run_.ranks * per_rank;
+    open_ = true;
+    whole_model_ = false;
+}
+
+void MoeLog::read_step(const LogLine& line) {
+    LineCursor cursor(line.text);
+    cursor.word("STEP-");
+    const std::optional<int> step = cursor.integer();
+    if (!open_ && step != 0) refuse(line.number, headless);
+    if (!open_) {  // whole models announce themselves by nothing but their first step
+        run_ = {};
+        run_.first_line = line.number;
+        run_.ranks = ranks_;
+        open_ = whole_model_ = true;
+    }
+    const auto milliseconds = [&](std::string_view key) {
+        std::optional<double> value;
+        if (cursor.find(key) && cursor.word("=")) value = cursor.number();
+        if (!value || *value <= 0) {
+            refuse(line.number,
+                   fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted_piece(line.text), key));
+        }
+        return *value * 1e-3;
+    };
+    const double whole = milliseconds("step_time"), forward = milliseconds("foward_time"),
+                 backward = milliseconds("backward_time");
+    if (!step || *step != run_.steps) {
+        refuse(line.number,
+               fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
+                           quoted_piece(line.text.substr(0, line.text.find(':'))), run_.steps, run_.first_line));
+    }
+    add("step", -1, whole);
+    add("forward", -1, forward);
+    add("backward", -1, backward);
+    ++run_.steps;
+}
+
+void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
+    if (!open_) refuse(line.number, "a [Summary] line outside a run; expected a \"[Benchmark] ..\" line before it");
+    LineCursor cursor(line.text);
+    for (const char* key : {"step_time =", "forward =", "backward ="}) {
+        if (!cursor.find(key) || !cursor.number()) {
+            refuse(line.number, fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key,
+                                            run_.first_line));
+        }
+        if (whole_model_) break;  // their summary states nothing else
+    }
+    if (run_.steps == 0) refuse(line.number, fmt::format("the run begun at line {} has no STEP line", run_.first_line));
+    const std::vector<std::string> words = words_before_summary(line.text);
+    if (whole_model_)
+        name_model_run(line, words);
+    else
+        name_layer_run(line, words.empty() ? "" : words.front(), known_system);
+    run_.last_line = line.number;
+    ++runs_;
+    take_(std::move(run_), record_);
+    run_ = {};
+    record_.clear();
+    open_ = false;
+}
+
+void MoeLog::name_layer_run(const LogLine& line, const std::string& stated, const std::string& known_system) {
+    run_.system = stated.empty() ? known_system : stated;
+    if (run_.system.empty()) {
+        refuse(line.number,
+               fmt::format("nothing says which system the run begun at line {} is; expected its name before "
+                           "[Summary], as in \"mix_moe 4 [Summary] ..\" (format moe-steps), or a "
+                           "MixMOETransformerMLP in the module dump (format moe-phases)",
+                           run_.first_line));
+    }
+    run_.model = model_name(run_.shape);
+    run_.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(path_).stem().string(), runs_ + 1, run_.system,
+                              run_.experts / run_.ranks);
+}
+
+// "SYSTEM MODEL N": N is an option of the program, printed whether or not the model has experts, so it is not taken.
+void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>& words) {
+    if (words.size() != 3) refuse(run_.first_line, headless);
+    run_.system = words[0];
+    run_.model = words[1];
+    run_.run_id = run_name(path_, runs_ + 1, run_);
+    run_.notes.push_back(
+        fmt::format("{}: the {} before [Summary] is not taken as experts: the program prints it for dense models too; "
+                    "experts are the "
+                    "experiment's",
+                    line.number, words[2]));
+}
+
+void MoeLog::finish(long lines) {
+    if (open_) {
+        throw ConfigError(
+            fmt::format("{}:{}: the run that begins here has no [Summary] line (the log ends after {} of its "
+                        "steps); it is truncated: remove it from the log or import a whole log",
+                        path_, run_.first_line, run_.steps));
+    }
+    if (runs_ == 0)
+        throw ConfigError(
+            fmt::format("{}:{}: the log ends without a run; expected a \"[Benchmark] ..\" line", path_, lines));
+}
+
+}  // namespace stepcast

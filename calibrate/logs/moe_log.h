@@ -1,0 +1,47 @@
+// What the two MoE log dialects share: the line that opens a run ([Benchmark], or of whole models STEP-0 itself), STEP
+// lines, the [Summary] that closes it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibrate/logs/dialects.h"
+
+namespace stepcast {
+
+// Reads the runs of one log, one after another. A run is open from its first line to [Summary]; anything else is refused
+// with its line.
+class MoeLog {
+public:
+    MoeLog(std::string path, TakeRun take);
+
+    // The lines both dialects share; nullopt for any other. `system` is what the dialect knows apart from the
+    // [Summary] line ("" = nothing).
+    std::optional<LineUse> take(const LogLine& line, const std::string& system);
+    void finish(long lines);  // end of file after so many lines: refuses an open run and a log without one
+
+    [[nodiscard]] bool run_open() const { return open_; }
+    [[nodiscard]] int current_step() const { return run_.steps; }  // whose lines are being read
+    ImportedRun& run() { return run_; }
+    void see_ranks(int ranks) { ranks_ = ranks; }  // what programs of whole models print before their steps
+    void add(std::string_view phase, int rank, double seconds);  // of the current step
+    void add(std::string_view phase, int rank, int step, double seconds);
+    [[noreturn]] void refuse(long line, const std::string& what) const;
+
+private:
+    void open_run(const LogLine& line);
+    void read_step(const LogLine& line);
+    void close_run(const LogLine& line, const std::string& system);
+    void name_layer_run(const LogLine& line, const std::string& stated, const std::string& system);
+    void name_model_run(const LogLine& line, const std::vector<std::string>& words);
+
+    std::string path_;
+    TakeRun take_;
+    ImportedRun run_;
+    SampleRecord record_;
+    std::size_t runs_ = 0;
+    int ranks_ = 0;
+    bool open_ = false, whole_model_ = false;
+};
+
+}  // namespace stepcast

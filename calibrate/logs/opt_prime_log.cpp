@@ -1,0 +1,309 @@
+// Dialect opt-prime: a pipeline whose stages print the time of their leaf modules, layer by layer, and whose last stage
+// prints ms/batch. Stages print at once, so lines of several may be mixed or stand on one line.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+
+#include "calibrate/logs/dialects.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// Models by what the log states: class and number of parameters.
+struct KnownModel {
+    std::string_view kind;
+    double parameters;
+    std::string_view name;
+};
+constexpr std::array known_models{KnownModel{"LlamaForCausalLM", 1'235'814'400, "llama-3.2-1b"},
+                                  KnownModel{"LlamaForCausalLM", 3'212'749'824, "llama-3.2-3b"},
+                                  KnownModel{"LlamaForCausalLM", 8'030'261'248, "llama-3-8b"},
+                                  KnownModel{"LlamaForCausalLM", 6'738'415'616, "llama-2-7b"}};
+
+std::string model_of(const std::string& kind, double parameters) {
+    for (const KnownModel& known : known_models)
+        if (kind == known.kind && parameters == known.parameters) return std::string(known.name);
+    std::string name = kind.substr(0, kind.find("For"));
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return parameters > 0 ? fmt::format("{}-{:.0f}", name, parameters) : name;
+}
+
+// Which rank a layer line belongs to: a layer that is cut in two appears on two stages with different numbers of modules,
+// so (layer, ops) names the stage. It is learned from who printed last, which mixed lines get wrong only now and then.
+class LayerOwners {
+public:
+    using Key = std::pair<std::string, int>;
+    void vote(const Key& key, int rank) { ++votes_[key][rank]; }
+    void settle() {
+        for (const auto& [key, by_rank] : votes_) {
+            const auto most =
+                std::max_element(by_rank.begin(), by_rank.end(), [](auto& a, auto& b) { return a.second < b.second; });
+            owner_[key] = most->first;
+            ++layers_[most->first];
+        }
+        votes_.clear();
+    }
+    [[nodiscard]] std::optional<int> owner(const Key& key) const {
+        const auto found = owner_.find(key);
+        return found == owner_.end() ? std::nullopt : std::optional(found->second);
+    }
+    [[nodiscard]] int layers_of(int rank) const {
+        const auto found = layers_.find(rank);
+        return found == layers_.end() ? 0 : found->second;
+    }
+
+private:
+    std::map<Key, std::map<int, int>> votes_;
+    std::map<Key, int> owner_;
+    std::map<int, int> layers_;
+};
+
+// A piece of a line: the header of a stage's block, a layer of it, or the time of a step.
+struct Event {
+    enum class Kind : std::uint8_t { header, layer, batch } kind = Kind::header;
+    int rank = -1, step = -1, ops = 0;
+    std::string layer;
+    double seconds = 0;
+    long line = 0;
+};
+constexpr std::size_t learned_after = 4000;  // events; then who owns which layer is settled
+
+class OptPrimeLog {
+public:
+    OptPrimeLog(std::string path, const TakeRun& take) : path_(std::move(path)), take_(take) {}
+    LineUse take(const LogLine& line);
+    void finish(long lines);
+
+private:
+    // What a rank has told of its newest step.
+    struct Stage {
+        int step = -1, layers = 0;
+        double sum = 0;
+    };
+    bool read_block_pieces(const LogLine& line);
+    LineUse read_batch(const LogLine& line);
+    LineUse read_other(std::string_view text);
+    void push(Event event);
+    void settle();
+    void apply(const Event& event);
+    void check_complete(int rank);
+    void apply_layer(const Event& event);
+    void apply_batch(const Event& event);
+    void close();
+
+    std::string path_;
+    const TakeRun& take_;
+    ImportedRun run_;
+    SampleRecord record_;
+    std::string kind_;
+    double parameters_ = 0;
+    std::vector<Event> waiting_;
+    LayerOwners owners_;
+    bool settled_ = false;
+    std::map<int, Stage> stages_;
+    int last_header_ = -1, last_rank_ = -1;  // rank of the newest header; highest rank seen
+    int batch_step_ = -1;
+    long events_ = 0, orphans_ = 0;
+    std::size_t runs_ = 0;
+};
+
+LineUse OptPrimeLog::take(const LogLine& line) {
+    if (line.text.empty()) return LineUse::skipped;
+    if (line.text.starts_with("| epoch")) return read_batch(line);
+    if (read_block_pieces(line)) return LineUse::used;
+    return read_other(line.text);
+}
+
+// "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]: total=10.070ms, ops=32, ..", any number of them.
+bool OptPrimeLog::read_block_pieces(const LogLine& line) {
+    if (line.text[0] != '[' && !line.text.starts_with("  layer[")) return false;
+    bool any = false;
+    LineCursor cursor(line.text);
+    while (!cursor.at_end()) {
+        Event event;
+        event.line = line.number;
+        if (cursor.word("[rank:")) {
+            const auto rank = cursor.integer();
+            if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step")) return any;
+            const auto step = cursor.integer();
+            if (!step || *step < 0) return any;
+            event.rank = *rank;
+            event.step = *step;
+        } else if (cursor.word("layer[")) {
+            const std::string_view name = cursor.rest().substr(0, cursor.rest().find(']'));
+            if (name.size() > 64 || !cursor.find("]: total=")) return any;
+            const auto time = cursor.number();
+            if (!time || *time < 0 || !cursor.word("ms, ops=")) return any;
+            const auto ops = cursor.integer();
+            if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms")) return any;
+            event.kind = Event::Kind::layer;
+            event.layer.assign(name);
+            event.ops = *ops;
+            event.seconds = seconds_of_milliseconds(*time);
+        } else {
+            return any;
+        }
+        push(std::move(event));
+        any = true;
+    }
+    return any;
+}
+
+// "| epoch   1 |     9/  323 batches | lr 0.00 | ms/batch 1669.95 | loss .."
+LineUse OptPrimeLog::read_batch(const LogLine& line) {
+    LineCursor cursor(line.text);
+    cursor.find("|");
+    if (!cursor.find("|")) return LineUse::unknown;
+    const auto number = cursor.integer();
+    if (!number || !cursor.find("ms/batch")) return LineUse::unknown;
+    const auto time = cursor.number();
+    if (!time || *time <= 0) return LineUse::unknown;
+    push({.kind = Event::Kind::batch,
+          .step = *number,
+          .layer = {},
+          .seconds = seconds_of_milliseconds(*time),
+          .line = line.number});
+    return LineUse::used;
+}
+
+LineUse OptPrimeLog::read_other(std::string_view text) {
+    LineCursor cursor(text);
+    if (cursor.word("> World size:")) {
+        if (events_ > 0) close();
+        const auto ranks = cursor.integer();
+        if (ranks && *ranks > 0) run_.ranks = *ranks;
+        return ranks ? LineUse::used : LineUse::unknown;
+    }
+    if (cursor.word("> Total parameters in model:")) {
+        if (events_ > 0) close();
+        const auto count = cursor.grouped_number();
+        parameters_ = count.value_or(0);
+        return count ? LineUse::used : LineUse::unknown;
+    }
+    if (cursor.word(">> model class name:")) {
+        cursor.word("");
+        kind_ = cursor.rest().substr(0, 80);
+        return LineUse::used;
+    }
+    for (const char* known : {">", "-- node.op:", "--- key:", "n.op:", "*****", "###", "# rank", "---", "stage2rank",
+                              "SEQUENTIAL mode", "GPU mode", "special_nodes:", "rank:", "length:", "===", "[rank:"})
+        if (LineCursor(text).word(known)) return LineUse::skipped;
+    return LineUse::unknown;
+}
+
+void OptPrimeLog::push(Event event) {
+    if (events_++ == 0) run_.first_line = event.line;
+    run_.last_line = event.line;
+    if (event.kind == Event::Kind::header) last_header_ = event.rank;
+    if (settled_) return apply(event);
+    if (event.kind == Event::Kind::layer && last_header_ >= 0) owners_.vote({event.layer, event.ops}, last_header_);
+    waiting_.push_back(std::move(event));
+    if (waiting_.size() == learned_after) settle();
+}
+
+void OptPrimeLog::settle() {
+    owners_.settle();
+    settled_ = true;
+    for (const Event& event : waiting_) last_rank_ = std::max(last_rank_, event.rank);
+    for (const Event& event : waiting_) apply(event);
+    waiting_.clear();
+}
+
+void OptPrimeLog::apply(const Event& event) {
+    switch (event.kind) {
+        case Event::Kind::header:
+            check_complete(event.rank);
+            stages_[event.rank] = {event.step, 0, 0};
+            break;
+        case Event::Kind::layer: apply_layer(event); break;
+        case Event::Kind::batch: apply_batch(event); break;
+    }
+}
+
+// A step of which a stage tells only some layers gets no sum.
+void OptPrimeLog::check_complete(int rank) {
+    const auto stage = stages_.find(rank);
+    if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
+    if (run_.notes.size() < 8)
+        run_.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
+                                         path_, run_.last_line, rank, stage->second.layers, owners_.layers_of(rank),
+                                         stage->second.step));
+}
+
+void OptPrimeLog::apply_layer(const Event& event) {
+    const auto rank = owners_.owner({event.layer, event.ops});
+    const auto stage = rank ? stages_.find(*rank) : stages_.end();
+    if (stage == stages_.end()) {
+        ++orphans_;
+        return;
+    }
+    Stage& told = stage->second;
+    const bool number = event.layer.find_first_not_of("0123456789") == std::string::npos;
+    record_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
+    told.sum += event.seconds;
+    if (++told.layers == owners_.layers_of(*rank))
+        record_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
+}
+
+// The last stage prints its layers when a step's forward is over and ms/batch after the step. A first line that is not
+// of the first step spans those before it too, so it is no sample.
+void OptPrimeLog::apply_batch(const Event& event) {
+    const auto last = stages_.find(last_rank_);
+    if (batch_step_ < 0) {
+        batch_step_ = last == stages_.end() ? event.step : last->second.step;
+        if (batch_step_ > 1) {
+            run_.notes.push_back(fmt::format(
+                "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one", path_,
+                event.line, batch_step_));
+            return;
+        }
+    } else {
+        ++batch_step_;
+    }
+    record_.add("step", -1, batch_step_, event.seconds);
+    ++run_.steps;
+}
+
+void OptPrimeLog::close() {
+    if (!settled_) settle();
+    if (events_ > 0) {
+        run_.system = "opt-prime";
+        run_.model = model_of(kind_, parameters_);
+        if (run_.ranks == 0) run_.ranks = last_rank_ + 1;
+        run_.run_id = run_name(path_, ++runs_, run_);
+        if (orphans_ > 0)
+            run_.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
+        for (const auto& [rank, stage] : stages_) check_complete(rank);
+        take_(std::move(run_), record_);
+    }
+    run_ = {};
+    record_.clear();
+    waiting_.clear();
+    owners_ = {};
+    stages_.clear();
+    settled_ = false;
+    last_header_ = last_rank_ = batch_step_ = -1;
+    events_ = orphans_ = 0;
+}
+
+void OptPrimeLog::finish(long lines) {
+    close();
+    if (runs_ == 0)
+        throw ConfigError(fmt::format(
+            "{}:{}: the log ends without a step; expected \"[rank:R stage:S] .. forward time .. - step N\", "
+            "\"layer[L]: total=..\" and \"ms/batch\" lines",
+            path_, lines));
+}
+
+}  // namespace
+
+LineCounts import_opt_prime(const std::string& path, const TakeRun& take) {
+    OptPrimeLog log(path, take);
+    return read_whole(path, log);
+}
+
+}  // namespace stepcast

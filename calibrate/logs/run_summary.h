@@ -1,0 +1,56 @@
+// Medians of one run over its steady steps, value by value: what an import of any size can keep.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibrate/logs/sample_record.h"
+#include "model/measurements.h"
+
+namespace stepcast {
+
+// Values of a series for quantiles and a mean. Beyond a bound every second one is dropped, and from then on every second
+// one is taken: a systematic sample.
+class SeriesValues {
+public:
+    void add(double value);
+    [[nodiscard]] long count() const { return static_cast<long>(count_); }
+    [[nodiscard]] double median() const { return stepcast::median(values_); }
+    [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
+
+private:
+    std::vector<double> values_;
+    std::size_t stride_ = 1, count_ = 0;
+    double sum_ = 0;
+};
+
+// Takes the values of each (phase, rank) in the order of their steps; several of one step are ranks not told apart.
+class RunSummary {
+public:
+    // `from`: first steady step. `means`: also a row NAME.mean for the phase step.
+    RunSummary(int from, bool means) : from_(from), means_(means) {}
+    void take(std::size_t phase, int rank, int step, double value);
+    void expect(std::size_t phase, int rank) { series_of(phase, rank); }  // sets its place in the order of rows
+
+    // Rows in order of first appearance; `like` and the phases fill in the rest.
+    // Phases with values in fewer than `least_steps` steps are left out.
+    std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases, long least_steps = 1);
+
+private:
+    struct Series {
+        std::size_t phase = 0;
+        int rank = -1, step = -1;
+        std::vector<double> of_step;
+        SeriesValues least, middle, greatest;
+        bool several = false;
+        void end_step();
+    };
+    Series& series_of(std::size_t phase, int rank);
+
+    int from_;
+    bool means_;
+    std::vector<std::vector<std::size_t>> index_;  // by phase and rank + 1: place in series_ + 1, 0 = none
+    std::vector<Series> series_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,110 @@
+// Files and folders that hold something measured, as comparisons to predict.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "model/cases/cells.h"
+#include "model/cases/transformer.h"
+#include "model/csv.h"
+#include "model/errors.h"
+#include "model/run_folder.h"
+#include "model/step.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+Case case_of_run(const std::string& folder, const std::string& cluster) {
+    const RunRecord record = read_run(folder);
+    const StepTimes median = median_times(record.measurement);
+    Case run;
+    run.source = "executed";
+    run.experiment = experiment_of(record);
+    run.case_id = run.series = run.experiment.name;
+    for (const Override& one : record.overrides)
+        run.case_id += fmt::format(" {}={}", one.key.substr(one.key.rfind('.') + 1), one.value);
+    if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
+    check_experiment(run.experiment);
+    run.measured_step = median.step;
+    run.measured_forward = median.forward;
+    run.measured_backward = median.backward;
+    run.measured_durations =
+        median_durations(build_step(run.experiment, routing_of(run.experiment), Folding::never), record.measurement);
+    for (const std::string& warning : record.measurement.warnings)
+        run.assumptions.push_back(fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
+    return run;
+}
+
+bool holds_measurements(const std::string& path) {
+    CsvReader csv(path);
+    bool rows = csv.next();
+    while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
+    return rows && csv.fields().front() == "run_id";
+}
+
+Comparison comparison_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
+    Comparison comparison;
+    Case& what = comparison.what;
+    what.source = row.cell("source");
+    what.case_id = row.cell("case_id").empty() ? "line " + std::to_string(row.line) : row.cell("case_id");
+    what.series = row.cell("model");
+    try {
+        what = case_of(row, cluster, shelf);
+    } catch (const ConfigError& error) {
+        comparison.refused_because = error.what();
+        try {
+            what.measured_step = seconds_in(row, "step_s");
+        } catch (const ConfigError&) {  // then it is not known, and the reason above stands
+        }
+    }
+    return comparison;
+}
+
+// Rows of one source and case are one case told twice: the first counts.
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster) {
+    std::vector<Comparison> found;
+    ClusterShelf shelf;
+    std::map<std::pair<std::string, std::string>, int> lines;
+    for (const CaseRow& row : rows) {
+        found.push_back(comparison_of(row, cluster, shelf));
+        if (row.cell("case_id").empty()) continue;
+        const auto [first, fresh] = lines.emplace(std::pair{row.cell("source"), row.cell("case_id")}, row.line);
+        if (!fresh && found.back().refused_because.empty())
+            found.back().refused_because = row.file + ":" + std::to_string(row.line) + ": case_id: \"" +
+                                           row.cell("case_id") + "\" is also in line " + std::to_string(first->second) +
+                                           "; expected each case once";
+    }
+    return found;
+}
+
+}  // namespace
+
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
+    std::vector<Comparison> found;
+    if (fs::is_directory(path)) {
+        found.push_back({case_of_run(path, cluster), {}, {}, {}});
+    } else if (holds_measurements(path)) {
+        const std::string routing = (fs::path(path).parent_path() / "routing").string();
+        const std::vector<Sample> samples = read_measurements(path);
+        for (Case& known : cases_of_measurements(samples, routing, cluster))
+            found.push_back({std::move(known), {}, {}, {}});
+        for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
+    } else {
+        found = comparisons_of(read_cases(path), cluster);
+    }
+    for (Comparison& c : found)
+        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
+    return found;
+}
+
+std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
+    if (!cluster.fitted) return std::nullopt;
+    const auto name = std::filesystem::path(file).filename();
+    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
+                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
+}
+
+}  // namespace stepcast

@@ -1,0 +1,176 @@
+#include "model/cases/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "model/cases/cells.h"
+#include "model/errors.h"
+#include "model/presets.h"
+
+namespace stepcast {
+namespace {
+
+struct DeviceRule {
+    std::string_view family, form, preset;
+};
+// The first whose family is the device's and whose form its text names.
+constexpr std::array<DeviceRule, 5> devices{{{"a100", "pcie", "dgx-a100-pcie"},
+                                             {"a100", "", "dgx-a100"},
+                                             {"h100", "", "dgx-h100"},
+                                             {"h200", "", "dgx-h200"},
+                                             {"b200", "", "b200-x8"}}};
+
+// Variants of one device that differ in memory: size as sold, bandwidth by datasheet (torchtitan's notes for 96 GB).
+struct MemoryRule {
+    std::string_view family;
+    int size;
+    double terabytes_per_second;
+};
+constexpr std::array<MemoryRule, 4> memories{
+    {{"a100", 40, 1.555}, {"a100", 80, 2.039}, {"h100", 80, 3.35}, {"h100", 96, 2.4}}};
+
+// "A100-80GB-SXM (400 W)" -> "a100"
+std::string family_in(const std::string& gpu) {
+    const auto text = lower_case(gpu);
+    const auto end = std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c); });
+    return {text.begin(), end};
+}
+
+bool is_preset(const std::string& name) {
+    const auto names = preset_names(PresetKind::cluster);
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Memory of another size than the preset's device.
+void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+    const auto at = gpu.find("GB");
+    const auto size = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    const auto family = family_in(gpu);
+    if (!size) {
+        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family_in(gpu),
+                                          to_string(cluster.gpu.memory), cluster.name));
+        return;
+    }
+    const auto memory = parse_bytes(fmt::format("{} GiB", *size));
+    const auto rule = std::find_if(memories.begin(), memories.end(), [&](const MemoryRule& m) {
+        return m.family == family && m.size == static_cast<int>(*size);
+    });
+    constexpr double same = 0.05;  // GB and GiB of one size
+    if (rule == memories.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
+    cluster.gpu.memory = memory;
+    cluster.gpu.memory_bandwidth = BytesPerSecond(rule->terabytes_per_second * 1e12);
+    assumptions.push_back(
+        fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
+}
+
+// Boards with less power than the preset's run at a lower clock: power goes with clock x voltage^2, and voltage nearly
+// stays at its floor, so the clock about with the square root of the power.
+void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+    const auto at = gpu.find(" W");
+    const auto watts = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    constexpr double full = 700;  // H100 SXM
+    if (!watts || family_in(gpu) != "h100" || *watts >= full) return;
+    const double share = std::sqrt(*watts / full);
+    for (FlopsPerSecond* rate :
+         {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})
+        *rate *= share;
+    assumptions.push_back(fmt::format("{} W instead of {}: clock x {:.3g}", *watts, full, share));
+}
+
+struct Nics {
+    double bits = 0;  // of the whole node or of one NIC, giga a second
+    int count = 0;    // 0: `bits` are the node's
+    bool per_rank = false;
+};
+
+// "800 Gb/s per node", "400 Gb/s RDMA per GPU", "8x400G IB per node", "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
+std::optional<Nics> nics_in(const std::string& text) {
+    if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
+        const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
+        if (const auto bits = number_before(text, at)) {
+            if (contains(clause, "per node")) return Nics{*bits, 0, false};
+            if (contains(clause, "per GPU")) return Nics{*bits, 0, true};
+        }
+    }
+    for (auto at = text.find('x', 1); at != std::string::npos; at = text.find('x', at + 1)) {
+        const auto count = number_before(text, at);
+        if (!count) continue;
+        for (auto next = at + 1; next < text.size(); ++next)
+            if (const auto bits = number_after(text.substr(next), 0); bits && *bits >= 100)
+                return Nics{*bits, static_cast<int>(*count), false};
+    }
+    return std::nullopt;
+}
+
+void set_network(Cluster& cluster, const std::string& interconnect, std::vector<std::string>& assumptions) {
+    const auto nics = nics_in(interconnect);
+    const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
+    if (!nics) {
+        assumptions.push_back(fmt::format("network between nodes not stated: {} NICs of {} of {}", there,
+                                          to_string(cluster.inter.bandwidth), cluster.name));
+        return;
+    }
+    constexpr double gigabit = 1e9 / 8;
+    if (nics->per_rank)
+        cluster.network.nics = 0;
+    else if (nics->count > 0)
+        cluster.network.nics = nics->count;
+    else
+        assumptions.push_back(fmt::format("{} Gb/s of a node: over {} NICs as in {}", nics->bits, there, cluster.name));
+    const double share = nics->per_rank || nics->count > 0 ? 1 : 1.0 / there;
+    cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
+}
+
+void set_size(Cluster& cluster, int ranks) {
+    const int whole = cluster.gpus_per_node;
+    if (ranks > whole && ranks % whole != 0)
+        throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks, whole, cluster.name));
+    cluster.gpus_per_node = std::min(ranks, whole);
+    cluster.nodes = std::max(1, ranks / whole);
+}
+
+}  // namespace
+
+const Cluster& ClusterShelf::named(const std::string& preset_or_file) {
+    const auto found = read_.find(preset_or_file);
+    if (found != read_.end()) return found->second;
+    return read_.emplace(preset_or_file, read_cluster(preset_or_file)).first->second;
+}
+
+std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
+    const auto wanted = lower_case(gpu);
+    std::string known;
+    for (const auto& name : preset_names(PresetKind::cluster)) {
+        const auto device = shelf.named(name).gpu.name;
+        if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
+        known += (known.empty() ? "" : ", ") + device;
+    }
+    const auto family = family_in(gpu);
+    for (const auto& rule : devices)
+        if (family == rule.family && contains(wanted, rule.form) && is_preset(std::string(rule.preset)))
+            return std::string(rule.preset);
+    throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
+                      ", or name one with --cluster");
+}
+
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, ClusterShelf& shelf,
+                       std::vector<std::string>& assumptions) {
+    const auto& gpu = row.cell("gpu");
+    if (gpu.empty() && named.empty())
+        throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+    Cluster cluster = shelf.named(named.empty() ? cluster_for(gpu, shelf) : named);
+    if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
+    const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
+    if (same_device) set_memory(cluster, gpu, assumptions);
+    if (same_device) set_power(cluster, gpu, assumptions);
+    set_size(cluster, ranks);
+    if (cluster.nodes > 1 && (same_device || named.empty()))
+        set_network(cluster, row.cell("interconnect"), assumptions);
+    return cluster;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,204 @@
+#include "model/cases/split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/cases/cells.h"
+#include "model/cases/unstated.h"
+#include "model/errors.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Assumptions = std::vector<std::string>;
+
+bool stated_on(const CaseRow& row) {
+    const auto& text = row.cell("sp");
+    const auto word = first_word(text);
+    if (word == "on" || word == "off" || !states(row, "sp")) return word == "on";
+    throw ConfigError("sp: \"" + text + "\" is neither on nor off");
+}
+
+void set_degrees(const CaseRow& row, int ranks, Parallelism& p, Assumptions& assumptions) {
+    p.tp = count_in(row, "tp", 1);
+    p.pp = count_in(row, "pp", 1);
+    p.cp = count_in(row, "cp", 1);
+    p.ep = count_in(row, "ep", 1);
+    const int model_ranks = p.tp * p.pp * p.cp;
+    p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
+    if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
+    p.vp = count_in(row, "vp", 1);
+    if (!states(row, "vp") && p.pp > 1) assumptions.push_back("vp not stated: 1");
+    if (p.pp == 1 && p.vp > 1) {
+        assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
+        p.vp = 1;
+    }
+    p.sequence_parallel = stated_on(row) && p.tp > 1;
+    if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
+}
+
+// "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)",
+// "FSDP group 8"; MaxText's notes say "FSDP group 128 (or all ..".
+void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("zero"));
+    const auto shard_in = [](const std::string& where) {
+        const auto at = lower_case(where).find("fsdp group ");
+        return at == std::string::npos ? 0 : static_cast<int>(number_after(where, at).value_or(0));
+    };
+    const bool digit =
+        !text.empty() && text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
+    if (!states(row, "zero")) {
+        assumptions.push_back("zero not stated: 0");
+    } else if (digit) {
+        p.zero = text.front() - '0';
+    } else if (contains(text, "distributed optimizer")) {
+        p.zero = 1;
+        assumptions.push_back("distributed optimizer: zero 1");
+    } else if (contains(text, "fsdp")) {
+        p.zero = 3;
+        p.shard = shard_in(row.cell("zero"));
+    } else {
+        throw ConfigError("zero: \"" + row.cell("zero") + "\" is not understood; expected 0, 1, 2 or 3");
+    }
+    if (p.zero != 3) return;
+    if (contains(text, "hybrid")) p.shard = node;
+    if (p.shard == 0) p.shard = shard_in(row.cell("notes"));
+    if (p.shard >= p.dp * p.cp) p.shard = 0;
+    if (p.shard > 0) assumptions.push_back(fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
+}
+
+// torchtitan's "selective (op)" keeps all results but every second matrix product's: of q, k, v, o, gate, up, down
+// those are k, o and up (torchtitan, parallelize_llama.py). As whole layers: their share of a layer's weights.
+int layers_of_operator_policy(const Workload& w, int stages) {
+    const double keys = kv_heads(w) * head_dim(w), queries = w.heads * head_dim(w);
+    const double again = keys + queries + w.ffn, all = 2 * keys + 2 * queries + 3.0 * w.ffn;
+    return std::max(1, static_cast<int>(w.layers * again / all / stages + 0.5));
+}
+
+// Megatron-Core's recompute modules without matrix products.
+bool only_elementwise(const std::string& text) {
+    std::string rest = text;
+    for (const char* module : {"layernorm", "moe_act", "norm", "act", ",", " "})
+        for (auto at = rest.find(module); at != std::string::npos; at = rest.find(module))
+            rest.erase(at, std::string(module).size());
+    return rest.empty();
+}
+
+void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumptions) {
+    Experiment chosen = e;
+    chosen.parallelism = p;
+    const ChosenRecompute least = fitting_recompute(chosen);
+    p.recompute = least.kind;
+    p.recompute_layers = least.layers;
+    const auto layers = least.layers > 0 ? fmt::format(" of {} layers a stage", least.layers) : std::string();
+    assumptions.push_back(
+        fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
+}
+
+void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
+                   Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("recompute"));
+    const auto word = first_word(text);
+    if (!states(row, "recompute")) {
+        if (!f.recompute) return choose_recompute(e, p, assumptions);
+        p.recompute = *f.recompute;
+        assumptions.push_back(fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
+        return;
+    }
+    if (word == "none") {
+        p.recompute = Recompute::none;
+    } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
+        p.recompute = Recompute::full;
+    } else if (contains(text, "selective (op)")) {
+        p.recompute = Recompute::full;
+        p.recompute_layers = layers_of_operator_policy(e.workload, p.pp);
+        assumptions.push_back(
+            fmt::format("recompute selective (op): every second matrix product, as {} whole layers of a stage",
+                        p.recompute_layers));
+    } else if (contains(text, "selective") || text == "core_attn") {
+        p.recompute = Recompute::selective;
+    } else if (word == "minimal" || only_elementwise(text)) {
+        p.recompute = Recompute::none;
+        assumptions.push_back("recompute " + row.cell("recompute") + ": no matrix product again, taken as none");
+    } else {
+        throw ConfigError("recompute: \"" + row.cell("recompute") +
+                          "\" is not understood; expected none, selective or full");
+    }
+}
+
+// Layers that do not divide over the pieces of the stages: where two more would, the first and last piece hold one less
+// beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
+void set_stage_layers(const Workload& w, Parallelism& p, Assumptions& assumptions) {
+    const int pieces = p.pp * p.vp;
+    if (p.pp == 1 || w.layers % pieces == 0 || (w.layers + 2) % pieces != 0) return;
+    const int each = (w.layers + 2) / pieces;
+    p.stage_layers.assign(static_cast<std::size_t>(pieces), each);
+    p.stage_layers.front() = p.stage_layers.back() = each - 1;
+    assumptions.push_back(
+        fmt::format("layers of the first and last stage piece: {} of {}, beside embedding and logits", each - 1, each));
+}
+
+// Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
+void set_expert_split(const Workload& w, Parallelism& p, Assumptions& assumptions) {
+    if (w.moe.experts == 0 || p.tp == 1 || expert_ffn(w) >= w.hidden) return;
+    p.expert_tensor_parallel = false;
+    assumptions.push_back("experts narrower than the model: not split over tp");
+}
+
+void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
+    const bool sharded = p.zero == 3;  // gathers ahead of use whatever the framework
+    p.overlap = f.overlap || sharded;
+    p.overlap_params = f.overlap_params || sharded;
+    p.overlap_tp = f.overlap_tp && p.sequence_parallel;
+    p.overlap_p2p = f.overlap_p2p;
+    p.overlap_weight_gradient = f.overlap_weight_gradient;
+    p.fused_accumulation = f.fused_accumulation;
+    p.eager = f.eager;
+    p.recompute_stops_early = f.recompute_stops_early;
+    const bool single = training == Dtype::fp32 || training == Dtype::tf32;
+    p.gradient_dtype = f.gradients               ? *f.gradients
+                       : single                  ? Dtype::fp32
+                       : training == Dtype::fp16 ? Dtype::fp16
+                                                 : Dtype::bf16;
+    constexpr double everything = 1e12;  // more weights than any model has
+    p.bucket = (f.bucket_weights > 0 ? f.bucket_weights : everything) * size_of(p.gradient_dtype);
+}
+
+// Larger micro-batches make larger kernels, but fewer of them fill a pipeline worse.
+void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
+    if (const auto stated = count_in(row, "mbs")) {
+        p.micro_batch = *stated;
+    } else if (p.pp > 1) {
+        p.micro_batch = 1;
+        assumptions.push_back("mbs not stated: 1, with pipeline stages");
+    } else {
+        Experiment e = experiment;
+        e.parallelism = p;
+        p.micro_batch = fitting_micro_batch(e);
+        assumptions.push_back(fmt::format("mbs not stated: {}, the largest that fits", p.micro_batch));
+    }
+}
+
+}  // namespace
+
+Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, const Experiment& experiment,
+                     std::vector<std::string>& assumptions) {
+    Parallelism p;
+    set_degrees(row, ranks, p, assumptions);
+    set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
+    set_overlap(framework, experiment.workload.dtype, p);
+    const auto batch = count_in(row, "gbs");
+    if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
+    p.global_batch = *batch;
+    const bool recompute_stated = states(row, "recompute");
+    if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    set_expert_split(experiment.workload, p, assumptions);
+    set_micro_batch(row, experiment, p, assumptions);
+    set_stage_layers(experiment.workload, p, assumptions);
+    if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    return p;
+}
+
+}  // namespace stepcast

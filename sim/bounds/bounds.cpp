@@ -1,0 +1,39 @@
+// lower <= the event engine, because both follow the same graph and
+// - every way through the slots that find_pipeline() found is a chain of tasks of it, each waiting for the one before:
+//   plans follow each other on a stage, a slot waits for the send of the one that it continues, sends of a lane go one by
+//   one, and hosts issue in order; a round that repeats is a piece of such a way that comes back to where it began, some
+//   micro-batches later, where the orders of all stages are the same again;
+// - tasks take no less than alone and uncontended, in either engine: times there are sums and maxima (a rate below one only
+//   lengthens), so that nothing ends earlier when something else takes longer;
+// - after the slots, the last bucket holds no less than the last unit, and norm, update and what joins stages follow one
+//   after the other; all exchanges of a stage's data lane go one by one.
+#include "sim/bounds/bounds.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "model/step.h"
+#include "model/transformer/counts.h"
+#include "sim/bounds/tables.h"
+
+namespace stepcast {
+
+bool StepBounds::cover(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    return e.workload.kind == Workload::Kind::transformer && p.cut == StageCut::layers && !p.blocking_p2p &&
+           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 && !p.unfused &&
+           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+}
+
+StepBounds::StepBounds(const Experiment& base) : tables_(std::make_unique<Tables>(base)) {}
+StepBounds::~StepBounds() = default;
+StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base())) {}
+StepBounds::StepBounds(StepBounds&&) noexcept = default;
+StepBounds& StepBounds::operator=(StepBounds other) noexcept {
+    std::swap(tables_, other.tables_);
+    return *this;
+}
+
+StepBound StepBounds::operator()(const Parallelism& p) { return tables_->bound(p); }
+
+}  // namespace stepcast

@@ -1,0 +1,170 @@
+#include "sim/bounds/data.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t known_times = 1 << 14;
+
+bool scatters(const Parallelism& p) { return p.zero >= 1; }
+
+std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
+
+int count_of(const StageUnits& u, std::size_t kind) {
+    return kind < 2 ? u.layers[kind] : kind == at(UnitKind::embedding) ? u.embeddings : u.heads;
+}
+
+RankWeights total(const DataInputs& in, const StageUnits& units) {
+    RankWeights sum;
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        sum.dense += count_of(units, k) * in.weights[k].dense;
+        sum.experts += count_of(units, k) * in.weights[k].experts;
+    }
+    return sum;
+}
+
+}  // namespace
+
+DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) {
+    double least = 1, most = 1;
+    for (const Correction& c : prices.cluster().intra.corrections) {
+        least = std::min(least, c.factor);
+        most = std::max(most, c.factor);
+    }
+    least_factor_ = least / most;
+}
+
+void DataPrices::bind(const RankGroups& groups, bool sharded) {
+    const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
+    const Group& dense = sharded ? groups.shard : groups.data_context;
+    dense_ = path(dense);
+    experts_ = path(groups.expert_data);
+    replicas_ = sharded ? path(groups.shard_replicas) : nullptr;
+    dense_ranks_ = dense.size();
+    expert_ranks_ = groups.expert_data.size();
+}
+
+double DataPrices::exchange(Kind kind, const RingPath* path, double bytes) {
+    if (!path || bytes == 0) return 0;
+    const auto mixed = (std::bit_cast<std::uint64_t>(bytes) ^ reinterpret_cast<std::uintptr_t>(path) * 31 ^
+                        static_cast<std::uint64_t>(kind) << 60) *
+                       0x9E3779B97F4A7C15ull;
+    Known& known = known_[mixed >> 50];
+    if (known.path == path && known.kind == kind && known.bytes == bytes) return known.time;
+    const Bytes b(bytes);
+    const Op op = kind == Kind::all_reduce   ? Op(AllReduce{b})
+                  : kind == Kind::all_gather ? Op(AllGather{b})
+                                             : Op(ReduceScatter{b});
+    known = {path, kind, bytes, time_in_step(op, *path, prices_.cluster()).si()};
+    return known.time;
+}
+
+double DataPrices::gradients(const DataInputs& in, double dense, double experts) {
+    const Parallelism& p = in.context.experiment.parallelism;
+    const double element = size_of(p.gradient_dtype).si();
+    const Kind kind = scatters(p) ? Kind::reduce_scatter : Kind::all_reduce;
+    double time = exchange(kind, dense_, dense * element) + exchange(kind, experts_, experts * element);
+    if (p.zero == 3) time += exchange(Kind::all_reduce, replicas_, dense * element / dense_ranks_);
+    return time;
+}
+
+double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
+    const double element = in.shape.shape.element().si();
+    return exchange(Kind::all_gather, dense_, weights.dense * element) +
+           exchange(Kind::all_gather, experts_, weights.experts * element);
+}
+
+// Units close buckets in the order head, layers, embedding; every piece ends with one.
+void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times) {
+    const Parallelism& p = in.context.experiment.parallelism;
+    const double limit = p.bucket.si() / size_of(p.gradient_dtype).si();
+    const int layers = units.all_layers();
+    const int of_piece = std::max(1, (layers + in.pieces - 1) / in.pieces);
+    RankWeights layer;
+    for (std::size_t k = 0; k < 2 && layers > 0; ++k) {
+        layer.dense += units.layers[k] * in.weights[k].dense / layers;
+        layer.experts += units.layers[k] * in.weights[k].experts / layers;
+    }
+    times.first_layers = 1;
+    for (const bool dense : {true, false}) {
+        const double weight = dense ? layer.dense : layer.experts;
+        if (weight == 0 || !(dense ? dense_ : experts_)) continue;
+        const int fill = std::min(of_piece, std::max(1, static_cast<int>(std::ceil(limit / weight))));
+        const int full = of_piece / fill, rest = of_piece % fill;
+        const auto time = [&](double elements) {
+            return dense ? gradients(in, elements, 0) : gradients(in, 0, elements);
+        };
+        const double piece = full * time(fill * weight) + (rest > 0 ? time(rest * weight) : 0);
+        times.gradients += piece * layers / of_piece;
+        times.last_bucket += time((rest > 0 ? rest : fill) * weight);
+        if (dense) times.first_layers = fill;
+    }
+    for (const UnitKind end : {UnitKind::embedding, UnitKind::head}) {
+        const double once = gradients(in, in.weights[at(end)].dense, 0);
+        times.gradients += count_of(units, at(end)) * once;
+        if (end == UnitKind::embedding && units.embeddings > 0) times.last_bucket = once;
+    }
+}
+
+// As DataParallel::add_norm() and add_optimizer() do.
+void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataTimes& times) {
+    const Experiment& e = in.context.experiment;
+    const Parallelism& p = e.parallelism;
+    const RankWeights all = total(in, units);
+    const double updated =
+        p.zero == 0 ? all.dense + all.experts : all.dense / dense_ranks_ + all.experts / expert_ranks_;
+    const UpdatePasses passes = update_passes(e, updated, all.dense + all.experts);
+    const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
+    for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
+    times.update = time(passes.optimizer) + time(passes.zero_gradients);
+    if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
+}
+
+// The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one.
+void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
+    const Parallelism& p = in.context.experiment.parallelism;
+    const RankWeights all = total(in, units);
+    times.elements = all.dense + all.experts;
+    const auto joined = [&](const RingPath* path) { return path && path->nodes == 1 ? least_factor_ : 1.0; };
+    const double dense = joined(dense_) * gradients(in, all.dense, 0);
+    const double experts = joined(experts_) * gradients(in, 0, all.experts);
+    const int rounds = p.zero >= 2 ? micro_batches(p) / directions(p) : 1;  // of a copy of the model
+    times.least_lane = dense + experts;
+    if (p.zero == 3) {
+        times.least_lane = 0;
+        for (std::size_t k = 0; k < unit_kinds; ++k)
+            times.least_lane += count_of(units, k) * (times.exchanged[k] + 2 * times.gathered[k]);
+    }
+    times.least_lane *= rounds;
+    times.least_waited = dense + experts;
+    double least = all.dense;
+    for (std::size_t k = 0; k < unit_kinds; ++k)
+        if (count_of(units, k) > 0) least = std::min(least, in.weights[k].dense);
+    times.least_last = joined(dense_) * gradients(in, least, 0);
+}
+
+DataTimes DataPrices::times(const DataInputs& in, const StageUnits& units) {
+    const Parallelism& p = in.context.experiment.parallelism;
+    DataTimes times;
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        times.exchanged[k] = gradients(in, in.weights[k].dense, in.weights[k].experts);
+        if (p.zero >= 1) times.gathered[k] = gathers(in, in.weights[k]);
+        times.parameters += count_of(units, k) * times.gathered[k];
+    }
+    if (p.zero == 3) {
+        for (std::size_t k = 0; k < unit_kinds; ++k) times.gradients += count_of(units, k) * times.exchanged[k];
+        times.last_bucket = units.embeddings > 0 ? times.exchanged[at(UnitKind::embedding)]
+                                                 : times.exchanged[units.layers[0] > 0 ? 0 : 1];
+        times.first_layers = 1;
+    } else {
+        add_buckets(in, units, times);
+    }
+    if (in.context.experiment.workload.optimizer != Optimizer::none) add_update(in, units, times);
+    add_least(in, units, times);
+    return times;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,63 @@
+// Data parallelism in closed form: what the exchange of gradients, parameters and the update of a stage add to its
+// pipeline. Source of what happens when: model/transformer/data_parallel.h.
+#pragma once
+
+#include <vector>
+
+#include "model/transformer/data_parallel.h"
+#include "sim/bounds/pipeline.h"
+
+namespace stepcast {
+
+// How a stage takes part; of the whole step.
+struct DataInputs {
+    const LayerContext& context;
+    const BoundShape& shape;
+    const std::array<RankWeights, unit_kinds>& weights;
+    int pieces = 1;
+};
+
+// In seconds, of one stage and micro-batch unless said otherwise.
+struct DataTimes {
+    std::array<double, unit_kinds> exchanged{}, gathered{};  // gradients and parameters of a unit
+    double gradients = 0;                                    // all buckets of the stage
+    double last_bucket = 0;
+    double first_layers = 0;       // layers whose gradients fill the first bucket
+    double parameters = 0;         // zero 1, 2: all gathers of the stage, unit by unit
+    double least_last = 0;         // between the last backward and the norm, at least: where exchanges overlap,
+    double least_waited = 0;       // where they wait for it
+    double least_lane = 0;         // of a whole step on the data lane, at least
+    double norm = 0, update = 0;   // of a whole step
+    double elements = 0;           // of all gradients
+    double parameters_joined = 0;  // zero 1, 2: gathered after the update
+};
+
+class DataPrices {
+public:
+    explicit DataPrices(OpPrices& prices);
+    // The groups of these inputs come next.
+    void bind(const RankGroups& groups, bool sharded);
+    [[nodiscard]] DataTimes times(const DataInputs& in, const StageUnits& units);
+
+private:
+    enum class Kind : std::uint8_t { all_reduce, all_gather, reduce_scatter };
+    struct Known {
+        const RingPath* path = nullptr;
+        Kind kind{};
+        double bytes = -1, time = 0;
+    };
+    double exchange(Kind kind, const RingPath* path, double bytes);
+    double gradients(const DataInputs& in, double dense, double experts);
+    double gathers(const DataInputs& in, const RankWeights& weights);
+    void add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times);
+    void add_update(const DataInputs& in, const StageUnits& units, DataTimes& times);
+    void add_least(const DataInputs& in, const StageUnits& units, DataTimes& times);
+
+    OpPrices& prices_;
+    const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr;  // none: a group of one
+    int dense_ranks_ = 1, expert_ranks_ = 1;
+    double least_factor_ = 1;  // of joining exchanges into one, inside a node
+    std::vector<Known> known_;
+};
+
+}  // namespace stepcast

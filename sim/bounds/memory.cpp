@@ -1,0 +1,60 @@
+// The memory verdict of a split: the pieces that a stage holds at its fullest moments, and memory_of() with this call's
+// ZeRO stage.
+#include "sim/bounds/tables.h"
+
+namespace stepcast {
+
+void StepBounds::Tables::bind_memory() {
+    const std::size_t kinds = pipeline_->kinds.size();
+    if (piece_kept_.size() < kinds)
+        for (auto* values : {&piece_kept_, &piece_backward_, &piece_work_}) values->resize(kinds);
+    for (std::size_t k = 0; k < kinds; ++k) {
+        const PieceKind& kind = pipeline_->kinds[k];
+        const PieceMemory piece = piece_memory(shape_->shape.memory, now_, kind.piece, kind.layers_before);
+        piece_kept_[k] = piece.kept.si();
+        piece_backward_[k] = piece.backward_kept.si();
+        piece_work_[k] = piece.backward_work.si();
+    }
+    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
+        const MemoryStage& stage = pipeline_->memory[i];
+        double fullest = -1;
+        for (const MemoryMoment& moment : stage.moments) {
+            double kept = 0, work = 0;
+            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * piece_kept_[k];
+            if (moment.backward >= 0) {
+                const std::size_t k = static_cast<std::size_t>(moment.backward);
+                kept += piece_backward_[k] - piece_kept_[k];
+                work = piece_work_[k];
+            }
+            if (kept + work <= fullest) continue;
+            fullest = kept + work;
+            full_[i].moment = {Bytes(kept), Bytes(work)};
+        }
+        StageWeights& w = full_[i].weights;
+        w = {};
+        const std::array<int, unit_kinds> counts{stage.units.layers[0], stage.units.layers[1], stage.units.embeddings,
+                                                 stage.units.heads};
+        for (std::size_t k = 0; k < unit_kinds; ++k) {
+            if (counts[k] == 0) continue;
+            const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
+            w.all += all;
+            if (k < 2) w.layers += all;
+            if (weights_[k].dense + weights_[k].experts > w.largest_unit.dense + w.largest_unit.experts)
+                w.largest_unit = weights_[k];
+        }
+        const std::size_t there = (stage.units.layers[0] > 0 ? 1 : 0) + (stage.units.layers[1] > 0 ? 2 : 0);
+        w.matrices = shape_->shape.matrices[there].sum;
+        w.largest_matrix = shape_->shape.matrices[there].largest;
+    }
+}
+
+void StepBounds::Tables::verdict(StepBound& bound) const {
+    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
+        const MemoryUse use = memory_of(*context_, full_[i].weights, full_[i].moment);
+        if (i > 0 && use.peak <= bound.peak) continue;
+        bound.peak = use.peak;
+        bound.fits = use.fits;
+    }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,201 @@
+#include "sim/bounds/pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::vector<std::vector<Piece>> pieces_by_stage(const Workload& w, const Parallelism& p, int pieces) {
+    std::vector<std::vector<Piece>> stages(at(p.pp), std::vector<Piece>(at(pieces)));
+    for (int d = 0; d < directions(p); ++d)
+        for (const Piece& piece : pieces_of(w, p, d)) stages[at(piece.stage)][at(piece.index)] = piece;
+    return stages;
+}
+
+StageUnits units_of(const Workload& w, const std::vector<Piece>& pieces) {
+    StageUnits units;
+    for (const Piece& piece : pieces) {
+        units.embeddings += piece.embedding;
+        units.heads += piece.head;
+        for (int l = piece.first; l < piece.last; ++l) ++units.layers[has_experts(w, l) ? 1 : 0];
+    }
+    return units;
+}
+
+// Two pieces of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
+std::string signature(const Workload& w, const Piece& piece, int layers_before, int recompute_layers) {
+    std::string text{piece.embedding ? 'e' : '-', piece.head ? 'h' : '-'};
+    for (int l = piece.first; l < piece.last; ++l) {
+        const bool again = recompute_layers == 0 || layers_before + l - piece.first < recompute_layers;
+        text += static_cast<char>('0' + (has_experts(w, l) ? 2 : 0) + (again ? 1 : 0));
+    }
+    return text;
+}
+
+bool covers(const MemoryMoment& a, const MemoryMoment& b) {
+    if (a.backward != b.backward && b.backward >= 0) return false;
+    if (a.backward >= 0 && b.backward < 0) return false;
+    for (std::size_t k = 0; k < a.held.size(); ++k)
+        if (a.held[k] < b.held[k]) return false;
+    return true;
+}
+
+// a takes no less than b whatever the times are.
+bool covers(const PipelinePath& a, const PipelinePath& b) {
+    for (std::size_t f = 0; f < a.once.size(); ++f)
+        if (a.once[f] < b.once[f] || a.round[f] < b.round[f]) return false;
+    return true;
+}
+
+void add(std::vector<MemoryMoment>& moments, const MemoryMoment& moment) {
+    for (const MemoryMoment& known : moments)
+        if (covers(known, moment)) return;
+    std::erase_if(moments, [&](const MemoryMoment& known) { return covers(moment, known); });
+    moments.push_back(moment);
+}
+
+class Finder {
+public:
+    Finder(const PipelineKey& key, const Workload& workload)
+        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(pieces_by_stage(workload, p_, key.pieces)) {}
+
+    void find_memory(Pipeline& pipeline) {
+        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+        std::map<std::string, int> kinds;
+        std::vector<std::vector<int>> kind_of(stages_.size());
+        for (std::size_t s = 0; s < stages_.size(); ++s) {
+            int layers = 0;
+            // Under dualpipe the layers of a stage are counted direction by direction, as pieces are.
+            for (const Piece& piece : stages_[s]) {
+                const auto [known, fresh] = kinds.try_emplace(signature(w_, piece, layers, key_.recompute_layers),
+                                                              static_cast<int>(kinds.size()));
+                if (fresh) pipeline.kinds.push_back({piece, layers});
+                kind_of[s].push_back(known->second);
+                layers += piece.last - piece.first;
+            }
+        }
+        for (std::size_t s = 0; s < stages_.size(); ++s)
+            add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+    }
+
+    void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
+        std::vector<std::vector<int>> members;
+        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+        for (std::size_t s = 0; s < stages_.size(); ++s) {
+            const StageUnits units = units_of(w_, stages_[s]);
+            std::size_t g = 0;
+            while (g < members.size() && (pipeline.groups[g].fewest.embeddings != units.embeddings ||
+                                          pipeline.groups[g].fewest.heads != units.heads))
+                ++g;
+            if (g == members.size()) {
+                members.emplace_back();
+                pipeline.groups.push_back({static_cast<int>(s), units, units, {}, {}, 0});
+            }
+            members[g].push_back(static_cast<int>(s));
+            StageGroup& group = pipeline.groups[g];
+            const auto other = std::ranges::find_if(
+                orders[s].rbegin(), orders[s].rend(), [](Pass pass) { return pass != Pass::weight_backward; },
+                &Slot::pass);
+            group.last_weights = std::max(group.last_weights, static_cast<int>(other - orders[s].rbegin()));
+            for (std::size_t k = 0; k < 2; ++k)
+                group.fewest.layers[k] = std::min(group.fewest.layers[k], units.layers[k]);
+            const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
+            if (weight(units) > weight(group.most)) group.most = units;
+        }
+        add_paths(pipeline, members, directions, &StageGroup::paths);
+        add_paths(pipeline, members, sharded, &StageGroup::sharded_paths);
+    }
+
+private:
+    [[nodiscard]] std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>& kind_of,
+                                                       std::size_t kinds) const {
+        std::vector<MemoryMoment> moments;
+        MemoryMoment now{std::vector<int>(kinds), -1};
+        for (const Slot& slot : order) {
+            const int kind = kind_of[at(slot.piece)];
+            const bool ends = slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
+            if (slot.pass == Pass::forward) ++now.held[at(kind)];
+            now.backward = slot.pass == Pass::forward ? -1 : kind;
+            add(moments, now);
+            if (ends) --now.held[at(kind)];
+        }
+        return moments;
+    }
+
+    static void add_stage(Pipeline& pipeline, MemoryStage stage) {
+        const auto within = [](const MemoryStage& a, const MemoryStage& b) {  // a never takes more than b
+            return a.units == b.units && std::ranges::all_of(a.moments, [&](const MemoryMoment& moment) {
+                       return std::ranges::any_of(b.moments, [&](const auto& other) { return covers(other, moment); });
+                   });
+        };
+        for (const MemoryStage& known : pipeline.memory)
+            if (within(stage, known)) return;
+        std::erase_if(pipeline.memory, [&](const MemoryStage& known) { return within(known, stage); });
+        pipeline.memory.push_back(std::move(stage));
+    }
+
+    void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
+                   std::span<const Features> directions, std::vector<PipelinePath> StageGroup::*into) {
+        for (const auto& ways : longest_ways(key_, w_, members, directions))
+            for (std::size_t g = 0; g < members.size(); ++g) {
+                auto& paths = pipeline.groups[g].*into;
+                const PipelinePath& path = ways[g];
+                if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
+                    continue;
+                std::erase_if(paths, [&](const PipelinePath& other) { return covers(path, other); });
+                paths.push_back(path);
+            }
+    }
+
+    const PipelineKey& key_;
+    const Workload& w_;
+    Parallelism p_;
+    std::vector<std::vector<Piece>> stages_;
+};
+
+}  // namespace
+
+bool near_link(const PipelineKey& key, int stage) {
+    return key.node == 0 || stage * key.stride / key.node == (stage + 1) * key.stride / key.node;
+}
+
+// A way repeats when it comes back to its stage: after pp micro-batches at the latest, twice as many where they go both
+// ways. Fill and drain take less than three rounds; with zb-v, which looks two rounds ahead, five. GPipe's forwards and
+// backwards are apart: no part of a way covers a round.
+Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
+    if (schedule == Schedule::gpipe) return {micro_batches, 0, micro_batches};
+    const int round = schedule == Schedule::dualpipe ? 2 * pp : pp;
+    const int from = (schedule == Schedule::zb_v ? 6 : 4) * round + micro_batches % round;
+    if (micro_batches <= from) return {micro_batches, 0, round};
+    return {from, (micro_batches - from) / round, round};
+}
+
+Parallelism parallelism_of(const PipelineKey& key) {
+    Parallelism p;
+    p.schedule = key.schedule;
+    p.pp = key.pp;
+    p.vp = key.pieces;
+    p.global_batch = key.micro_batches;
+    p.overlap_p2p = key.overlap_p2p;
+    p.recompute_layers = key.recompute_layers;
+    p.stage_layers = key.stage_layers;
+    return p;
+}
+
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
+                       std::span<const Features> sharded) {
+    Pipeline pipeline;
+    Finder finder(key, workload);
+    finder.find_memory(pipeline);
+    finder.find_groups(pipeline, directions, sharded);
+    return pipeline;
+}
+
+}  // namespace stepcast

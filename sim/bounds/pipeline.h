@@ -1,0 +1,94 @@
+// Pipelines for the closed forms: which way through the slots of all stages is the longest, as counts of what is on it,
+// and which moments of a stage's order hold the most. Found once for a schedule, its stages and micro-batches; any times
+// and sizes can then be put in.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/bounds/shape.h"
+
+namespace stepcast {
+
+struct PipelineKey {
+    Schedule schedule = Schedule::one_f_one_b;
+    int pp = 1, pieces = 1, micro_batches = 1;
+    int recompute_layers = 0;
+    bool overlap_p2p = true;
+    // Ranks of a node, and from a stage to the next, where only some neighbours share a node; else 0.
+    int node = 0, stride = 0;
+    std::vector<int> stage_layers;
+    friend bool operator==(const PipelineKey&, const PipelineKey&) = default;
+};
+
+// Between stages i and i + 1, by whether they share a node; near where all links are alike.
+bool near_link(const PipelineKey& key, int stage);
+
+// A way through the slots for the micro-batches of the key, and what each further round of micro-batches adds to it.
+struct PipelinePath {
+    Features once{}, round{};
+};
+
+// Layers and ends of a stage (both copies under dualpipe).
+struct StageUnits {
+    std::array<int, 2> layers{};  // without and with experts
+    int embeddings = 0, heads = 0;
+    [[nodiscard]] int all_layers() const { return layers[0] + layers[1]; }
+    friend auto operator<=>(const StageUnits&, const StageUnits&) = default;
+};
+
+// Stages with the same ends of the model, and the longest ways to when their slots are done.
+struct StageGroup {
+    int first_stage = 0;
+    StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
+    std::vector<PipelinePath> paths, sharded_paths;  // the latter under the exchanges of zero 3
+    int last_weights =
+        0;  // split backwards: slots of weight gradients that end its order, one after the other, at most
+};
+
+// What a stage holds while a slot runs: `held` pieces of each kind, and of one kind the backward that runs.
+struct MemoryMoment {
+    std::vector<int> held;
+    int backward = -1;  // kind; none while a forward runs
+    friend bool operator==(const MemoryMoment&, const MemoryMoment&) = default;
+};
+struct MemoryStage {
+    StageUnits units;
+    std::vector<MemoryMoment> moments;  // none holds less than another in every kind
+};
+
+// Pieces that hold the same, by one of them and the layers of its stage before it.
+struct PieceKind {
+    Piece piece;
+    int layers_before = 0;
+};
+
+struct Pipeline {
+    std::vector<StageGroup> groups;
+    std::vector<PieceKind> kinds;
+    std::vector<MemoryStage> memory;  // stages that can be the fullest
+};
+
+// Micro-batches from which on a pipeline repeats: m stands for `least` + rounds * `round`.
+struct Rounds {
+    int least = 0, count = 0, round = 1;
+};
+Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
+
+// `directions`: typical times (any scale), `sharded` with the exchanges of zero 3; the longest way under each is found. The
+// key's micro-batches are rounds_of()'s.
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
+                       std::span<const Features> sharded);
+
+// The longest way of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
+// of the way that comes back to the same pass of the same piece one round of micro-batches later, while every stage is
+// between its fill and its drain (there, orders are the same a round later); nothing where a way has no such part.
+// Result: [direction][group].
+std::vector<std::vector<PipelinePath>> longest_ways(const PipelineKey& key, const Workload& workload,
+                                                    std::span<const std::vector<int>> group_stages,
+                                                    std::span<const Features> directions);
+
+// A Parallelism with what the key says, for pieces_of() and the like.
+Parallelism parallelism_of(const PipelineKey& key);
+
+}  // namespace stepcast

@@ -1,0 +1,83 @@
+// What one rank's share of a layer and of the ends costs and holds, for one way to split tensors, sequences and experts:
+// the plans of the step (model/transformer/layer_plans.h) priced once and run alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+
+#include "model/pipeline/schedule.h"
+#include "sim/costs/costs.h"
+#include "sim/memory/memory_parts.h"
+
+namespace stepcast {
+
+enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
+inline constexpr int unit_kinds = 4;
+
+// A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a time.
+// `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`, `filled`: in and
+// after each slot that makes gradients of weights, the latter before the next slot of its stage, `_single` where the piece is a lone layer; `opened`: in the last unit of
+// a forward for what comes next on its stage, so that whoever waits for that forward itself counts it off; hosts: what
+// issuing a layer takes.
+using Features = std::array<double, 40>;
+namespace feature {
+inline constexpr int device_end = 30;
+constexpr std::size_t unit(UnitKind kind, Pass pass) {
+    return static_cast<std::size_t>(static_cast<int>(pass) * unit_kinds + static_cast<int>(kind));
+}
+constexpr std::size_t again(UnitKind kind) { return 16 + static_cast<std::size_t>(kind); }  // of a layer
+inline constexpr std::size_t send_near = 18, send_far = 19, send_wrap = 20, entry = 21, arrival = 22, filled = 23,
+                             filling = 24, opened = 25, filled_single = 26, filling_single = 27;
+constexpr std::size_t host(UnitKind kind, Pass pass) {
+    return static_cast<std::size_t>(device_end + static_cast<int>(pass) * 2 + static_cast<int>(kind));
+}
+constexpr std::size_t host_again(UnitKind kind) { return 38 + static_cast<std::size_t>(kind); }
+}  // namespace feature
+
+// In four sums, which a compiler keeps apart.
+inline double dot(const Features& a, const Features& b) {
+    static_assert(std::tuple_size_v<Features> % 4 == 0);
+    std::array<double, 4> sums{};
+    for (std::size_t i = 0; i < a.size(); i += 4)
+        for (std::size_t j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Prices ops on one cluster; matrix products and group paths are kept.
+class OpPrices {
+public:
+    explicit OpPrices(const Cluster& cluster) : cluster_(cluster), paths_(cluster) {}
+    Seconds local(const Op& op, Phase phase);
+    Seconds collective(const Op& op, const Group& group);  // 0 for a group of one
+    [[nodiscard]] const RingPath& path(const Group& group) { return paths_.of(group); }
+    [[nodiscard]] const Cluster& cluster() const { return cluster_; }
+
+private:
+    struct GemmHash {
+        std::size_t operator()(const Gemm& g) const;
+    };
+    const Cluster& cluster_;
+    RingPaths paths_;
+    std::unordered_map<Gemm, Seconds, GemmHash> gemms_;
+};
+
+// `lower`: device time without hosts and contention. `estimate`: alone on its rank with both; a layer in which the host
+// waits for the device as one of many. Sends are left out; layers computed again are filled in whether or not they are.
+struct BoundShape {
+    RankShape shape;
+    UnitMemory memory;
+    std::array<RankWeights, unit_kinds> weights;
+    RankWeights copied_head;  // head when it is on another stage than the embedding
+    struct Matrices {
+        double sum = 0, largest = 0;
+    };
+    std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
+    Features lower{}, estimate{};
+    Features computing{};  // part of `estimate` in which kernels run beside no exchange of their own plan
+    Seconds gather;        // of activations that were sent in parts
+};
+
+BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices);
+
+}  // namespace stepcast

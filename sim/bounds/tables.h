@@ -1,0 +1,92 @@
+// What StepBounds holds: priced shapes, pipelines and the parts of the last call that the next one may share.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "sim/bounds/bounds.h"
+#include "sim/bounds/tail.h"
+
+namespace stepcast {
+
+class StepBounds::Tables {
+public:
+    explicit Tables(const Experiment& base);
+    [[nodiscard]] const Experiment& base() const { return base_; }
+    StepBound bound(const Parallelism& p);
+
+private:
+    struct ShapeEntry {
+        Routing routing;
+        BoundShape shape;
+    };
+    struct ShapeKey {
+        std::array<int, 8> numbers{};
+        std::string rank_order;
+        friend bool operator==(const ShapeKey&, const ShapeKey&) = default;
+    };
+    struct KeyHash {
+        std::size_t operator()(const ShapeKey& key) const;
+        std::size_t operator()(const PipelineKey& key) const;
+    };
+    // A group of stages with the times of this call.
+    struct GroupEnd {
+        double lower_slots = 0, slots = 0;  // when the slots end, before data parallelism
+        DataTimes least, most;              // of its stage with the fewest and the most layers
+        double slowdown = 0;
+        double least_join = 0, join = 0;  // dualpipe: of the gradients of both copies, after the slots
+        double lower = 0, estimate = 0;   // when gradients are there
+    };
+    struct FullStage {
+        StageWeights weights;
+        Moment moment;
+    };
+
+    [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
+    [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
+    struct Directions {
+        std::vector<Features> plain, sharded;
+    };
+    [[nodiscard]] Directions directions(const PipelineKey& key) const;
+    void bind(const Parallelism& p);
+    void bind_shape();
+    void bind_groups();
+    void bind_pipeline();
+    void bind_sends();
+    void bind_memory();
+    void bind_slots();
+    void bind_data();
+    void bind_ends();
+    [[nodiscard]] double latest(const std::vector<PipelinePath>& paths, const Features& times) const;
+    [[nodiscard]] double send_time(int a, int b);
+    [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
+    [[nodiscard]] double across(Bytes bytes, const Group& group);
+    void time(StepBound& bound) const;
+    void verdict(StepBound& bound) const;
+
+    Experiment base_;
+    Experiment now_;  // with the parallelism of this call
+    OpPrices prices_;
+    DataPrices data_;
+    Features reference_{};  // of one layer on one rank
+    std::unordered_map<ShapeKey, std::unique_ptr<ShapeEntry>, KeyHash> shapes_;
+    std::unordered_map<PipelineKey, std::unique_ptr<Pipeline>, KeyHash> pipelines_;
+
+    // Of the last call.
+    bool bound_ = false;
+    const ShapeEntry* shape_ = nullptr;
+    const Pipeline* pipeline_ = nullptr;
+    PipelineKey key_;
+    Rounds rounds_;
+    RankGroups groups_;
+    std::optional<LayerContext> context_;
+    std::array<RankWeights, unit_kinds> weights_;
+    Features lower_{}, estimate_{};
+    double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
+    std::vector<GroupEnd> ends_;
+    std::vector<FullStage> full_;
+    double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
+    std::vector<double> piece_kept_, piece_backward_, piece_work_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,207 @@
+// Micro-batch m of n, f and b the slots of one piece of the stage, C its gradients' exchange, G its parameters' gather,
+// s the slowdown of computation beside communication:
+//   zero 0, 1  C beside the last backwards, from when the first bucket is full; pieces end p slots apart; with the
+//              schedules that drain stage by stage each stage's slower last backward delays those before it
+//   zero 2     n C beside all backwards
+//   zero 3     inside the slots; the first gather and the last exchange are awaited
+// and with overlap_params (zero 1, 2) G beside the first forwards: a layer waits for its own and all before it.
+#include "sim/bounds/tail.h"
+
+#include <algorithm>
+
+namespace stepcast {
+namespace {
+
+bool splits(Schedule s) { return s == Schedule::zb_h1 || s == Schedule::zb_v || s == Schedule::dualpipe; }
+
+// The passes of a stage's layers and ends, and of a piece's.
+struct Work {
+    double forward = 0, backward = 0;  // of a stage, one micro-batch; backward: the pass whose end fills buckets
+    double whole = 0;                  // backward in all
+    double layer_forward = 0, layer_backward = 0;
+};
+
+Work work_of(const TailInputs& in) {
+    const StageUnits& u = in.group.most;
+    const bool split = splits(in.p.schedule);
+    Work work;
+    const auto add = [&](UnitKind kind, int count, bool layer) {
+        const double forward = in.times[feature::unit(kind, Pass::forward)];
+        const double again = layer ? in.times[feature::again(kind)] : 0;
+        const double both = split ? in.times[feature::unit(kind, Pass::input_backward)] +
+                                        in.times[feature::unit(kind, Pass::weight_backward)] + again
+                                  : in.times[feature::unit(kind, Pass::backward)] + again;
+        const double filling = split ? in.times[feature::unit(kind, Pass::weight_backward)] : both;
+        work.forward += count * forward;
+        work.whole += count * both;
+        work.backward += count * filling;
+        if (!layer) return;
+        work.layer_forward += count * forward;
+        work.layer_backward += count * filling;
+    };
+    add(UnitKind::dense, u.layers[0], true);
+    add(UnitKind::experts, u.layers[1], true);
+    add(UnitKind::embedding, u.embeddings, false);
+    add(UnitKind::head, u.heads, false);
+    const double layers = std::max(1, u.all_layers());
+    work.layer_forward /= layers;
+    work.layer_backward /= layers;
+    return work;
+}
+
+double beyond(double a, double b) { return std::max(0.0, a - b); }
+
+// zero 0 and 1, buckets beside the last backwards of the pieces.
+void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
+    const double pieces = in.pieces, slot = work.backward / pieces, of_piece = in.data.gradients / pieces;
+    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
+    const double lost = lost_beside(window, of_piece, in.slowdown);
+    const double between = in.p.schedule == Schedule::one_f_one_b ? in.p.pp * work.whole / pieces : work.backward;
+    tail.delay += lost * pieces;
+    if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
+    const double running = window + lost;
+    tail.exposed =
+        std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
+}
+
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others. Under
+// dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
+double first_bucket(const TailInputs& in, const Work& work) {
+    const bool ends_first = in.p.schedule == Schedule::dualpipe || in.p.schedule == Schedule::zb_v;
+    const double forward = in.p.schedule == Schedule::dualpipe ? work.forward / 2 : work.forward;
+    const double sends =
+        in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
+    const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
+    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * work.whole / in.pieces : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + in.data.first_layers * work.layer_backward;
+}
+
+// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
+// full. Other stages wait for the last backwards of those after them.
+void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
+    const double n = in.micro_batches, all = n * in.data.gradients;
+    const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;
+    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
+    const double lost = lost_beside(window, of_piece, in.slowdown);
+    // Interleaved stages end with the backwards of all pieces but the first, whose forwards they began with.
+    const bool interleaved = in.p.schedule == Schedule::one_f_one_b && in.pieces > 1;
+    const double apart = in.p.schedule == Schedule::gpipe ? n
+                         : interleaved                    ? (in.pieces - 1) * in.p.pp
+                                                          : in.group.last_weights;
+    const double draining = std::clamp(apart - 1, 0.0, n * in.pieces - 1);
+    const double lost_draining = lost_beside(slot, of_piece, in.slowdown);
+    const double steady = n * in.pieces - 1 - draining;
+    tail.delay += lost_beside(steady * (work.whole + work.forward) / in.pieces, steady * of_piece, in.slowdown) +
+                  draining * lost_draining + lost;
+    if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
+    tail.exposed = std::max({in.data.last_bucket, of_piece - window - lost,
+                             of_piece - window - lost + draining * (of_piece - slot - lost_draining),
+                             first_bucket(in, work) + all - end - tail.delay});
+}
+
+void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
+    const double pieces = in.pieces, slot = work.forward / pieces, of_piece = in.data.parameters / pieces;
+    const double fill = work.forward / pieces * in.p.pp;
+    tail.delay += lost_beside(fill, in.data.parameters, in.slowdown);
+    const double running = slot + lost_beside(slot, of_piece, in.slowdown);
+    const double first = of_piece + work.layer_forward - running;
+    const double last = in.data.parameters + work.layer_forward - running - (pieces - 1) * in.p.pp * slot;
+    tail.delay += std::max({0.0, first, last});
+}
+
+}  // namespace
+
+// zero 3: a unit's parameters are gathered beside the unit before it. In a backward the gradients of the unit before go
+// first, and the gather for the slot that follows waits for those of its last unit, beside nothing.
+double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown) {
+    double all = 0, kernels = 0;
+    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
+    for (std::size_t k = 0; k < unit_kinds; ++k)
+        for (const Pass pass : {Pass::forward, Pass::backward}) {
+            const std::size_t f = feature::unit(static_cast<UnitKind>(k), pass);
+            all += counts[k] * times[f];
+            kernels += counts[k] * computing[f];
+        }
+    return all > 0 ? slowdown * kernels / all : slowdown;
+}
+
+Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
+                       const StageUnits& units, double slowdown) {
+    if (p.zero != 3) return times;
+    const bool split = splits(p.schedule);
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        const auto kind = static_cast<UnitKind>(k);
+        const double gather = data.gathered[k], scatter = p.overlap ? data.exchanged[k] : 0;
+        const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
+        double& forward = times[feature::unit(kind, Pass::forward)];
+        double& backward = times[feature::unit(kind, Pass::backward)];
+        double& inputs = times[feature::unit(kind, Pass::input_backward)];
+        double& weights = times[feature::unit(kind, Pass::weight_backward)];
+        // Kernels' share of a pass and of what it computes again.
+        const auto share = [&](Pass pass) {
+            const std::size_t f = feature::unit(kind, pass);
+            const bool repeats = again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
+            const double kernels = computing[f] + (repeats ? computing[feature::again(kind)] : 0);
+            const double all = times[f] + (repeats ? again : 0);
+            return all > 0 ? std::min(1.0, kernels / all) : 0;
+        };
+        const double of_forward = share(Pass::forward), of_backward = share(Pass::backward),
+                     of_inputs = share(Pass::input_backward), of_weights = share(Pass::weight_backward),
+                     of_filling = split ? of_weights : of_backward;
+        const auto beside = [&](double work, double exchange, double kernels) {
+            return std::max(work + lost_beside(work, exchange, kernels * slowdown), exchange);
+        };
+        const double alone = (split ? weights : backward + again),
+                     first = beside(alone, split ? 0 : gather, of_filling);
+        const double middle = beside(alone, scatter + (split ? 0 : gather), of_filling),
+                     last = alone + lost_beside(alone, scatter, of_filling * slowdown);
+        const double slowed_forward = forward + lost_beside(forward, gather, of_forward * slowdown);
+        // Between split backwards nothing is gathered.
+        const double ungathered = split ? beside(inputs + again, gather, of_inputs) - (inputs + again) : 0;
+        // The gather for the next slot begins with the last plan of this one, after what is computed again.
+        const double last_plan = split ? weights : backward,
+                     slowed_plan = last_plan + lost_beside(last_plan, gather, of_filling * slowdown);
+        forward = beside(forward, gather, of_forward);
+        backward = beside(backward + again, gather + scatter, of_backward) - again;
+        inputs = beside(inputs + again, gather, of_inputs) - again;
+        weights = beside(weights, scatter, of_weights);
+        const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
+        if (k != main) continue;
+        times[feature::opened] = forward - slowed_forward;
+        if (p.overlap) {
+            times[feature::filling_single] = alone - middle - ungathered;
+            times[feature::filling] = first + last - 2 * middle - ungathered;
+            times[feature::filled_single] = gather + scatter;
+            times[feature::filled] = gather + scatter + std::max(0.0, scatter - last);
+        } else {
+            times[feature::filling] = alone - last_plan + slowed_plan - middle - ungathered;
+            times[feature::filled] = std::max(0.0, gather - slowed_plan);
+            times[feature::filling_single] = times[feature::filling];
+            times[feature::filled_single] = times[feature::filled];
+        }
+    }
+    return times;
+}
+
+Tail tail_of(const TailInputs& in, double end) {
+    const Parallelism& p = in.p;
+    const Work work = work_of(in);
+    const double n = in.micro_batches;
+    Tail tail;
+    if (!p.overlap) {
+        tail.exposed = in.data.gradients * (p.zero >= 2 ? n : 1);
+    } else if (p.zero < 2) {
+        add_last_backwards(in, work, tail);
+    } else if (p.zero == 2) {
+        add_all_backwards(in, work, end, tail);
+    } else {
+        tail.exposed = in.data.last_bucket;
+    }
+    if ((p.zero == 1 || p.zero == 2) && p.overlap_params) add_first_forwards(in, work, tail);
+    if (p.zero == 3)
+        tail.delay += in.data.gathered[static_cast<std::size_t>(in.group.most.embeddings > 0 ? UnitKind::embedding
+                                                                                             : UnitKind::dense)];
+    return tail;
+}
+
+}  // namespace stepcast

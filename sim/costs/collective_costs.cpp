@@ -1,0 +1,213 @@
+#include "sim/costs/collective_costs.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <stdexcept>
+
+#include "sim/costs/corrections.h"
+#include "sim/costs/curve.h"
+#include "sim/network/ring_path.h"
+
+namespace stepcast {
+namespace {
+
+// What a ring or tree does with a payload of `bytes`: rounds inside and between nodes, bytes through each link, the
+// piece that a rank owns and how often it is moved beside the ring.
+struct Walk {
+    double rounds_inside = 0, rounds_between = 0;
+    Bytes traffic, piece;
+    double copy = 0;
+};
+
+struct Pricer {
+    const Cluster& cluster;
+    const RingPath& path;
+    const Link& intra = cluster.intra;
+    const Link& inter = cluster.inter;
+    const Link& link = path.nodes > 1 ? inter : intra;  // whose measured curves hold
+    double n = path.ranks, nodes = path.nodes;
+
+    // Passes of n-1 rounds, N-1 of them between nodes.
+    [[nodiscard]] Walk ring(Bytes bytes, double passes, double traffic, double copy) const {
+        return {passes * (n - nodes), passes * (nodes - 1), traffic * bytes, bytes / n, copy};
+    }
+
+    [[nodiscard]] BytesPerSecond slowest(double inside, double between) const {
+        return std::min(path.ring * inside, path.inter * between);
+    }
+
+    // Moving a piece beside the link goes at the rate of the node's own links.
+    [[nodiscard]] Seconds copied(double copy, Bytes piece) const {
+        return copy == 0 ? Seconds(0) : copy * piece / intra.bandwidth;
+    }
+
+    [[nodiscard]] Seconds simple(const Walk& walk) const {
+        const Seconds start = (nodes > 1 ? std::max(intra.launch, inter.launch) : intra.launch) +
+                              walk.rounds_inside * intra.latency + walk.rounds_between * inter.latency;
+        const Seconds transfer = walk.traffic / slowest(intra.ring_efficiency, inter.ring_efficiency);
+        return pipelined(start, transfer) + copied(walk.copy, walk.piece);
+    }
+
+    [[nodiscard]] Seconds pipelined(Seconds start, Seconds transfer) const {
+        return start + transfer + Seconds(intra.pipelining * std::sqrt(start.si() * transfer.si()));
+    }
+
+    [[nodiscard]] Seconds with(const Protocol& inside, const Protocol& between, const Walk& walk, Seconds slots) const {
+        if (inside.efficiency == 0 || (nodes > 1 && between.efficiency == 0)) return Seconds(INFINITY);
+        return (nodes > 1 ? std::max(inside.launch, between.launch) : inside.launch) +
+               walk.rounds_inside * (inside.latency + slots) + walk.rounds_between * between.latency +
+               walk.traffic / slowest(inside.efficiency, between.efficiency);
+    }
+
+    // One slot of a piece goes with the first flags; from half a slot to two, more and more rounds need another.
+    [[nodiscard]] Seconds slots(Bytes piece) const {
+        if (intra.slot == Bytes(0)) return Seconds(0);
+        return std::clamp(0.5 + 0.5 * std::log2(piece / intra.slot), 0.0, 1.0) * intra.slot_latency;
+    }
+
+    [[nodiscard]] Seconds fastest_protocol(const Walk& walk) const {
+        Seconds best = simple(walk);
+        if (walk.traffic == Bytes(0)) return best;
+        best = std::min(best, with(intra.low_latency, inter.low_latency, walk, slots(walk.piece)));
+        if (n > 2) best = std::min(best, with(intra.low_latency_128, inter.low_latency_128, walk, Seconds(0)));
+        return best;
+    }
+
+    Seconds operator()(const AllReduce& op) const {
+        if (!link.all_reduce.empty()) return interpolate(link.all_reduce, op.bytes);
+        Seconds best = fastest_protocol(ring(op.bytes, 2, 2 * (n - 1) / n, intra.reduce_copy));
+        if (nodes > 1) {
+            const double depth = std::bit_width(static_cast<unsigned>(path.nodes - 1));
+            const Walk tree{2 * (n / nodes - 1), 2 * depth, 2 * op.bytes, op.bytes / n, intra.reduce_copy};
+            best = std::min(best, fastest_protocol(tree));
+        } else if (n > 2 && intra.nvls_efficiency > 0) {
+            best = std::min(best, pipelined(intra.nvls_launch, op.bytes / (path.ring * intra.nvls_efficiency)));
+        }
+        return best;
+    }
+    Seconds operator()(const AllGather& op) const {
+        if (!link.all_gather.empty()) return interpolate(link.all_gather, op.bytes);
+        return fastest_protocol(ring(op.bytes, 1, (n - 1) / n, intra.gather_copy));
+    }
+    Seconds operator()(const ReduceScatter& op) const {
+        if (!link.reduce_scatter.empty()) return interpolate(link.reduce_scatter, op.bytes);
+        return fastest_protocol(ring(op.bytes, 1, (n - 1) / n, intra.reduce_copy));
+    }
+    Seconds operator()(const Broadcast& op) const {
+        if (!link.broadcast.empty()) return interpolate(link.broadcast, op.bytes);
+        return fastest_protocol(ring(op.bytes, 1, 1, 0));
+    }
+    Seconds operator()(const Reduce& op) const {
+        if (!link.reduce.empty()) return interpolate(link.reduce, op.bytes);
+        return fastest_protocol(ring(op.bytes, 1, 1, 0));
+    }
+
+    // What one rank exchanges: bytes and peers inside and outside its node; `own` stays with it.
+    struct Exchange {
+        Bytes inside, between, own;
+        double peers_inside = 0, peers_between = 0;
+    };
+
+    [[nodiscard]] Seconds exchange(const Exchange& e, BytesPerSecond inside, BytesPerSecond between) const {
+        const Link& slower = nodes > 1 ? inter : intra;
+        const auto transfer = [&](double inside_share, double between_share) {
+            const Seconds in = e.inside == Bytes(0) ? Seconds(0) : e.inside / (inside * inside_share);
+            const Seconds out = e.between == Bytes(0) ? Seconds(0) : e.between / (between * between_share);
+            return std::max(in, out);
+        };
+        const Seconds peers = e.peers_inside * intra.exchange.latency + e.peers_between * inter.exchange.latency;
+        const Seconds large = pipelined(slower.latency + slower.exchange_launch + peers,
+                                        transfer(intra.all_to_all_efficiency, inter.all_to_all_efficiency)) +
+                              copied(intra.exchange_copy, e.own);
+        if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
+        return std::min(
+            large, slower.exchange.launch + peers + transfer(intra.exchange.efficiency, inter.exchange.efficiency));
+    }
+
+    Seconds operator()(const AllToAll& op) const {
+        if (!link.all_to_all.empty()) return interpolate(link.all_to_all, busiest_bytes(op));
+        Seconds worst(0);
+        for (std::size_t r = 0; r < path.node_of.size(); ++r)
+            worst = std::max(worst, exchange(exchange_of(op, r), path.inside, path.between));
+        return worst;
+    }
+
+    [[nodiscard]] Exchange exchange_of(const AllToAll& op, std::size_t rank) const {
+        const std::size_t ranks = path.node_of.size();
+        Bytes in[2], out[2];  // [on other nodes]
+        double peers[2] = {0, 0};
+        for (std::size_t other = 0; other < ranks; ++other) {
+            if (other == rank) continue;
+            const std::size_t away = path.node_of[other] != path.node_of[rank];
+            in[away] += op.bytes[other * ranks + rank];
+            out[away] += op.bytes[rank * ranks + other];
+            ++peers[away];
+        }
+        return {std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[rank * ranks + rank], peers[0], peers[1]};
+    }
+
+    Seconds operator()(const SendRecv& op) const {
+        if (op.blocking) return message_time(op, cluster) + (*this)(SendRecv{op.bytes, 1});
+        const Bytes message = op.bytes / op.messages;
+        if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, message);
+        const Exchange e = nodes > 1 ? Exchange{Bytes(0), message, Bytes(0), 0, 1} : Exchange{message, {}, {}, 1, 0};
+        return static_cast<double>(op.messages) * exchange(e, path.pair, path.pair);
+    }
+    Seconds operator()(const Barrier&) const { return link.latency; }
+    template <typename Other>
+    Seconds operator()(const Other&) const {
+        throw std::logic_error("collective_time: not a collective");
+    }
+};
+
+// Of an all-to-all what one rank holds, its own part included.
+Bytes payload(const Op& op) {
+    if (const auto* exchange = std::get_if<AllToAll>(&op)) {
+        const auto n = std::sqrt(static_cast<double>(exchange->bytes.size()));
+        return n / (n - 1) * busiest_bytes(*exchange);
+    }
+    return bytes_moved(op);
+}
+
+}  // namespace
+
+Bytes busiest_bytes(const AllToAll& op) {
+    const auto n = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size()))));
+    Bytes busiest(0);
+    for (std::size_t r = 0; r < n; ++r) {
+        Bytes in(0), out(0);
+        for (std::size_t other = 0; other < n; ++other) {
+            if (other == r) continue;
+            in += op.bytes[other * n + r];
+            out += op.bytes[r * n + other];
+        }
+        busiest = std::max({busiest, in, out});
+    }
+    return busiest;
+}
+
+Seconds message_time(const SendRecv& op, const Cluster& cluster) {
+    return op.blocking ? static_cast<double>(op.messages) * (cluster.host.load * cluster.host.message) : Seconds(0);
+}
+
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {
+    if (path.ranks <= 1) return Seconds(0);
+    const Seconds law = std::visit(Pricer{cluster, path}, op);
+    if (path.nodes > 1 || cluster.intra.corrections.empty()) return law;
+    return correction(cluster.intra.corrections, kind_name(op), path.ranks, payload(op)) * law;
+}
+
+Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {
+    if (places.size() <= 1) return Seconds(0);
+    std::vector<int> members;
+    for (const Place& place : places) members.push_back(place.rank());
+    return collective_time(op, ring_path(members, cluster), cluster);
+}
+
+Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster) {
+    if (group.size() <= 1) return Seconds(0);
+    return collective_time(op, ring_path(group, cluster), cluster);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,150 @@
+#include "sim/costs/gemm_law.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+constexpr std::array splits{1L, 2L, 3L, 4L, 6L, 8L};
+constexpr double least_split_k = 64;
+
+struct Tile {
+    long m, n;
+    double factor;
+};
+
+std::array<Tile, 11> tiles_of(const KernelCosts& kernel) {
+    return {{{256, 128, kernel.gemm_tile_256},
+             {128, 256, kernel.gemm_tile_256},
+             {128, 128, kernel.gemm_tile_128},
+             {128, 64, kernel.gemm_tile_64},
+             {64, 128, kernel.gemm_tile_64},
+             {64, 64, kernel.gemm_tile_32},
+             {256, 256, kernel.gemm_tile_wide},
+             {192, 128, kernel.gemm_tile_192},
+             {128, 192, kernel.gemm_tile_192},
+             {256, 64, kernel.gemm_tile_narrow},
+             {64, 256, kernel.gemm_tile_narrow}}};
+}
+
+long ceil_div(long a, long b) { return (a + b - 1) / b; }
+
+// One group of the kernel: `count` GEMMs [m,n,k].
+struct Shape {
+    long m, n, k, count;
+};
+
+struct Kernel {
+    std::span<const Shape> shapes;
+    Dtype dtype;
+    bool accumulate;
+    double rate;  // relative to the law's
+    bool boosts;
+};
+
+// What the memory carries: operands in and results out once, fp32 results that are added to in and out.
+struct Traffic {
+    Bytes operands, partial_results;
+};
+
+Traffic traffic_of(const Kernel& kernel) {
+    double operands = 0, results = 0;
+    for (const Shape& s : kernel.shapes) {
+        const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+        operands += static_cast<double>(s.count) * (m * k + k * n);
+        results += static_cast<double>(s.count) * m * n;
+    }
+    const Bytes fp32_results = results * size_of(Dtype::fp32);
+    return {operands * size_of(kernel.dtype) + (kernel.accumulate ? 2 * fp32_results : results * size_of(kernel.dtype)),
+            fp32_results};
+}
+
+// Tiles of all groups and their mean k, weighted by tiles.
+struct Tiling {
+    double count = 0, mean_k = 0;
+};
+
+Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
+    double count = 0, k_sum = 0;
+    for (const Shape& s : shapes) {
+        const auto tiles = static_cast<double>(ceil_div(s.m, tile.m) * ceil_div(s.n, tile.n) * s.count);
+        count += tiles;
+        k_sum += tiles * static_cast<double>(s.k);
+    }
+    return {count, count > 0 ? k_sum / count : 0};
+}
+
+Seconds corner(Seconds a, Seconds b, double c) {
+    if (c < 0.02) return std::max(a, b);
+    const auto [low, high] = std::minmax(a, b);
+    return high * std::pow(1 + std::pow(low / high, 1 / c), c);
+}
+
+double waves_of(double blocks_per_sm, double loss) {
+    return std::max(1.0, blocks_per_sm + (std::ceil(blocks_per_sm) - blocks_per_sm) * loss);
+}
+
+Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
+    const KernelCosts& costs = cluster.kernel;
+    const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * costs.gemm_efficiency *
+                                  (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0));
+    const BytesPerSecond bandwidth = cluster.gpu.memory_bandwidth * costs.gemm_traffic_efficiency;
+    const Traffic traffic = traffic_of(kernel);
+    Seconds best(INFINITY);
+    for (const Tile& tile : tiles_of(costs)) {
+        if (tile.factor == 0) continue;
+        const Tiling tiling = tiling_of(kernel.shapes, tile);
+        if (tiling.count == 0) return costs.launch;
+        const FlopsPerSecond rate = per_sm * tile.factor;
+        for (const long s : splits) {
+            const auto split = static_cast<double>(s);
+            if (s > 1 && tiling.mean_k / split < least_split_k) break;
+            const double waves = waves_of(tiling.count * split / cluster.gpu.sms, costs.gemm_wave_loss);
+            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (tiling.mean_k / split + costs.gemm_k0));
+            const Seconds arithmetic = waves * (wave / rate);
+            const Bytes partial = s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
+            const Seconds moving = (traffic.operands + partial) / bandwidth;
+            const Seconds extra = s > 1 ? costs.gemm_split : Seconds(0);
+            if (std::max(arithmetic, moving) + extra >= best) continue;
+            best = std::min(best, corner(arithmetic, moving, costs.gemm_corner) + extra);
+        }
+    }
+    if (kernel.boosts) best = best / (1 + costs.gemm_boost * std::exp(-(best / costs.gemm_boost_time)));
+    return costs.launch + best;
+}
+
+// fp8 GEMMs of a step also cast and transpose their operands.
+double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
+    return kernel.training_gemm * (dtype == Dtype::fp8 ? kernel.training_fp8 : 1.0);
+}
+
+Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,
+                 GemmSetting setting) {
+    const bool in_step = setting == GemmSetting::step;
+    return {shapes, dtype, accumulate, in_step ? rate_in_step(dtype, cluster.kernel) : 1.0, !in_step};
+}
+
+}  // namespace
+
+Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting) {
+    const Shape shape{op.m, op.n, op.k, op.batch};
+    Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
+    if (op.unaligned) kernel.rate *= cluster.kernel.gemm_unaligned;
+    return law_time(kernel, cluster);
+}
+
+Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting) {
+    std::vector<Shape> shapes;
+    for (const long rows : op.rows) {
+        if (rows == 0) continue;
+        shapes.push_back(op.weight_gradient ? Shape{op.k, op.n, rows, 1} : Shape{rows, op.n, op.k, 1});
+    }
+    Kernel kernel = kernel_of(shapes, op.dtype, false, cluster, setting);
+    kernel.rate *= cluster.kernel.grouped_gemm;
+    return law_time(kernel, cluster);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,73 @@
+#include "sim/costs/price_classes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/costs/collective_costs.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint32_t none = ~std::uint32_t{0};
+
+// An op on one place, or with a group stated, costs the same wherever it runs; else its ranks count.
+bool same_participants(const TaskGraph& graph, TaskId a, TaskId b) {
+    if (graph.group_id(a) != graph.group_id(b)) return false;
+    const auto p = graph.places(a), q = graph.places(b);
+    if (graph.group_id(a) != 0 || (p.size() == 1 && q.size() == 1)) return true;
+    return std::ranges::equal(p, q, {}, &Place::rank, &Place::rank);
+}
+
+}  // namespace
+
+PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
+    class_of_.reserve(graph.size());
+    // The class last met of each op and phase is nearly always the one; the others of that op and phase form a chain.
+    std::vector<std::uint32_t> last(graph.ops().size() * phase_count, none), before;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        std::uint32_t& head = last[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
+        std::uint32_t found = head;
+        while (found != none && !same_participants(graph, examples_[found], t)) found = before[found];
+        if (found == none) {
+            found = static_cast<std::uint32_t>(examples_.size());
+            examples_.push_back(t);
+            before.push_back(head);
+            head = found;
+        }
+        class_of_.push_back(found);
+    }
+}
+
+PriceClasses::Paths PriceClasses::paths(const Cluster& cluster) const {
+    Paths paths;
+    RingPaths known(cluster);
+    for (const TaskId t : examples_)
+        if (const GroupId group = graph_.group_id(t); group != 0 && !paths.contains(group))
+            paths.emplace(group, known.of(graph_.group(group)));
+    return paths;
+}
+
+std::vector<Seconds> PriceClasses::price(const Cluster& cluster, const Paths& paths) const {
+    std::vector<Seconds> prices;
+    prices.reserve(size());
+    for (const TaskId t : examples_) {
+        const GroupId group = graph_.group_id(t);
+        prices.push_back(group == 0 ? op_time(graph_.op(t), graph_.phase(t), graph_.places(t), cluster)
+                                    : time_in_step(graph_.op(t), paths.at(group), cluster));
+    }
+    return prices;
+}
+
+void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds call,
+                        std::span<const double> rank_rates) const {
+    costs.duration.resize(class_of_.size());
+    costs.issue.resize(class_of_.size());
+    for (TaskId t = 0; t < class_of_.size(); ++t) {
+        costs.duration[t] = prices[class_of_[t]];
+        if (const Place place = graph_.places(t).front(); !rank_rates.empty() && place.lane() == Lane::compute)
+            costs.duration[t] = costs.duration[t] / rank_rates[static_cast<std::size_t>(place.rank())];
+        costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * call;
+    }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,40 @@
+// Which tasks of a graph cost the same on any cluster, so that one graph is priced on many clusters for the price of its
+// distinct ops.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "model/cluster.h"
+#include "model/task_graph.h"
+#include "sim/costs/costs.h"
+#include "sim/network/ring_path.h"
+
+namespace stepcast {
+
+// Tasks of one class share op and phase, and the group or, where none is stated, the ranks that take part.
+class PriceClasses {
+public:
+    explicit PriceClasses(const TaskGraph& graph);  // which it refers to
+
+    [[nodiscard]] std::size_t size() const { return examples_.size(); }
+    [[nodiscard]] std::uint32_t of(TaskId t) const { return class_of_[t]; }
+
+    // Of every group that takes part in a class.
+    using Paths = std::map<GroupId, RingPath>;
+    [[nodiscard]] Paths paths(const Cluster& cluster) const;
+
+    // By class; `paths` of a cluster with the same_paths().
+    [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster, const Paths& paths) const;
+    // Every task at the price of its class, kernels of each rank at its own rate (cluster.gpu.rank_rates; empty = all
+    // alike), and what the hosts take to issue it at `call` a host call.
+    void fill(Costs& costs, std::span<const Seconds> prices, Seconds call, std::span<const double> rank_rates) const;
+
+private:
+    const TaskGraph& graph_;
+    std::vector<std::uint32_t> class_of_;
+    std::vector<TaskId> examples_;  // a task of each class
+};
+
+}  // namespace stepcast

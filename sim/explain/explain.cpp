@@ -1,0 +1,103 @@
+#include "sim/explain/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "model/step.h"
+#include "sim/breakdown.h"
+#include "sim/explain/elasticity.h"
+#include "sim/pipeline_notes.h"
+
+namespace stepcast {
+namespace {
+
+// Of each group of a graph, found when first asked for.
+class Links {
+public:
+    Links(const TaskGraph& graph, const Cluster& cluster) : graph_(graph), cluster_(cluster) {}
+    LinkLevel of(TaskId t) {
+        const GroupId group = graph_.group_id(t);
+        if (group == 0 || !is_collective(graph_.op(t))) return link_of(graph_, t, cluster_);
+        const auto at = known_.find(group);
+        return at != known_.end() ? at->second : known_.emplace(group, link_of(graph_, t, cluster_)).first->second;
+    }
+
+private:
+    const TaskGraph& graph_;
+    const Cluster& cluster_;
+    std::map<GroupId, LinkLevel> known_;
+};
+
+std::vector<PathShare> shares_of(const TaskGraph& graph, const std::vector<PathSegment>& path, const Cluster& cluster) {
+    std::map<std::pair<std::string_view, LinkLevel>, PathShare> by_kind;
+    Links links(graph, cluster);
+    for (const PathSegment& s : path) {
+        const LinkLevel link = s.issue ? LinkLevel::none : links.of(s.task);
+        const std::string_view kind = s.issue ? "issue" : kind_name(graph.op(s.task));
+        PathShare& share = by_kind[{kind, link}];
+        share.kind = kind;
+        share.link = link;
+        share.on_host = s.issue || graph.on_host(s.task);
+        share.time += s.time;
+        ++share.tasks;
+    }
+    std::vector<PathShare> shares;
+    for (auto& [key, share] : by_kind) shares.push_back(share);
+    std::ranges::stable_sort(shares, [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
+    return shares;
+}
+
+IdleTime idle_time(const TaskGraph& graph, const WhatIf& step, int rank) {
+    const Breakdown b = breakdown(graph, step.costs(), step.timeline(), rank);
+    return {rank,
+            graph.multiplicity()[static_cast<std::size_t>(rank)],
+            b.compute + b.memory,
+            b.bubble,
+            b.imbalance,
+            b.exposed_communication,
+            b.host};
+}
+
+// How long the compute lane of each rank was busy.
+std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline) {
+    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place& place : graph.places(t))
+            if (place.lane() == Lane::compute)
+                busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
+    return busy;
+}
+
+// By busy time, each rank as often as it stands for real ones.
+int median_rank(const std::vector<Seconds>& busy, const std::vector<int>& stands_for) {
+    std::vector<int> order(busy.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](int r) { return busy[static_cast<std::size_t>(r)]; });
+    long left = std::accumulate(stands_for.begin(), stands_for.end(), 0L) / 2;
+    for (const int rank : order)
+        if ((left -= stands_for[static_cast<std::size_t>(rank)]) < 0) return rank;
+    return order.back();
+}
+
+}  // namespace
+
+Explanation explain(const Experiment& e) {
+    const TaskGraph graph = build_step(e, routing_of(e));
+    WhatIf step(graph, e.cluster);
+    Explanation x;
+    x.step = step.timeline().end;
+    x.path = shares_of(graph, step.path(), e.cluster);
+    x.slowest = idle_time(graph, step, limiting_rank(graph, step.timeline()));
+    x.median = idle_time(graph, step, median_rank(busy_times(graph, step.timeline()), graph.multiplicity()));
+    x.elasticities = elasticities(step, e.cluster, x.change, x.without_effect);
+    x.uncertainties = uncertainties(step, e.cluster, x.elasticities, x.change);
+    double variance = 0;
+    for (const Uncertainty& u : x.uncertainties) variance += u.widening.si() * u.widening.si();
+    x.uncertainty = Seconds(std::sqrt(variance));
+    return x;
+}
+
+}  // namespace stepcast

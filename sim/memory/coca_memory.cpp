@@ -1,0 +1,99 @@
+// States of P parameters on one of n ranks: weights 2 P, gradients 2 P, of the own piece an fp32 weight and two
+// moments 12 P / n (pieces padded as in model/multimodal/tensors.h), the bucket buffer (two with overlap). Kept for
+// the backward of a block (16 bit, in units of its tensors; r rows, k keys, f inner, s scores):
+//   attention  norm in and out, queries, keys, values, result (r; of a cross block norm in and out, keys, values k);
+//              scores s, under autocast the fp32 softmax 2 s and its cast s; sub-norm r; feed-forward norm in and out
+//              r; inner f before and after the activation, gated 4 f, sub-norm f
+// A block that is computed again keeps its input, and while its backward runs all of the above beside gradients of
+// two of its largest tensors. Logits are kept with the loss's fp32 log-softmax; its backward needs their fp32
+// gradient twice. Ignores allocator slack, library workspaces and the poolers' queries.
+#include "sim/memory/coca_memory.h"
+
+#include <algorithm>
+
+#include "model/multimodal/plans.h"
+#include "model/multimodal/tensors.h"
+#include "model/rank_groups.h"
+
+namespace stepcast {
+namespace {
+
+Bytes kept_of(const Block& b, const TowerContext& c) {
+    const BlockSizes s = sizes_of(b, c);
+    Bytes kept = (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows;  // result of the attention, queries
+    kept += b.cross ? 4 * s.keys : 2 * s.rows;
+    if (b.pools()) return kept;
+    kept += (4 + (b.sub_norms ? 1 : 0)) * s.rows;
+    return kept + ((b.gated ? 4 : 2) + (b.sub_norms ? 1 : 0)) * s.inner;
+}
+
+Bytes work_of(const Block& b, const TowerContext& c) {
+    const BlockSizes s = sizes_of(b, c);
+    return 2 * std::max({s.rows, s.keys, s.inner, (c.casts() ? 2.0 : 1.0) * s.scores});
+}
+
+struct Activations {
+    Bytes kept;  // of all layers, until their backward
+    Bytes work;  // of the fullest backward beside it
+};
+
+Activations activations_of(const TowerContext& c) {
+    const Workload& w = c.workload();
+    const bool again = c.experiment.parallelism.recompute == Recompute::full;
+    Activations all;
+    for (const Block& b :
+         {vision_block(w), pooler(w), contrastive_pooler(w), text_block(w), decoder_block(w), cross_block(w)}) {
+        const bool computed_again = again && !b.pools();
+        const Bytes kept = kept_of(b, c);
+        all.kept += b.layers * (computed_again ? sizes_of(b, c).rows : kept);
+        all.work = std::max(all.work, work_of(b, c) + (computed_again ? kept : Bytes(0)));
+    }
+    const double logits = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;
+    const Bytes loss_element = c.casts() ? Bytes(4) : c.element();
+    all.kept += logits * (c.element() + loss_element);
+    all.work = std::max(all.work, logits * 2 * loss_element);
+    return all;
+}
+
+double owned(const TowerContext& c) {
+    double elements = 0;
+    for (const ParameterGroup& group : parameter_groups(c.workload())) elements += piece_elements(group, c.data.size());
+    return elements;
+}
+
+Bytes master(const TowerContext& c) { return c.element() < Bytes(4) ? Bytes(4) : Bytes(0); }
+
+Bytes moments(const TowerContext& c) {
+    const Optimizer o = c.workload().optimizer;
+    return o == Optimizer::adam || o == Optimizer::lamb ? Bytes(8) : Bytes(0);
+}
+
+}  // namespace
+
+StateMemory coca_states(const Experiment& e) {
+    const TowerContext c{e, rank_groups(e.parallelism).data};
+    StateMemory states;
+    states.before_optimizer = elements_of(parameter_groups(e.workload)) * c.element() + owned(c) * master(c);
+    states.with_optimizer = states.before_optimizer + owned(c) * moments(c);
+    return states;
+}
+
+MemoryUse coca_memory(const Experiment& e) {
+    const TowerContext c{e, rank_groups(e.parallelism).data};
+    const Parallelism& p = e.parallelism;
+    const double parameters = elements_of(parameter_groups(e.workload));
+    const Activations activations = activations_of(c);
+    MemoryUse use;
+    use.weights = parameters * c.element();
+    use.gradients = parameters * size_of(p.gradient_dtype);
+    use.optimizer = owned(c) * (master(c) + moments(c));
+    use.activations = activations.kept;
+    use.buffers = activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
+    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
+    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
+    use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
+    return use;
+}
+
+}  // namespace stepcast

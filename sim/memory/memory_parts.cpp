@@ -1,0 +1,138 @@
+// Bytes of a parameter of mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
+//   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
+//   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
+// fp32 training: 4 + 4 + 8. fp8: 16-bit weights, and of each layer's matrices a copy in fp8 for either operand order.
+// Experts are sharded over their own data-parallel group.
+#include "sim/memory/memory_parts.h"
+
+#include <algorithm>
+
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+// cuBLAS takes 32 MiB a stream on current devices; grouped products run on four.
+const Bytes workspaces = parse_bytes("128 MiB");
+
+// A point of the backward: what is kept until then, and what it needs beside.
+void consider(PieceMemory& piece, Bytes kept, Bytes work) {
+    if (kept + work <= piece.backward_kept + piece.backward_work) return;
+    piece.backward_kept = kept;
+    piece.backward_work = work;
+}
+
+// Adam's master weight and moments; plain SGD the master alone.
+Bytes optimizer_bytes(const Workload& w, Bytes stored) {
+    const Bytes master = stored < Bytes(4) ? Bytes(4) : Bytes(0);
+    switch (w.optimizer) {
+        case Optimizer::none: return Bytes(0);
+        case Optimizer::sgd: return master;
+        case Optimizer::adam:
+        case Optimizer::lamb: return master + Bytes(8);
+    }
+    return Bytes(0);
+}
+
+// Elements that are left when a state is sharded from ZeRO stage `from` on.
+double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
+    const int zero = c.experiment.parallelism.zero;
+    if (zero < from) return weights.dense + weights.experts;
+    const int dense = zero == 3 ? c.groups.shard.size() : c.groups.data_context.size();
+    return weights.dense / dense + weights.experts / c.groups.expert_data.size();
+}
+
+void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
+    const Workload& w = c.experiment.workload;
+    const Bytes stored = c.shape.element();
+    use.weights = shared_out(c, stage.all, 3) * stored;
+    if (c.shape.matrix == Dtype::fp8) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(Dtype::fp8);
+    use.gradients = shared_out(c, stage.all, 2) * size_of(c.experiment.parallelism.gradient_dtype);
+    use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(w, stored);
+}
+
+// A gradient in the weights' dtype that the framework's automatic differentiation wants for each matrix: with fused
+// accumulation a stand-in that is kept for each distinct shape (Transformer Engine), else the largest for a moment.
+Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
+    return (c.experiment.parallelism.fused_accumulation ? stage.matrices : stage.largest_matrix) * c.shape.element();
+}
+
+// zero 2: one bucket filling and one on its way, a bucket closing with the unit that fills it. zero 3: the unit in use
+// and the next, gathered, and two units' whole gradients, one being computed and one on its way.
+Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
+    const Parallelism& p = c.experiment.parallelism;
+    if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
+    const double unit = stage.largest_unit.dense + stage.largest_unit.experts;
+    const Bytes gradients = (stage.all.dense + stage.all.experts) * size_of(p.gradient_dtype);
+    const Bytes bucket = unit * size_of(p.gradient_dtype);
+    if (p.zero == 2) return std::min(2.0 * std::max(p.bucket, bucket), gradients);
+    return 2.0 * unit * c.shape.element() + std::min(2.0 * bucket, gradients);
+}
+
+// Between stages: one tensor on its way in, one on its way out.
+Bytes pipeline_buffers(const LayerContext& c) {
+    return c.experiment.parallelism.pp > 1 ? 2.0 * c.shape.outer() : Bytes(0);
+}
+
+}  // namespace
+
+UnitMemory unit_memory(const LayerContext& c) {
+    UnitMemory units;
+    const Workload& w = c.experiment.workload;
+    for (int l = w.layers; l-- > 0;) (has_experts(w, l) ? units.experts : units.dense) = layer_memory(c, l);
+    units.embedding = embedding_memory(c);
+    units.head = head_memory(c);
+    units.input = layer_input(c);
+    return units;
+}
+
+// A layer that the cut opens counts its inner tensors on both stages, which keep them both.
+// Walks the backward of a piece from its last unit to its first; each block's tensors go when it is done. A layer that is
+// computed again comes to life whole, its input being there.
+PieceMemory piece_memory(const UnitMemory& units, const Experiment& e, const Piece& piece, int layers_before) {
+    const Parallelism& p = e.parallelism;
+    const auto again = [&](int layer) {
+        const int of_stage = layers_before + layer - piece.first;
+        return p.recompute == Recompute::full && (p.recompute_layers == 0 || of_stage < p.recompute_layers);
+    };
+    const auto unit = [&](int layer) -> const LayerMemory& {
+        return has_experts(e.workload, layer) ? units.experts : units.dense;
+    };
+    const BlockMemory embedding = piece.embedding ? units.embedding : BlockMemory{};
+    const BlockMemory head = piece.head ? units.head : BlockMemory{};
+    PieceMemory memory;
+    memory.kept = embedding.kept + head.kept;
+    const Bytes rest = piece.begins_inside ? unit(piece.first - 1).feed_forward.kept : Bytes(0);
+    memory.kept += rest;
+    for (int l = piece.first; l < piece.last; ++l) memory.kept += again(l) ? units.input : unit(l).kept();
+    Bytes left = memory.kept;
+    consider(memory, left, head.work);
+    left -= head.kept;
+    for (int l = piece.last; l-- > piece.first;) {
+        const LayerMemory& layer = unit(l);
+        if (again(l)) left += layer.kept() - units.input;
+        consider(memory, left, layer.feed_forward.work);
+        left -= layer.feed_forward.kept;
+        consider(memory, left, layer.attention.work);
+        left -= layer.attention.kept;
+    }
+    left -= rest;
+    consider(memory, left, embedding.work);
+    return memory;
+}
+
+MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Moment& moment) {
+    const Experiment& e = c.experiment;
+    MemoryUse use;
+    add_states(use, c, weights);
+    use.activations = moment.activations;
+    use.buffers =
+        moment.work + workspaces + matrix_gradients(c, weights) + sharding_buffers(c, weights) + pipeline_buffers(c);
+    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
+    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
+    use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
+    return use;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,42 @@
+// The memory of a stage from its parts: what units and pieces hold, what a stage's weights take, and the fullest moment of
+// its order. For transformer_memory() and for the closed forms, which price each part once.
+#pragma once
+
+#include "model/forecast.h"
+#include "model/transformer/pieces.h"
+#include "model/transformer/weights.h"
+#include "sim/memory/layer_memory.h"
+
+namespace stepcast {
+
+// Of every kind of unit: a layer with and one without experts, and the ends.
+struct UnitMemory {
+    LayerMemory dense, experts;
+    BlockMemory embedding, head;
+    Bytes input;  // of a layer that is computed again
+    friend bool operator==(const UnitMemory&, const UnitMemory&) = default;
+};
+UnitMemory unit_memory(const LayerContext& context);
+
+// What happens to memory while a slot of a piece runs, above what other slots left: `kept` stays after the forward; the
+// backward peaks at `backward_kept` + `backward_work`.
+struct PieceMemory {
+    Bytes kept, backward_kept, backward_work;
+};
+// `layers_before`: of the stage, in pieces before this one: full recompute may cover only the first.
+PieceMemory piece_memory(const UnitMemory& units, const Experiment& experiment, const Piece& piece, int layers_before);
+
+// Weights of a stage, in elements.
+struct StageWeights {
+    RankWeights all, layers, largest_unit;
+    double matrices = 0, largest_matrix = 0;  // of the distinct shapes, together; the largest
+};
+
+// The fullest moment of an order: activations that wait, and the work of the slot that runs.
+struct Moment {
+    Bytes activations, work;
+};
+
+MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Moment& moment);
+
+}  // namespace stepcast

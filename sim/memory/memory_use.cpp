@@ -1,0 +1,63 @@
+// Memory of one rank, the worst of all. MoE layer: weights and gradients of the experts that live there and of the
+// gate; activations kept for the backward: per layer the slots before and after the experts and the inner vectors
+// before and after GELU, sized by the rows that this rank computes; buffers: one exchange in and out. MLP: two weights
+// a layer, its input and inner vectors, and the gradient buckets. Ignores allocator slack and the CUDA context.
+#include <algorithm>
+
+#include "model/step.h"
+#include "sim/memory/coca_memory.h"
+#include "sim/memory/transformer_memory.h"
+#include "sim/predict.h"
+
+namespace stepcast {
+namespace {
+
+// Slots that arrive at each rank's experts.
+std::vector<double> slots_computed(const Experiment& e, const Routing& routing) {
+    const int ranks = rank_count(e.cluster);
+    std::vector<double> slots(static_cast<std::size_t>(ranks));
+    for (std::size_t r = 0; r < routing.totals.size(); ++r) slots[r] = routing.totals[r].blocks * 64.0;
+    if (!routing.counts.empty())
+        for (int source = 0; source < ranks; ++source)
+            for (int expert = 0; expert < routing.experts; ++expert)
+                slots[static_cast<std::size_t>(expert / routing.experts_per_rank())] += routing.count(source, expert);
+    return slots;
+}
+
+Bytes optimizer_bytes(const Workload& w, double parameters) {
+    switch (w.optimizer) {
+        case Optimizer::none: return Bytes(0);
+        case Optimizer::sgd: return parameters * Bytes(4);
+        case Optimizer::adam:
+        case Optimizer::lamb: return parameters * Bytes(w.dtype == Dtype::fp32 ? 8 : 12);
+    }
+    return Bytes(0);
+}
+
+}  // namespace
+
+MemoryUse memory_use(const Experiment& e, const Routing& routing) {
+    const Workload& w = e.workload;
+    if (w.kind == Workload::Kind::coca) return coca_memory(e);
+    if (w.kind == Workload::Kind::transformer) return transformer_memory(e, routing);
+    const bool dense = w.kind == Workload::Kind::mlp;
+    const double hidden = w.hidden, ffn = w.ffn, tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
+    const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));
+    const double parameters = w.layers * (experts * 2 * hidden * ffn + hidden * w.moe.experts);
+    const std::vector<double> slots = slots_computed(e, routing);
+    const double rows = dense ? tokens : *std::max_element(slots.begin(), slots.end());
+    const double routed = dense ? 0 : tokens * w.moe.top_k;
+    MemoryUse use;
+    use.weights = parameters * size_of(w.dtype);
+    use.gradients = use.weights;
+    use.optimizer = optimizer_bytes(w, parameters);
+    use.activations =
+        w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
+    use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
+    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
+    use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak <= use.capacity;
+    return use;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,96 @@
+#include "sim/memory/transformer_memory.h"
+
+#include <set>
+
+#include "model/pipeline/schedule.h"
+#include "sim/memory/memory_parts.h"
+
+namespace stepcast {
+namespace {
+
+// One stage being summed up.
+struct StageMemory {
+    StageWeights weights;
+    std::vector<PieceMemory> pieces;
+    std::set<Matrix> matrices;
+    void count(const RankWeights& unit) {
+        weights.all += unit;
+        const RankWeights& largest = weights.largest_unit;
+        if (unit.dense + unit.experts > largest.dense + largest.experts) weights.largest_unit = unit;
+    }
+};
+
+StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int stage) {
+    const Parallelism& p = c.experiment.parallelism;
+    StageMemory memory;
+    memory.pieces.resize(static_cast<std::size_t>(pieces_per_stage(p)));
+    int layers = 0;
+    for (int direction = 0; direction < directions(p); ++direction)
+        for (const Piece& piece : pieces_of(c.experiment.workload, p, direction)) {
+            if (piece.stage != stage) continue;
+            memory.pieces[static_cast<std::size_t>(piece.index)] = piece_memory(units, c.experiment, piece, layers);
+            layers += piece.last - piece.first;
+            if (piece.embedding) memory.count(embedding_weights(c));
+            if (piece.head) memory.count(head_weights(c));
+            if (piece.begins_inside) memory.count(rest_weights(c));
+            for (int l = piece.first; l < piece.last; ++l) {
+                const bool opened = piece.ends_inside && l + 1 == piece.last;
+                memory.count(opened ? opened_weights(c, l) : layer_weights(c, l));
+                memory.weights.layers += layer_weights(c, l);
+                for (const Matrix& matrix : layer_matrices(c, l)) memory.matrices.insert(matrix);
+            }
+        }
+    for (const Matrix& matrix : memory.matrices) {
+        memory.weights.matrices += matrix.elements();
+        memory.weights.largest_matrix = std::max(memory.weights.largest_matrix, matrix.elements());
+    }
+    return memory;
+}
+
+// The fullest moment of the order: activations that wait, and the work of the slot that runs.
+Moment fullest_moment(const Order& order, const std::vector<PieceMemory>& pieces) {
+    Moment fullest;
+    Bytes now;
+    const auto consider = [&](Bytes activations, Bytes work) {
+        if (activations + work > fullest.activations + fullest.work) fullest = {activations, work};
+    };
+    for (const Slot& slot : order) {
+        const PieceMemory& piece = pieces[static_cast<std::size_t>(slot.piece)];
+        if (slot.pass == Pass::forward)
+            consider(now += piece.kept, Bytes(0));
+        else
+            consider(now - piece.kept + piece.backward_kept, piece.backward_work);
+        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= piece.kept;
+    }
+    return fullest;
+}
+
+std::vector<Order> orders_of(const Parallelism& p) {
+    return schedule_orders(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
+}
+
+MemoryUse memory_of(const LayerContext& c, const UnitMemory& units, int stage, const Order& order) {
+    const StageMemory memory = stage_memory(c, units, stage);
+    return memory_of(c, memory.weights, fullest_moment(order, memory.pieces));
+}
+
+}  // namespace
+
+MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& routing) {
+    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    return memory_of(context, unit_memory(context), stage, orders_of(e.parallelism)[static_cast<std::size_t>(stage)]);
+}
+
+MemoryUse transformer_memory(const Experiment& e, const Routing& routing) {
+    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    const UnitMemory units = unit_memory(context);
+    const std::vector<Order> orders = orders_of(e.parallelism);
+    MemoryUse fullest;
+    for (int stage = 0; stage < e.parallelism.pp; ++stage) {
+        const MemoryUse use = memory_of(context, units, stage, orders[static_cast<std::size_t>(stage)]);
+        if (stage == 0 || use.peak > fullest.peak) fullest = use;
+    }
+    return fullest;
+}
+
+}  // namespace stepcast

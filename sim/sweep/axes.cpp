@@ -1,0 +1,141 @@
+#include "sim/sweep/axes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t most_values = 1'000'000;  // of one key
+
+std::optional<long> integer_of(std::string_view text) {
+    long value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+// FIRST..LAST, FIRST..LAST*FACTOR or FIRST..LAST+STEP.
+struct Range {
+    long first = 0, last = 0, factor = 1, step = 1;
+};
+
+std::optional<Range> range_of(std::string_view text) {
+    const auto dots = text.find("..");
+    if (dots == std::string_view::npos) return std::nullopt;
+    const auto rest = text.substr(dots + 2);
+    const auto how = rest.find_first_of("*+");
+    const auto first = integer_of(text.substr(0, dots)), last = integer_of(rest.substr(0, how));
+    const auto by = how == std::string_view::npos ? std::optional<long>(1) : integer_of(rest.substr(how + 1));
+    if (!first || !last || !by) return std::nullopt;
+    Range range{.first = *first, .last = *last};
+    if (how == std::string_view::npos || rest[how] == '+')
+        range.step = *by;
+    else
+        range.factor = *by;
+    if (range.last < range.first)
+        throw ConfigError(fmt::format("{} is an empty range; expected first..last with last not below first", text));
+    if (range.step < 1 || range.factor < 1 ||
+        (how != std::string_view::npos && rest[how] == '*' && (range.factor < 2 || range.first < 1)))
+        throw ConfigError(fmt::format("{} does not rise; expected a step above 0, or a factor of at least 2", text));
+    return range;
+}
+
+void append(std::vector<std::string>& values, const Range& range, std::string_view text) {
+    for (long value = range.first; value <= range.last;
+         value = value * range.factor + (range.factor > 1 ? 0 : range.step)) {
+        if (values.size() == most_values)
+            throw ConfigError(fmt::format("{} has more than {} values; expected fewer", text, most_values));
+        values.push_back(std::to_string(value));
+        if (range.factor > 1 && value > range.last / range.factor) break;
+    }
+}
+
+std::vector<std::string> values_of(std::string_view text) {
+    std::vector<std::string> values;
+    while (true) {
+        const auto comma = text.find(',');
+        const auto item = text.substr(0, comma);
+        if (item.empty()) throw ConfigError("a value is empty; expected KEY=A,B,C");
+        if (const auto range = range_of(item))
+            append(values, *range, item);
+        else
+            values.emplace_back(item);
+        if (comma == std::string_view::npos) return values;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+// The first value that occurs twice, or "".
+std::string doubled(const std::vector<std::string>& values) {
+    std::set<std::string_view> seen;
+    for (const auto& value : values)
+        if (!seen.insert(value).second) return value;
+    return "";
+}
+
+bool is_every_split(const Axis& axis) { return axis.key == "parallelism"; }
+
+void check_value(const Axis& axis, const std::string& value, const Experiment& experiment) {
+    if (axis.key == "parallelism.dp" && value == "rest") return;
+    Experiment tried = experiment;
+    try {
+        set_key(tried, {axis.key, value});
+    } catch (const ConfigError& error) {
+        std::string text = error.what();
+        if (text.starts_with("--set ")) text.replace(0, 5, "--vary");
+        throw ConfigError(text);
+    }
+}
+
+void check_values(const Axis& axis, const Experiment& experiment) {
+    constexpr std::size_t few = 1000;
+    if (axis.values.size() <= few)
+        for (const auto& value : axis.values) check_value(axis, value, experiment);
+    else  // a range: what lies between its ends is of the same kind
+        for (const auto& value : {axis.values.front(), axis.values.back()}) check_value(axis, value, experiment);
+}
+
+}  // namespace
+
+Axis parse_axis(const std::string& text) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw ConfigError("--vary " + text + ": expected KEY=A,B,C, a range as in KEY=1..64*2, or parallelism=all");
+    Axis axis{text.substr(0, equals), {}};
+    try {
+        axis.values = values_of(std::string_view(text).substr(equals + 1));
+        if (const auto twice = doubled(axis.values); !twice.empty())
+            throw ConfigError(twice + " is there twice; expected every value once");
+        if (is_every_split(axis) && axis.values != std::vector<std::string>{"all"})
+            throw ConfigError("expected parallelism=all, or a key such as parallelism.tp");
+    } catch (const ConfigError& error) {
+        throw ConfigError("--vary " + text + ": " + error.what());
+    }
+    return axis;
+}
+
+void check_axes(std::span<const Axis> axes, const Experiment& experiment) {
+    if (axes.empty()) throw ConfigError("sweep: nothing varies; expected --vary KEY=A,B,C, or --vary parallelism=all");
+    std::set<std::string_view> keys;
+    for (const Axis& axis : axes) {
+        if (!keys.insert(axis.key).second)
+            throw ConfigError("--vary " + axis.key + ": is there twice; expected all its values in one --vary");
+        if (!is_every_split(axis)) check_values(axis, experiment);
+    }
+    if (varies_every_split(axes) && experiment.workload.kind != Workload::Kind::transformer)
+        throw ConfigError(
+            fmt::format("--vary parallelism=all: workload.kind is {}, whose splits are not all modelled; "
+                        "expected a transformer, or single keys such as --vary parallelism.ep=1,2,4",
+                        to_string(experiment.workload.kind)));
+}
+
+bool varies_every_split(std::span<const Axis> axes) { return std::ranges::any_of(axes, is_every_split); }
+
+}  // namespace stepcast

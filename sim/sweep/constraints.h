@@ -1,0 +1,53 @@
+// What --where says: which configurations count at all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+#include "sim/sweep/axes.h"
+
+namespace stepcast {
+
+enum class Relation : std::uint8_t { below, at_most, above, at_least, equal, unequal };
+
+// What a configuration can be asked for; split: one of the keys of SplitKey.
+enum class Measure : std::uint8_t { memory_peak, step, tokens, cost, mfu, split };
+
+// `value` in SI units: bytes, seconds, tokens/s, price of a million tokens, share, or the number of a SplitKey's value.
+struct Constraint {
+    std::string text;
+    Measure measure = Measure::memory_peak;
+    std::size_t split_key = 0;
+    Relation relation = Relation::below;
+    double value = 0;
+    friend bool operator==(const Constraint&, const Constraint&) = default;
+};
+
+// What is known of a configuration without its step. Lives no longer than the split that it is about.
+struct PointFacts {
+    const Parallelism& split;
+    Bytes peak;
+    double tokens = 0;          // of a step
+    double price = 0;           // of all ranks, a second
+    Flops flops;                // useful ones of a step
+    FlopsPerSecond peak_flops;  // of all ranks
+};
+double cost_per_token(const PointFacts& facts, Seconds step);
+
+// "memory.peak < 76 GiB", "step <= 12 s", "tokens >= 150000", "cost < 0.2", "mfu > 45 %", "parallelism.tp <= 8"; several
+// joined by "and". Throws ConfigError: no such quantity, no relation, a value without its unit.
+std::vector<Constraint> parse_constraints(std::span<const std::string> texts);
+
+// Throws ConfigError when no configuration can satisfy all: two exclude each other, no value of an axis will do, or the
+// device is smaller than asked.
+void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes,
+                       const Experiment& experiment);
+
+bool holds(const Constraint& constraint, const PointFacts& facts, Seconds step);
+// Whether it can hold for some step of at least `lower`.
+bool can_hold(const Constraint& constraint, const PointFacts& facts, Seconds lower);
+
+}  // namespace stepcast

@@ -1,0 +1,54 @@
+// The best configurations that were simulated, and what they leave no room for.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "sim/sweep/space.h"
+
+namespace stepcast {
+
+// What is made small, as plain numbers; `second` only where a Pareto front is asked for.
+struct Score {
+    double first = 0, second = 0;
+    friend auto operator<=>(const Score&, const Score&) = default;
+};
+struct Incumbent {
+    Score score;
+    PointId id;
+    int ranks = 0;
+    friend bool operator==(const Incumbent&, const Incumbent&) = default;
+};
+
+struct Wanted {
+    std::size_t top = 10;
+    bool front = false;     // the Pareto front of two scores instead
+    bool by_ranks = false;  // and the best of each number of ranks
+    friend bool operator==(const Wanted&, const Wanted&) = default;
+};
+
+// Equal scores rank by the number of the point, so that the answer does not depend on who came first.
+class Incumbents {
+public:
+    explicit Incumbents(Wanted wanted) : wanted_(wanted) {}
+
+    void add(const Incumbent& found);
+    // A point whose scores are at least `lower` cannot be among the wanted ones.
+    [[nodiscard]] bool excludes(const Score& lower, PointId id, int ranks) const;
+
+    [[nodiscard]] const std::vector<Incumbent>& best() const { return best_; }  // by rising score
+    [[nodiscard]] const std::map<int, Incumbent>& best_by_ranks() const { return best_by_ranks_; }
+    [[nodiscard]] const Wanted& wanted() const { return wanted_; }
+    // All that matter: add() of each makes an equal value.
+    [[nodiscard]] std::vector<Incumbent> all() const;
+    friend bool operator==(const Incumbents&, const Incumbents&) = default;
+
+private:
+    [[nodiscard]] bool excluded_from_best(const Score& lower, PointId id) const;
+
+    Wanted wanted_;
+    std::vector<Incumbent> best_;
+    std::map<int, Incumbent> best_by_ranks_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,178 @@
+#include "sim/sweep/mpi.h"
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "model/errors.h"
+#include "sim/sweep/words.h"
+
+namespace stepcast {
+namespace {
+
+// What a message is; its first word is the number of the job.
+enum Tag : int { ready_tag = 1, job_tag, result_tag, failed_tag, stop_tag };
+
+constexpr auto pause = std::chrono::microseconds(100);  // between looks for messages: the core is for the work
+
+void check(int code) {
+    if (code != MPI_SUCCESS) throw DeviceError("sweep: MPI failed with code " + std::to_string(code));
+}
+
+void start_mpi() {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+    if (provided < MPI_THREAD_FUNNELED) throw DeviceError("sweep: this MPI cannot run beside threads");
+}
+
+void send(int to, Tag tag, const Words& words) {
+    if (words.size() > 1'000'000'000) throw DeviceError("sweep: a message is too long for MPI");
+    check(MPI_Send(words.data(), static_cast<int>(words.size()), MPI_UINT64_T, to, tag, MPI_COMM_WORLD));
+}
+
+struct Message {
+    int from = 0, tag = 0;
+    Words words;
+};
+std::optional<Message> receive(int from) {
+    int there = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(from, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &status));
+    if (there == 0) return std::nullopt;
+    int count = 0;
+    check(MPI_Get_count(&status, MPI_UINT64_T, &count));
+    Message message{status.MPI_SOURCE, status.MPI_TAG, Words(static_cast<std::size_t>(count))};
+    check(MPI_Recv(message.words.data(), count, MPI_UINT64_T, message.from, message.tag, MPI_COMM_WORLD, &status));
+    return message;
+}
+
+Words numbered(std::size_t job, Words&& words) {
+    words.insert(words.begin(), job);
+    return std::move(words);
+}
+
+// The first process: its main thread hands out, a thread of its own works.
+class MpiTeam {
+public:
+    MpiTeam(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question) { start_mpi(); }
+    MpiTeam(const MpiTeam&) = delete;
+    MpiTeam& operator=(const MpiTeam&) = delete;
+    // After a failure the others may be anywhere: leaving without MPI_Finalize lets the launcher end them.
+    ~MpiTeam() {
+        if (failed_) return;
+        const Words nothing;
+        for (int helper = 1; helper < mpi_processes(); ++helper)
+            MPI_Send(nothing.data(), 0, MPI_UINT64_T, helper, stop_tag, MPI_COMM_WORLD);
+        MPI_Finalize();
+    }
+
+    std::vector<SweepJobResult> run(std::span<const SweepJob> jobs,
+                                    const std::function<void(const SweepJobResult&)>& on_done) {
+        failed_ = true;  // unless it gets to the end
+        next_ = 0;
+        std::vector<SweepJobResult> results(jobs.size());
+        std::jthread own([&] { work(jobs); });
+        for (std::size_t done = 0; done < jobs.size();) {
+            const std::size_t before = done;
+            for (auto& [job, result] : take_own()) {
+                results[job] = std::move(result);
+                if (on_done) on_done(results[job]);
+                ++done;
+            }
+            while (!idle_.empty()) {
+                const std::size_t job = next_++;
+                if (job >= jobs.size()) break;
+                send(idle_.back(), job_tag, numbered(job, to_words(jobs[job])));
+                idle_.pop_back();
+            }
+            if (const auto message = receive(MPI_ANY_SOURCE)) {
+                idle_.push_back(message->from);
+                if (message->tag == failed_tag) fail(*message);
+                if (message->tag == result_tag) {
+                    const std::size_t job = message->words.at(0);
+                    results.at(job) = result_of(std::span(message->words).subspan(1));
+                    if (on_done) on_done(results[job]);
+                    ++done;
+                }
+            } else if (done == before) {
+                std::this_thread::sleep_for(pause);
+            }
+        }
+        failed_ = false;
+        return results;
+    }
+
+private:
+    using Done = std::vector<std::pair<std::size_t, SweepJobResult>>;
+
+    void work(std::span<const SweepJob> jobs) {
+        for (std::size_t job = next_++; job < jobs.size(); job = next_++) {
+            try {
+                SweepJobResult result = worker_.run(jobs[job]);
+                const std::lock_guard lock(mutex_);
+                done_.emplace_back(job, std::move(result));
+            } catch (...) {
+                const std::lock_guard lock(mutex_);
+                error_ = std::current_exception();
+                return;
+            }
+        }
+    }
+    Done take_own() {
+        const std::lock_guard lock(mutex_);
+        if (error_) std::rethrow_exception(error_);
+        return std::exchange(done_, {});
+    }
+    [[noreturn]] void fail(const Message& message) {
+        std::string text;
+        for (const std::uint64_t word : message.words) text += static_cast<char>(word);
+        next_ = std::numeric_limits<std::size_t>::max() / 2;  // the thread of this process ends with its job
+        throw std::runtime_error("process " + std::to_string(message.from) + " of the sweep: " + text);
+    }
+
+    SweepWorker worker_;
+    std::atomic<std::size_t> next_ = 0;
+    std::vector<int> idle_;
+    std::mutex mutex_;
+    Done done_;
+    std::exception_ptr error_;
+    bool failed_ = false;
+};
+
+}  // namespace
+
+RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
+    const auto team = std::make_shared<MpiTeam>(space, question);
+    return [team](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
+        return team->run(jobs, on_done);
+    };
+}
+
+void help_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
+    start_mpi();
+    SweepWorker worker(space, question);
+    send(0, ready_tag, {});
+    while (true) {
+        const auto message = receive(0);
+        if (!message) {
+            std::this_thread::sleep_for(pause);
+            continue;
+        }
+        if (message->tag == stop_tag) break;
+        try {
+            const SweepJob job = job_of(std::span(message->words).subspan(1));
+            send(0, result_tag, numbered(message->words.at(0), to_words(worker.run(job))));
+        } catch (const std::exception& error) {
+            Words text;
+            for (const char* c = error.what(); *c != 0; ++c) text.push_back(static_cast<unsigned char>(*c));
+            send(0, failed_tag, text);
+        }
+    }
+    MPI_Finalize();
+}
+
+}  // namespace stepcast

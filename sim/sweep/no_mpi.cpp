@@ -1,0 +1,19 @@
+#include "model/errors.h"
+#include "sim/sweep/mpi.h"
+
+namespace stepcast {
+namespace {
+
+[[noreturn]] void refuse() {
+    throw ConfigError(
+        "sweep: started by an MPI launcher, but stepcast was built without MPI; install libopenmpi-dev and build "
+        "again, "
+        "or start it without the launcher to run on the cores of this machine");
+}
+
+}  // namespace
+
+RunJobs open_mpi_team(const SweepSpace&, const SweepQuestion&) { refuse(); }
+void help_mpi_team(const SweepSpace&, const SweepQuestion&) { refuse(); }
+
+}  // namespace stepcast

@@ -1,0 +1,246 @@
+#include "sim/sweep/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "sim/sweep/split_twins.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint64_t round_points = 4'000'000;  // legal points of a round, about: they bound the memory
+constexpr std::uint64_t small_space = 100'000;     // points that one round takes
+constexpr std::size_t jobs_of_round = 64;
+constexpr std::size_t batch = 16;  // points simulated before the incumbents are looked at again
+
+// The order in which items are screened: every round meets all regions of the space.
+class Order {
+public:
+    explicit Order(std::uint64_t items) : items_(items) {
+        for (const std::uint64_t prime : {1048573ULL, 1048571ULL, 1048559ULL, 1048549ULL})
+            if (std::gcd(prime, items) == 1) stride_ = prime;
+    }
+    [[nodiscard]] std::uint64_t item(std::uint64_t position) const {
+        return position % items_ * (stride_ % items_) % items_;
+    }
+
+private:
+    std::uint64_t items_, stride_ = 1;
+};
+
+}  // namespace
+
+class SweepProgress {
+public:
+    SweepProgress(std::function<void(std::string_view)> show, std::uint64_t points)
+        : show_(std::move(show)), points_(points), start_(std::chrono::steady_clock::now()) {}
+
+    void screened(const Screened& s) {
+        walked_ += s.legal;
+        for (const auto& [reason, n] : s.illegal) walked_ += n;
+        legal_ += s.legal;
+        tell("screening");
+    }
+    void simulated(Seconds best) {
+        ++simulated_;
+        best_ = best;
+        tell("simulating");
+    }
+    void waiting(std::size_t open) { open_ = open; }
+
+private:
+    void tell(const char* what) {
+        if (!show_) return;
+        const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+        std::string text = fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what,
+                                       static_cast<double>(walked_), static_cast<double>(points_),
+                                       static_cast<double>(legal_), static_cast<double>(legal_) / elapsed);
+        if (simulated_ > 0) text += fmt::format(", {} simulated, best {}", simulated_, to_string(best_));
+        if (walked_ < points_)
+            text += fmt::format(", {:.0f} s left",
+                                elapsed * (static_cast<double>(points_) / static_cast<double>(walked_) - 1));
+        else
+            text += fmt::format(", at most {} to simulate", open_);
+        show_(text);
+    }
+
+    std::function<void(std::string_view)> show_;
+    std::uint64_t points_, walked_ = 0, legal_ = 0, simulated_ = 0;
+    std::size_t open_ = 0;
+    Seconds best_;
+    std::chrono::steady_clock::time_point start_;
+};
+
+SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question, const SweepOptions& options)
+    : space_(space),
+      question_(question),
+      incumbents_(wanted(question)),
+      run_(open_team(space, question, options.threads)),
+      progress_(std::make_unique<SweepProgress>(options.progress, space.point_count())) {
+    if (!options.out.empty()) file_ = std::make_unique<SweepFile>(options.out, question, options.resume);
+}
+SweepSearch::~SweepSearch() = default;
+
+void SweepSearch::screen_all() {
+    const std::uint64_t items = space_.item_count();
+    std::uint64_t first = 0, size = space_.point_count() <= small_space ? items : items / 64 + 1;
+    for (std::uint64_t number = 0; first < items; ++number) {
+        const std::uint64_t last = std::min(items, first + size);
+        take(screen_round(number, first, last));
+        simulate_promising();
+        drop_excluded();
+        first = last;
+        const double legal_of_item = std::max(1.0, static_cast<double>(all_.legal) / static_cast<double>(last));
+        size = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(round_points / legal_of_item), 1, items / 4 + 1);
+    }
+}
+
+// By rising lower bound, so that the first who are simulated exclude most.
+void SweepSearch::simulate_rest() {
+    std::ranges::sort(open_, {}, [&](const Candidate& c) { return std::pair(lower_scores(question_, c), c.id); });
+    for (std::size_t next = 0; next < open_.size();) {
+        std::vector<Candidate> chosen;
+        for (; next < open_.size() && chosen.size() < batch; ++next) {
+            const Candidate& c = open_[next];
+            if (is_simulated(c)) continue;
+            if (excluded(c))
+                ++all_.bounded_away;
+            else
+                chosen.push_back(c);
+        }
+        progress_->waiting(open_.size() - next);
+        simulate(chosen);
+    }
+    open_.clear();
+    if (file_) file_->complete();
+}
+
+bool SweepSearch::excluded(const Candidate& c) const {
+    return incumbents_.excludes(lower_scores(question_, c), c.id, c.ranks);
+}
+bool SweepSearch::is_simulated(const Candidate& c) const {
+    return simulated_.contains(c.id) || refused_.contains(c.id);
+}
+bool SweepSearch::promises(const Candidate& c) const {
+    return !is_simulated(c) && !incumbents_.excludes(estimated(c), c.id, c.ranks);
+}
+
+Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last) {
+    if (file_)
+        if (auto known = file_->round(number)) {
+            progress_->screened(*known);
+            return std::move(*known);
+        }
+    const Order order(space_.item_count());
+    std::vector<SweepJob> jobs(std::min<std::uint64_t>(jobs_of_round, last - first));
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+        jobs[j].incumbents = incumbents_.all();
+        const auto begin = first + (last - first) * j / jobs.size(),
+                   end = first + (last - first) * (j + 1) / jobs.size();
+        for (std::uint64_t position = begin; position < end; ++position) jobs[j].items.push_back(order.item(position));
+        std::ranges::sort(jobs[j].items);  // neighbours share what was priced
+    }
+    Screened round;
+    for (SweepJobResult& result : run_(jobs, [&](const SweepJobResult& r) { progress_->screened(r.screened); }))
+        merge(round, std::move(result.screened));
+    if (file_) file_->add_round(number, round);
+    return round;
+}
+
+void SweepSearch::take(Screened&& round) {
+    open_.insert(open_.end(), round.candidates.begin(), round.candidates.end());
+    round.candidates.clear();
+    merge(all_, std::move(round));
+    drop_excluded();
+}
+
+void SweepSearch::drop_excluded() {
+    const auto gone = std::ranges::remove_if(open_, [&](const Candidate& c) {
+        if (is_simulated(c)) return true;
+        if (!excluded(c)) return false;
+        ++all_.bounded_away;
+        return true;
+    });
+    open_.erase(gone.begin(), gone.end());
+}
+
+// The best by estimate that could still be among the wanted ones.
+std::vector<Candidate> SweepSearch::promising() const {
+    const Wanted& wanted = incumbents_.wanted();
+    const bool by_score = !wanted.front && !wanted.by_ranks;
+    Incumbents best(by_score ? Wanted{.top = std::max(batch, wanted.top)} : wanted);
+    std::map<PointId, Candidate> met;
+    for (const Candidate& c : open_)
+        if (promises(c) && !best.excludes(estimated(c), c.id, c.ranks)) {
+            best.add({estimated(c), c.id, c.ranks});
+            met.emplace(c.id, c);
+        }
+    std::vector<Candidate> chosen;
+    std::set<PointId> once;
+    for (const Incumbent& i : best.all())
+        if (once.insert(i.id).second) chosen.push_back(met.at(i.id));
+    return chosen;
+}
+
+// Before the rest: they make the bounds exclude much.
+void SweepSearch::simulate_promising() {
+    std::vector<Candidate> now;
+    for (const Candidate& c : promising()) {
+        if (!promises(c)) continue;
+        now.push_back(c);
+        if (now.size() == batch) simulate(std::exchange(now, {}));
+    }
+    simulate(now);
+}
+
+SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
+    const Parallelism split = without_idle_switches(space_.experiment_of(id));
+    StepKey key{id.base, {}};
+    for (std::size_t k = 0; k < split_key_count; ++k) key.second[k] = split_fields()[k].get(split);
+    return key;
+}
+
+void SweepSearch::simulate(const std::vector<Candidate>& points) {
+    std::vector<SweepJob> jobs;
+    std::vector<StepKey> keys;
+    std::map<StepKey, SimulatedPoint> found;
+    std::set<StepKey> asked;
+    for (const Candidate& c : points) {
+        const StepKey& key = keys.emplace_back(step_key(c.id));
+        if (steps_.contains(key)) continue;
+        if (const SimulatedPoint* known = file_ ? file_->simulated(c.id) : nullptr)
+            found.emplace(key, *known);
+        else if (asked.insert(key).second)
+            jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
+    }
+    const auto on_done = [&](const SweepJobResult& r) {
+        progress_->simulated(incumbents_.best().empty() ? r.simulated.front().step
+                                                        : simulated_.at(incumbents_.best().front().id).second);
+        if (file_) file_->add(r.simulated.front(), space_.settings_of(r.simulated.front().id));
+    };
+    for (const SweepJobResult& result : run_(jobs, on_done))
+        found.emplace(step_key(result.simulated.front().id), result.simulated.front());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        const auto same = steps_.find(keys[i]);
+        note(points[i], keys[i], same == steps_.end() ? found.at(keys[i]) : same->second);
+    }
+}
+
+void SweepSearch::note(const Candidate& c, const StepKey& key, const SimulatedPoint& point) {
+    const bool is_twin = !steps_.emplace(key, point).second;
+    if (!point.refused.empty()) {
+        refused_.insert(c.id);
+        ++all_.infeasible[point.refused];
+        return;
+    }
+    constexpr double rounding = 1e-9;
+    if (point.step < c.lower * (1 - rounding)) ++broken_bounds_;
+    twins_ += is_twin;
+    simulated_.emplace(c.id, std::pair(c, point.step));
+    incumbents_.add({scores(question_, c, point.step), c.id, c.ranks});
+}
+
+}  // namespace stepcast

@@ -1,0 +1,67 @@
+// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then
+// whatever the bounds have not excluded. Every decision is taken between jobs, in an order of its own, so that threads,
+// processes and interruptions do not change the answer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string_view>
+
+#include "sim/sweep/file.h"
+#include "sim/sweep/sweep.h"
+#include "sim/sweep/team.h"
+
+namespace stepcast {
+
+class SweepProgress;
+
+class SweepSearch {
+public:
+    SweepSearch(const SweepSpace& space, const SweepQuestion& question, const SweepOptions& options);
+    ~SweepSearch();
+    SweepSearch(const SweepSearch&) = delete;
+    SweepSearch& operator=(const SweepSearch&) = delete;
+
+    void screen_all();
+    void simulate_rest();
+
+    [[nodiscard]] const Incumbents& incumbents() const { return incumbents_; }
+    [[nodiscard]] const Screened& screened() const { return all_; }
+    [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const { return simulated_; }
+    [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
+    // Of simulated(), those that differ from another only in switches without effect and took its step.
+    [[nodiscard]] std::uint64_t twins() const { return twins_; }
+
+private:
+    // A base and a split without idle switches: what decides the step.
+    using StepKey = std::pair<std::uint64_t, std::array<int, split_key_count>>;
+    [[nodiscard]] bool excluded(const Candidate& c) const;
+    [[nodiscard]] bool is_simulated(const Candidate& c) const;
+    [[nodiscard]] bool promises(const Candidate& c) const;
+    [[nodiscard]] Score estimated(const Candidate& c) const { return scores(question_, c, c.estimate); }
+
+    Screened screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last);
+    void take(Screened&& round);
+    void drop_excluded();
+    [[nodiscard]] std::vector<Candidate> promising() const;
+    void simulate_promising();
+    void simulate(const std::vector<Candidate>& points);
+    [[nodiscard]] StepKey step_key(PointId id) const;
+    void note(const Candidate& c, const StepKey& key, const SimulatedPoint& point);
+
+    const SweepSpace& space_;
+    const SweepQuestion& question_;
+    Incumbents incumbents_;
+    RunJobs run_;
+    std::unique_ptr<SweepProgress> progress_;
+    std::unique_ptr<SweepFile> file_;
+    Screened all_;                 // without candidates
+    std::vector<Candidate> open_;  // neither simulated nor excluded
+    std::map<PointId, std::pair<Candidate, Seconds>> simulated_;
+    std::map<StepKey, SimulatedPoint> steps_;  // of one of each twins
+    std::set<PointId> refused_;
+    std::uint64_t broken_bounds_ = 0, twins_ = 0;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,319 @@
+#include "sim/sweep/space.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "sim/bounds/bounds.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double most_points = 1e18;
+constexpr std::uint64_t most_bases = 1'000'000;
+constexpr std::uint64_t item_goal = 4096;  // items of a base, at least, where it has as many points
+
+std::vector<int> divisors(int n) {
+    std::vector<int> found;
+    for (int d = 1; d <= n; ++d)
+        if (n % d == 0) found.push_back(d);
+    return found;
+}
+
+std::vector<int> up_to(int first, int last) {
+    std::vector<int> values(static_cast<std::size_t>(std::max(0, last - first + 1)));
+    std::iota(values.begin(), values.end(), first);
+    return values;
+}
+
+int integer_of(const std::string& key, const std::string& text, const Experiment& experiment) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size()) return value;
+    if (key == "parallelism.dp" && text == "rest") return SweepBase::rest;
+    Experiment tried = experiment;
+    set_key(tried, {key, text});
+    return split_fields()[split_index(key)].get(tried.parallelism);
+}
+
+// What `--vary parallelism=all` puts into a key: every value that can be legal; empty where it leaves the key alone.
+std::vector<int> every_value(SplitKey key, const Experiment& e) {
+    const int ranks = rank_count(e.cluster), batch = e.parallelism.global_batch;
+    switch (key) {
+        case SplitKey::tp:
+        case SplitKey::cp:
+        case SplitKey::pp: return divisors(ranks);
+        case SplitKey::dp: return {SweepBase::rest};
+        case SplitKey::ep: return divisors(std::max(1, e.workload.moe.experts));
+        case SplitKey::sequence_parallel: return {0, 1};
+        case SplitKey::micro_batch: return batch > 0 ? divisors(batch) : std::vector<int>{};
+        case SplitKey::schedule: return up_to(0, 4);
+        case SplitKey::vp: return up_to(1, e.workload.layers);
+        case SplitKey::recompute: return up_to(0, 2);
+        case SplitKey::zero: return up_to(0, 3);
+        default: return {};
+    }
+}
+
+std::uint64_t inner_points(const SweepBase& base) {
+    double product = 1;
+    std::uint64_t points = 1;
+    for (const auto& values : base.values) {
+        product *= static_cast<double>(values.size());
+        if (product > most_points)
+            throw ConfigError(
+                fmt::format("sweep: {:.3g} points or more are asked for; expected at most {:g}", product, most_points));
+        points *= values.size();
+    }
+    return points;
+}
+
+// Keys walked before an item begins, and in how many ways.
+struct Prefix {
+    std::size_t depth = 0;
+    std::uint64_t items = 1;
+};
+Prefix prefix_of(const SweepBase& base) {
+    Prefix prefix;
+    while (prefix.depth < split_key_count && prefix.items < item_goal)
+        prefix.items *= base.values[prefix.depth++].size();
+    return prefix;
+}
+
+// A cluster file brings one node or as many as it was measured on; a sweep over files keeps the experiment's.
+void set_outer(Experiment& experiment, const std::string& key, const std::string& value) {
+    const int nodes = experiment.cluster.nodes;
+    set_key(experiment, {key, value});
+    if (key == "cluster.preset") experiment.cluster.nodes = nodes;
+}
+
+int ranks_left(const Cluster& cluster, const Parallelism& p) {
+    const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
+    return static_cast<int>(std::max(1L, rank_count(cluster) / taken));
+}
+
+// The walk below one prefix.
+class Walk {
+public:
+    Walk(const SweepBase& base, const SweepVisitor& visitor) : base_(base), visitor_(visitor) {
+        std::uint64_t below = 1;
+        for (std::size_t level = split_key_count; level-- > 0;) {
+            below_[level] = below;
+            below *= base.values[level].size();
+        }
+        split_ = base.experiment.parallelism;
+    }
+
+    // The prefix as digits of `item`; false when a rule is broken by it.
+    bool enter(const Prefix& prefix, std::uint64_t item) {
+        std::uint64_t items = prefix.items;
+        for (std::size_t level = 0; level < prefix.depth; ++level) {
+            const auto& values = base_.values[level];
+            items /= values.size();
+            const std::size_t digit = item / items % values.size();
+            inner_ += digit * below_[level];
+            if (!set(level, values[digit])) {
+                visitor_.illegal(reason_, below_[prefix.depth - 1]);
+                return false;
+            }
+        }
+        return true;
+    }
+
+    void descend(std::size_t level) {
+        if (level == split_key_count) return leaf();
+        const auto& values = base_.values[level];
+        const std::uint64_t before = inner_;
+        for (const int value : values) {
+            if (set(level, value))
+                descend(level + 1);
+            else
+                visitor_.illegal(reason_, below_[level]);
+            inner_ += below_[level];
+        }
+        inner_ = before;
+    }
+
+private:
+    bool set(std::size_t level, int value) {
+        const auto key = static_cast<SplitKey>(level);
+        if (key == SplitKey::dp && value == SweepBase::rest) value = ranks_left(base_.experiment.cluster, split_);
+        split_fields()[level].set(split_, value);
+        if (!base_.rules) return true;
+        const auto broken = base_.rules->broken_by(key, split_);
+        if (broken) reason_ = to_string(*broken);
+        return !broken;
+    }
+
+    // Where the fast rules do not say all: the numbers of a complaint are left out, so that alike points are counted
+    // together.
+    void leaf() {
+        if (base_.rules_suffice) return visitor_.legal(inner_, split_);
+        Experiment tried = base_.experiment;
+        tried.parallelism = split_;
+        try {
+            check_experiment(tried);
+        } catch (const ConfigError& error) {
+            return visitor_.illegal(without_numbers(error.what()), 1);
+        }
+        visitor_.legal(inner_, split_);
+    }
+
+    static std::string without_numbers(std::string_view text) {
+        std::string out;
+        for (const char c : text) {
+            const bool digit = c >= '0' && c <= '9';
+            if (!digit)
+                out += c;
+            else if (out.empty() || out.back() != '#')
+                out += '#';
+        }
+        return out;
+    }
+
+    const SweepBase& base_;
+    const SweepVisitor& visitor_;
+    std::array<std::uint64_t, split_key_count> below_{};
+    Parallelism split_;
+    std::uint64_t inner_ = 0;
+    std::string_view reason_;
+};
+
+}  // namespace
+
+SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes)
+    : experiment_(experiment), axes_(std::move(axes)), every_split_(varies_every_split(axes_)) {
+    check_axes(axes_, experiment);
+    double bases = 1;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+        if (axes_[i].key == "parallelism" || split_index(axes_[i].key) < split_key_count) continue;
+        outer_.push_back(i);
+        bases *= static_cast<double>(axes_[i].values.size());
+    }
+    if (bases > static_cast<double>(most_bases))
+        throw ConfigError(
+            fmt::format("sweep: {:.3g} settings of keys that each need a cost model of their own; expected "
+                        "at most {} (keys of [parallelism] are not limited)",
+                        bases, most_bases));
+    item_begin_.push_back(0);
+    double product = 0;
+    for (std::uint64_t b = 0; b < static_cast<std::uint64_t>(bases); ++b) {
+        if (b == 0 || every_split_) {
+            const SweepBase first = base(b);
+            const std::uint64_t points = inner_points(first);
+            product = static_cast<double>(points_) + static_cast<double>(points) * (every_split_ ? 1 : bases);
+            if (product > most_points)
+                throw ConfigError(
+                    fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}", product, most_points));
+            points_ += points * (every_split_ ? 1 : static_cast<std::uint64_t>(bases));
+            item_begin_.push_back(item_begin_.back() + prefix_of(first).items);
+        } else {
+            item_begin_.push_back(item_begin_.back() + item_begin_[1]);
+        }
+    }
+}
+
+std::uint64_t SweepSpace::base_of_item(std::uint64_t item) const {
+    return static_cast<std::uint64_t>(std::ranges::upper_bound(item_begin_, item) - item_begin_.begin()) - 1;
+}
+
+std::size_t SweepSpace::outer_value(std::size_t outer, std::uint64_t base) const {
+    for (std::size_t i = outer_.size(); i-- > outer + 1;) base /= axes_[outer_[i]].values.size();
+    return base % axes_[outer_[outer]].values.size();
+}
+
+SweepBase SweepSpace::base(std::uint64_t number) const {
+    SweepBase base{.experiment = experiment_, .values = {}, .rules = {}, .rules_suffice = false};
+    Experiment& e = base.experiment;
+    for (std::size_t i = 0; i < outer_.size(); ++i)
+        set_outer(e, axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
+    for (std::size_t k = 0; k < split_key_count; ++k) {
+        const SplitField& field = split_fields()[k];
+        if (every_split_) base.values[k] = every_value(static_cast<SplitKey>(k), e);
+        const auto axis = std::ranges::find(axes_, field.key, &Axis::key);
+        if (axis != axes_.end()) {
+            base.values[k].clear();
+            for (const auto& text : axis->values) base.values[k].push_back(integer_of(axis->key, text, e));
+        }
+        if (base.values[k].empty()) base.values[k] = {field.get(e.parallelism)};
+    }
+    if (e.workload.kind == Workload::Kind::transformer) {
+        base.rules.emplace(e, every_split_);
+        base.rules_suffice = StepBounds::cover(e);
+    }
+    return base;
+}
+
+void SweepSpace::visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const {
+    const Prefix prefix = prefix_of(base);
+    Walk walk(base, visitor);
+    if (walk.enter(prefix, item - item_begin_[base_of_item(item)])) walk.descend(prefix.depth);
+}
+
+Parallelism SweepSpace::split_of(const SweepBase& base, std::uint64_t inner) const {
+    Parallelism split = base.experiment.parallelism;
+    std::array<std::size_t, split_key_count> digits{};
+    for (std::size_t level = split_key_count; level-- > 0;) {
+        digits[level] = inner % base.values[level].size();
+        inner /= base.values[level].size();
+    }
+    for (std::size_t level = 0; level < split_key_count; ++level) {
+        int value = base.values[level][digits[level]];
+        if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest)
+            value = ranks_left(base.experiment.cluster, split);
+        split_fields()[level].set(split, value);
+    }
+    return split;
+}
+
+Experiment SweepSpace::experiment_of(PointId id) const {
+    SweepBase found = base(id.base);
+    found.experiment.parallelism = split_of(found, id.inner);
+    return found.experiment;
+}
+
+std::vector<std::string> SweepSpace::varied_keys() const {
+    std::vector<std::string> keys;
+    for (const Axis& axis : axes_)
+        if (axis.key != "parallelism") keys.push_back(axis.key);
+    if (!every_split_) return keys;
+    for (const SplitKey key :
+         {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::dp, SplitKey::ep, SplitKey::cp, SplitKey::micro_batch,
+          SplitKey::schedule, SplitKey::recompute, SplitKey::zero, SplitKey::sequence_parallel}) {
+        const std::string name(split_field(key).key);
+        const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
+        if (!one && std::ranges::find(keys, name) == keys.end()) keys.push_back(name);
+    }
+    return keys;
+}
+
+Settings SweepSpace::settings_of(PointId id) const {
+    const Experiment e = experiment_of(id);
+    Settings settings;
+    for (const std::string& key : varied_keys()) {
+        const auto outer = std::ranges::find_if(outer_, [&](std::size_t i) { return axes_[i].key == key; });
+        settings.emplace_back(
+            key, outer == outer_.end() ? get_key(e, key) : value_at(key, position(key, id.base, e.parallelism)));
+    }
+    return settings;
+}
+
+int SweepSpace::position(const std::string& key, std::uint64_t base, const Parallelism& split) const {
+    for (std::size_t i = 0; i < outer_.size(); ++i)
+        if (axes_[outer_[i]].key == key) return static_cast<int>(outer_value(i, base));
+    return split_fields()[split_index(key)].get(split);
+}
+
+std::string SweepSpace::value_at(const std::string& key, int position) const {
+    const auto level = split_index(key);
+    if (level == split_key_count)
+        return std::ranges::find(axes_, key, &Axis::key)->values[static_cast<std::size_t>(position)];
+    Experiment e = experiment_;
+    split_fields()[level].set(e.parallelism, position);
+    return get_key(e, key);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,73 @@
+// The configurations that a sweep asks for, numbered and walked without storing them. Keys of SplitKey are walked as
+// integers inside each setting ("base") of all other keys; a rule that is broken early skips all that lies below.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "model/sweep_answer.h"
+#include "sim/sweep/axes.h"
+#include "sim/sweep/split_rules.h"
+
+namespace stepcast {
+
+// Numbers do not depend on what is legal, nor on who walks.
+struct PointId {
+    std::uint64_t base = 0, inner = 0;
+    friend auto operator<=>(const PointId&, const PointId&) = default;
+};
+
+// One setting of the keys that are no SplitKey, and the values of those that are.
+struct SweepBase {
+    static constexpr int rest = 0;  // dp: what the other splits leave
+    Experiment experiment;
+    std::array<std::vector<int>, split_key_count> values;
+    std::optional<SplitRules> rules;  // transformers
+    bool rules_suffice = false;       // else what they let pass goes through check_experiment(), point by point
+};
+
+struct SweepVisitor {
+    std::function<void(std::uint64_t inner, const Parallelism&)> legal;
+    std::function<void(std::string_view reason, std::uint64_t points)> illegal;
+};
+
+class SweepSpace {
+public:
+    // Throws ConfigError as check_axes() does, and for more than 1e18 points.
+    SweepSpace(const Experiment& experiment, std::vector<Axis> axes);
+
+    [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
+    [[nodiscard]] std::uint64_t point_count() const { return points_; }
+    // Parts of similar size that are walked as one.
+    [[nodiscard]] std::uint64_t item_count() const { return item_begin_.back(); }
+    [[nodiscard]] std::uint64_t base_of_item(std::uint64_t item) const;
+
+    [[nodiscard]] SweepBase base(std::uint64_t number) const;
+    // Meets every point of the item once, in rising order, as legal or in a count of illegal ones.
+    void visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const;
+
+    [[nodiscard]] Experiment experiment_of(PointId id) const;
+    // The varied keys of a point with their values; `parallelism=all` as the splits that may differ.
+    [[nodiscard]] Settings settings_of(PointId id) const;
+    // Every key that varies, in that order.
+    [[nodiscard]] std::vector<std::string> varied_keys() const;
+    // Where a point lies along a varied key: the number of its value in its axis, or the value of a SplitKey.
+    [[nodiscard]] int position(const std::string& key, std::uint64_t base, const Parallelism& split) const;
+    [[nodiscard]] std::string value_at(const std::string& key, int position) const;
+
+private:
+    [[nodiscard]] std::size_t outer_value(std::size_t outer, std::uint64_t base) const;
+    [[nodiscard]] Parallelism split_of(const SweepBase& base, std::uint64_t inner) const;
+
+    Experiment experiment_;
+    std::vector<Axis> axes_;
+    bool every_split_;
+    std::vector<std::size_t> outer_;  // axes of no SplitKey, slowest first
+    std::uint64_t points_ = 0;
+    std::vector<std::uint64_t> item_begin_;  // by base, and the end
+};
+
+}  // namespace stepcast

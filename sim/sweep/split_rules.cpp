@@ -1,0 +1,143 @@
+#include "sim/sweep/split_rules.h"
+
+#include <array>
+#include <numeric>
+
+#include "model/errors.h"
+#include "model/pipeline/schedule.h"
+#include "model/rank_groups.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Broken = std::optional<SplitRule>;
+
+constexpr std::array<std::string_view, split_rule_count> texts{
+    "tp x cp x pp x dp is not the number of ranks",
+    "tp does not divide workload.heads",
+    "tp neither divides workload.kv_heads nor is a multiple",
+    "tp does not divide the width of a feed-forward block",
+    "cp does not divide workload.seq",
+    "more stage pieces than layers",
+    "parallelism.stage_layers does not fit the stage pieces",
+    "ep does not divide workload.moe.experts",
+    "ep does not divide its ranks into regular groups",
+    "tp does not divide the tokens that sequence_parallel splits",
+    "dp x micro_batch does not divide global_batch",
+    "more than 1e9 slots on a rank",
+    "vp is not what the schedule runs",
+    "dualpipe with an odd number of stages",
+    "interleaved 1f1b whose micro-batches are no multiple of pp",
+    "recompute_layers without full recompute, or above workload.layers",
+    "parallelism.shard without zero = 3",
+    "a schedule other than 1f1b without a pipeline",
+    "vp above 1 without a pipeline",
+    "sequence_parallel with tp = 1 (does nothing)",
+    "zero on a lone replica (does nothing)",
+    "selective recompute without attention scores (does nothing)",
+    "vp = 2 under a schedule that implies it (does nothing)"};
+
+bool has_two_pieces(Schedule schedule) { return schedule == Schedule::zb_v || schedule == Schedule::dualpipe; }
+
+Broken when(bool broken, SplitRule rule) { return broken ? Broken(rule) : std::nullopt; }
+
+}  // namespace
+
+std::string_view to_string(SplitRule rule) { return texts[static_cast<std::size_t>(rule)]; }
+
+SplitRules::SplitRules(const Experiment& experiment, bool once)
+    : workload_(experiment.workload), ranks_(rank_count(experiment.cluster)), once_(once) {}
+
+Broken SplitRules::check_tensor(const Parallelism& p) const {
+    const Workload& w = workload_;
+    if (ranks_ % p.tp != 0) return SplitRule::ranks;
+    if (w.heads % p.tp != 0) return SplitRule::heads;
+    if (const int kv = kv_heads(w); w.attention != AttentionKind::mla && kv % p.tp != 0 && p.tp % kv != 0)
+        return SplitRule::kv_heads;
+    const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
+    const bool divides = (all_experts || w.ffn % p.tp == 0) &&
+                         (w.moe.experts == 0 || ((!p.expert_tensor_parallel || expert_ffn(w) % p.tp == 0) &&
+                                                 (w.moe.shared_experts == 0 || shared_ffn(w) % p.tp == 0)));
+    return when(!divides, SplitRule::ffn);
+}
+
+Broken SplitRules::check_experts(const Parallelism& p) const {
+    const int experts = workload_.moe.experts;
+    return when(experts == 0 ? p.ep != 1 : experts % p.ep != 0, SplitRule::experts);
+}
+
+Broken SplitRules::check_replicas(const Parallelism& p) const {
+    if (static_cast<long>(p.tp) * p.cp * p.pp * p.dp != ranks_) return SplitRule::ranks;
+    if (p.global_batch % (static_cast<long>(p.dp) * p.micro_batch) != 0) return SplitRule::batch;
+    if (p.ep == 1 && p.shard == 0) return std::nullopt;
+    try {
+        (void)rank_groups(p);
+    } catch (const ConfigError&) {
+        return SplitRule::expert_groups;
+    }
+    return std::nullopt;
+}
+
+Broken SplitRules::check_batch(const Parallelism& p) const {
+    if (p.global_batch % p.micro_batch != 0) return SplitRule::batch;
+    return when(static_cast<double>(p.micro_batch) * workload_.seq * workload_.moe.top_k > 1e9, SplitRule::slots);
+}
+
+// As check_schedule() and check_pieces() of model/.
+Broken SplitRules::check_pieces(const Parallelism& p) const {
+    const bool one = p.schedule == Schedule::gpipe || p.schedule == Schedule::zb_h1;
+    const int pieces = pieces_per_stage(p), all = model_pieces(p.schedule, p.pp, pieces);
+    if ((one && pieces != 1) || (has_two_pieces(p.schedule) && pieces != 2)) return SplitRule::schedule_pieces;
+    if (p.schedule == Schedule::dualpipe && p.pp % 2 != 0) return SplitRule::paired_stages;
+    if (p.schedule == Schedule::one_f_one_b && pieces > 1 && micro_batches(p) % p.pp != 0)
+        return SplitRule::interleaved_rounds;
+    if (p.stage_layers.empty()) return when(all > workload_.layers, SplitRule::stage_pieces);
+    const auto& stated = p.stage_layers;
+    return when(
+        static_cast<int>(stated.size()) != all || std::accumulate(stated.begin(), stated.end(), 0L) != workload_.layers,
+        SplitRule::stage_layers);
+}
+
+Broken SplitRules::check_once(SplitKey key, const Parallelism& p) const {
+    switch (key) {
+        case SplitKey::sequence_parallel: return when(p.sequence_parallel && p.tp == 1, SplitRule::sequence_alone);
+        case SplitKey::schedule:
+            return when(p.pp == 1 && p.schedule != Schedule::one_f_one_b, SplitRule::schedule_alone);
+        case SplitKey::vp:
+            if (p.pp == 1 && p.vp > 1) return SplitRule::pieces_alone;
+            return when(has_two_pieces(p.schedule) && p.vp == 2, SplitRule::same_pieces);
+        case SplitKey::recompute:
+            return when(p.recompute == Recompute::selective && workload_.attention != AttentionKind::plain,
+                        SplitRule::scores);
+        case SplitKey::zero: return when(p.zero > 0 && p.dp * p.cp == 1, SplitRule::zero_alone);
+        default: return std::nullopt;
+    }
+}
+
+Broken SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
+    if (once_)
+        if (const auto broken = check_once(key, p)) return broken;
+    const long split = static_cast<long>(p.tp) * p.cp;
+    switch (key) {
+        case SplitKey::tp: return check_tensor(p);
+        case SplitKey::cp:
+            if (workload_.seq % p.cp != 0) return SplitRule::seq;
+            return when(ranks_ % split != 0, SplitRule::ranks);
+        case SplitKey::pp: return when(ranks_ % (split * p.pp) != 0, SplitRule::ranks);
+        case SplitKey::dp: return check_replicas(p);
+        case SplitKey::ep: return check_experts(p);
+        case SplitKey::sequence_parallel:
+            return when(p.sequence_parallel && workload_.seq / p.cp % p.tp != 0, SplitRule::sequence_parallel);
+        case SplitKey::micro_batch: return check_batch(p);
+        case SplitKey::vp: return check_pieces(p);
+        case SplitKey::recompute_layers:
+            return when(
+                p.recompute_layers != 0 && (p.recompute != Recompute::full || p.recompute_layers > workload_.layers),
+                SplitRule::recompute_layers);
+        case SplitKey::zero: return when(p.shard != 0 && p.zero != 3, SplitRule::shard);
+        default: return std::nullopt;
+    }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,35 @@
+#include "sim/sweep/split_twins.h"
+
+#include "model/rank_groups.h"
+
+namespace stepcast {
+namespace {
+
+// Whether gradients or parameters, of dense units or of experts, have another rank to go to.
+bool exchanges_data(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    const RankGroups groups = rank_groups(p);
+    return (p.zero == 3 ? groups.shard : groups.data_context).size() > 1 ||
+           (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
+}
+
+}  // namespace
+
+// Where each switch is read: model/transformer/tensor_parallel.h, hops.cpp, data_parallel.cpp, step.cpp.
+Parallelism without_idle_switches(const Experiment& e) {
+    Parallelism p = e.parallelism;
+    if (e.workload.kind != Workload::Kind::transformer) return p;
+    const Parallelism usual;
+    if (p.tp == 1) {
+        p.overlap_tp = usual.overlap_tp;
+        p.overlap_weight_gradient = usual.overlap_weight_gradient;
+    }
+    if (p.pp == 1) p.overlap_p2p = usual.overlap_p2p;
+    if (p.pp == 1 || p.tp == 1 || p.sequence_parallel) p.scatter_p2p = usual.scatter_p2p;
+    const bool exchanges = exchanges_data(e);
+    if (!exchanges) p.overlap = usual.overlap;
+    if (!exchanges || p.zero == 0 || p.zero == 3) p.overlap_params = usual.overlap_params;
+    return p;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,173 @@
+#include "sim/sweep/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "sim/predict.h"
+#include "sim/sweep/mpi.h"
+#include "sim/sweep/search.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint64_t announced_points = 100'000'000;
+
+std::string thousands(std::uint64_t number) {
+    std::string text = std::to_string(number);
+    for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+    return text;
+}
+
+SweepRow row_of(const SweepSpace& space, const Candidate& c, Seconds step) {
+    SweepRow row{
+        .settings = space.settings_of(c.id), .step = step, .lower = c.lower, .estimate = c.estimate, .peak = c.peak};
+    row.tokens_per_second = c.tokens / step.si();
+    row.cost_per_token = c.price * step.si() / c.tokens;
+    row.ranks = c.ranks;
+    row.forecast = predict(space.experiment_of(c.id));
+    return row;
+}
+
+std::vector<SweepRow> rows_of(const SweepSpace& space, const SweepSearch& search, const std::vector<Incumbent>& wanted,
+                              int threads) {
+    std::vector<SweepRow> rows(wanted.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+        for (std::size_t i = next++; i < wanted.size(); i = next++) {
+            const auto& [candidate, step] = search.simulated().at(wanted[i].id);
+            rows[i] = row_of(space, candidate, step);
+        }
+    };
+    std::vector<std::jthread> others;
+    const int count = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    for (int t = 1; t < count; ++t) others.emplace_back(work);
+    work();
+    return rows;
+}
+
+// From estimates where a closed form covers the workload, else from what was simulated.
+std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search) {
+    const auto keys = map_keys(space);
+    if (keys.empty()) return std::nullopt;
+    HeatMap map{.row_key = keys[0], .column_key = keys[1], .rows = {}, .columns = {}, .step = {}};
+    Cells cells = search.screened().cells;
+    if (cells.empty()) {
+        map.simulated = true;
+        for (const auto& [id, found] : search.simulated()) {
+            const Parallelism split = space.experiment_of(id).parallelism;
+            const std::pair at{space.position(keys[0], id.base, split), space.position(keys[1], id.base, split)};
+            merge(cells, {{at, found.second}});
+        }
+    }
+    std::set<int> rows, columns;
+    for (const auto& [at, step] : cells) rows.insert(at.first), columns.insert(at.second);
+    for (const int row : rows) map.rows.push_back(space.value_at(keys[0], row));
+    for (const int column : columns) map.columns.push_back(space.value_at(keys[1], column));
+    for (const int row : rows)
+        for (const int column : columns) {
+            const auto cell = cells.find({row, column});
+            map.step.push_back(cell == cells.end() ? Seconds() : cell->second);
+        }
+    return map;
+}
+
+// The most frequent reasons, for a complaint.
+std::string reasons(const std::map<std::string, std::uint64_t, std::less<>>& counts) {
+    std::vector<std::pair<std::uint64_t, std::string>> sorted;
+    for (const auto& [reason, points] : counts) sorted.emplace_back(points, reason);
+    std::ranges::sort(sorted, std::greater<>());
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, sorted.size()); ++i)
+        text += fmt::format("{}{} ({})", i == 0 ? "" : "; ", sorted[i].second, sorted[i].first);
+    return text;
+}
+
+void check_found(const SweepSpace& space, const SweepSearch& search) {
+    const Screened& s = search.screened();
+    if (s.legal == 0)
+        throw ConfigError(
+            fmt::format("sweep: none of {} configurations is legal: {}; expected other values, "
+                        "--vary parallelism.dp=rest, or --vary parallelism=all",
+                        space.point_count(), reasons(s.illegal)));
+    if (search.simulated().empty())
+        throw ConfigError(
+            fmt::format("sweep: none of {} legal configurations is feasible: {}; expected a larger space "
+                        "or looser --where",
+                        s.legal, reasons(s.infeasible)));
+}
+
+void check(const SweepQuestion& q) {
+    if (q.top < 1) throw ConfigError(fmt::format("--top {}: expected at least 1", q.top));
+    const bool cost = q.objective == Objective::cost || q.second == Objective::cost;
+    const bool varies = std::ranges::any_of(q.axes, [](const Axis& axis) {
+        return axis.key == "cluster.price_per_gpu_hour" || axis.key == "cluster.preset";
+    });
+    if (cost && !varies && q.experiment.cluster.price_per_gpu_hour == 0)
+        throw ConfigError(
+            "--objective cost: cluster.price_per_gpu_hour is 0; expected what a rank costs an hour, for "
+            "example --set cluster.price_per_gpu_hour=2.5");
+    check_constraints(q.where, q.axes, q.experiment);
+}
+
+SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
+    const Screened& s = search.screened();
+    SweepCounts counts;
+    counts.points = space.point_count();
+    counts.legal = s.legal;
+    counts.bounded_away = s.bounded_away;
+    counts.simulated = search.simulated().size();
+    counts.twins = search.twins();
+    counts.feasible = counts.bounded_away + counts.simulated;
+    counts.illegal = {s.illegal.begin(), s.illegal.end()};
+    counts.infeasible = {s.infeasible.begin(), s.infeasible.end()};
+    return counts;
+}
+
+}  // namespace
+
+SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
+    check_axes(question.axes, question.experiment);
+    check(question);
+    const SweepSpace space(question.experiment, question.axes);
+    if (options.announce && space.point_count() >= announced_points)
+        options.announce(
+            fmt::format("{} points are asked for: illegal regions are passed over whole, and lower bounds leave "
+                        "few of the others to simulate",
+                        thousands(space.point_count())));
+    SweepSearch search(space, question, options);
+    search.screen_all();
+    search.simulate_rest();
+    check_found(space, search);
+    SweepAnswer result{.experiment = question.experiment.name,
+                       .cluster = question.experiment.cluster.name,
+                       .calibrated = question.experiment.cluster.fitted.has_value(),
+                       .objective = question.objective,
+                       .second = question.second,
+                       .asked = question.top,
+                       .varied = space.varied_keys()};
+    for (const Constraint& c : question.where) result.where.push_back(c.text);
+    result.counts = counts_of(space, search);
+    result.broken_bounds = search.broken_bounds();
+    result.best = rows_of(space, search, search.incumbents().best(), options.threads);
+    std::vector<Incumbent> by_ranks;
+    for (const auto& [ranks, best] : search.incumbents().best_by_ranks()) by_ranks.push_back(best);
+    result.scaling = rows_of(space, search, by_ranks, options.threads);
+    result.map = heat_map(space, search);
+    return result;
+}
+
+bool is_sweep_helper() { return mpi_process() > 0; }
+
+void help_sweep(const SweepQuestion& question) {
+    check_axes(question.axes, question.experiment);
+    check(question);
+    const SweepSpace space(question.experiment, question.axes);
+    help_mpi_team(space, question);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,30 @@
+// The best configurations of a space, with proof: the closed form bounds every point, the event engine simulates those
+// whose bound leaves them a chance.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "model/sweep_answer.h"
+#include "sim/sweep/worker.h"
+
+namespace stepcast {
+
+struct SweepOptions {
+    int threads = 0;       // 0: one a core
+    std::string out = {};  // folder for what is known so far; "" = none
+    bool resume = false;
+    std::function<void(std::string_view)> progress = {};
+    std::function<void(std::string_view)> announce = {};  // once, before work on a space that takes long
+};
+
+// Throws ConfigError before work starts for what cannot be asked (sweep_axes.h, constraints.h), and when nothing is legal
+// or feasible, with the reasons. The result does not depend on the number of threads or processes.
+SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
+
+// What an MPI launcher started beside the first process takes part with.
+bool is_sweep_helper();
+void help_sweep(const SweepQuestion& question);
+
+}  // namespace stepcast

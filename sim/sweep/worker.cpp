@@ -1,0 +1,166 @@
+#include "sim/sweep/worker.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double rounding = 1e-9;  // of sums in another order
+
+void count(std::map<std::string, std::uint64_t, std::less<>>& counts, std::string_view reason, std::uint64_t points) {
+    const auto found = counts.find(reason);
+    if (found == counts.end())
+        counts.emplace(reason, points);
+    else
+        found->second += points;
+}
+
+}  // namespace
+
+double score(Objective objective, const Candidate& c, Seconds step) {
+    switch (objective) {
+        case Objective::step: return step.si();
+        case Objective::tokens: return step.si() / c.tokens;
+        case Objective::cost: return step.si() * c.price / c.tokens;
+        case Objective::memory: return c.peak.si();
+    }
+    throw std::logic_error("score: no such objective");
+}
+
+Score scores(const SweepQuestion& question, const Candidate& c, Seconds step) {
+    return {score(question.objective, c, step), question.second ? score(*question.second, c, step) : 0};
+}
+
+Score lower_scores(const SweepQuestion& question, const Candidate& c) {
+    return scores(question, c, c.lower * (1 - rounding));
+}
+
+void merge(Cells& cells, const Cells& more) {
+    for (const auto& [at, step] : more) {
+        const auto [cell, is_new] = cells.try_emplace(at, step);
+        if (!is_new) cell->second = std::min(cell->second, step);
+    }
+}
+
+void merge(Screened& all, Screened&& more) {
+    all.legal += more.legal;
+    all.bounded_away += more.bounded_away;
+    for (const auto& [reason, points] : more.illegal) count(all.illegal, reason, points);
+    for (const auto& [reason, points] : more.infeasible) count(all.infeasible, reason, points);
+    all.candidates.insert(all.candidates.end(), more.candidates.begin(), more.candidates.end());
+    merge(all.cells, more.cells);
+}
+
+Wanted wanted(const SweepQuestion& q) {
+    const bool by_ranks = std::ranges::any_of(
+        q.axes, [](const Axis& axis) { return axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node"; });
+    return {static_cast<std::size_t>(q.top), q.second.has_value(), by_ranks};
+}
+
+std::vector<std::string> map_keys(const SweepSpace& space) {
+    auto keys = space.varied_keys();
+    if (keys.size() < 2) return {};
+    keys.resize(2);
+    return keys;
+}
+
+SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question)
+    : space_(space), question_(question), wanted_(wanted(question)), map_keys_(map_keys(space)) {
+    for (std::size_t i = 0; i < map_keys_.size(); ++i) map_levels_[i] = split_index(map_keys_[i]);
+}
+
+SweepJobResult SweepWorker::run(const SweepJob& job) {
+    SweepJobResult result;
+    Incumbents incumbents(wanted_);
+    for (const Incumbent& i : job.incumbents) incumbents.add(i);
+    last_best_ = nullptr;
+    for (const std::uint64_t item : job.items) screen(item, incumbents, result.screened);
+    for (const Candidate& point : job.points) result.simulated.push_back(simulate(point));
+    return result;
+}
+
+SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
+    if (base_ && base_->number == number) return *base_;
+    base_ = std::make_unique<Base>(Base{number, space_.base(number), {}});
+    last_best_ = nullptr;
+    return *base_;
+}
+
+void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Screened& out) {
+    Base& base = at_base(space_.base_of_item(item));
+    const SweepVisitor visitor{
+        .legal = [&](std::uint64_t inner,
+                     const Parallelism& split) { screen_point(base, inner, split, incumbents, out); },
+        .illegal = [&](std::string_view reason, std::uint64_t points) { count(out.illegal, reason, points); }};
+    space_.visit(base.base, item, visitor);
+}
+
+void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
+                               Screened& out) {
+    if (!base.evaluator) {
+        Experiment tried = base.base.experiment;
+        tried.parallelism = split;
+        try {
+            check_experiment(tried);  // also what no rule about splits is about
+        } catch (const ConfigError& error) {
+            return count(out.illegal, error.what(), 1);
+        }
+        base.evaluator.emplace(tried);
+    }
+    ++out.legal;
+    const StepBound bound = base.evaluator->bound(split);
+    if (!bound.fits) return count(out.infeasible, "does not fit into the device's memory", 1);
+    const PointFacts facts = base.evaluator->facts(split, bound.peak);
+    const bool costs = question_.objective == Objective::cost || question_.second == Objective::cost;
+    if (costs && facts.price == 0) return count(out.infeasible, "cluster.price_per_gpu_hour is not stated", 1);
+    for (const Constraint& c : question_.where)
+        if (!can_hold(c, facts, bound.lower)) return count(out.infeasible, "not " + c.text, 1);
+    if (bound.estimate > Seconds(0)) note_cell(base.number, split, bound.estimate, out.cells);
+    const Candidate candidate{.id = {base.number, inner},
+                              .lower = bound.lower,
+                              .estimate = bound.estimate,
+                              .peak = bound.peak,
+                              .tokens = facts.tokens,
+                              .price = facts.price,
+                              .ranks = base.evaluator->ranks()};
+    if (incumbents.excludes(lower_scores(question_, candidate), candidate.id, candidate.ranks))
+        ++out.bounded_away;
+    else
+        out.candidates.push_back(candidate);
+}
+
+// Neighbours in the walk mostly share a cell.
+void SweepWorker::note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells) {
+    if (map_keys_.empty()) return;
+    const auto position = [&](std::size_t axis) {
+        const std::size_t level = map_levels_[axis];
+        return level < split_key_count ? split_fields()[level].get(split)
+                                       : space_.position(map_keys_[axis], base, split);
+    };
+    const std::pair at{position(0), position(1)};
+    if (!last_best_ || at != last_cell_) {
+        last_cell_ = at;
+        last_best_ = &cells.try_emplace(at, estimate).first->second;
+    }
+    *last_best_ = std::min(*last_best_, estimate);
+}
+
+SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
+    SimulatedPoint point{.id = c.id, .step = {}, .refused = {}};
+    const Experiment e = space_.experiment_of(c.id);
+    try {
+        point.step = simulated_step(e);
+    } catch (const ConfigError& error) {
+        point.refused = error.what();
+        return point;
+    }
+    const PointFacts facts = PointEvaluator(e).facts(e.parallelism, c.peak);
+    for (const Constraint& constraint : question_.where)
+        if (!holds(constraint, facts, point.step)) point.refused = "not " + constraint.text;
+    return point;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,102 @@
+// The work that a sweep hands out, and who does it: walking a part of the space through the closed form, or simulating
+// single points. Work and results are plain values, so that threads and processes do the same.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sim/sweep/constraints.h"
+#include "sim/sweep/incumbents.h"
+#include "sim/sweep/point_evaluator.h"
+
+namespace stepcast {
+
+// What is asked, in full: every process derives the same space from it.
+struct SweepQuestion {
+    Experiment experiment;
+    std::vector<Axis> axes;
+    std::vector<Constraint> where;
+    Objective objective = Objective::step;
+    std::optional<Objective> second;  // a Pareto front
+    int top = 10;
+};
+
+// A point that may be among the wanted ones.
+struct Candidate {
+    PointId id;
+    Seconds lower, estimate;
+    Bytes peak;
+    double tokens = 0, price = 0;  // of a step; of all ranks, a second
+    int ranks = 0;
+    friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+double score(Objective objective, const Candidate& candidate, Seconds step);
+Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds step);
+// As scores() of the lower bound, with room for rounding.
+Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
+
+// Positions along two varied keys -> best estimate of the step.
+using Cells = std::map<std::pair<int, int>, Seconds>;
+void merge(Cells& cells, const Cells& more);
+
+struct Screened {
+    std::uint64_t legal = 0, bounded_away = 0;
+    std::map<std::string, std::uint64_t, std::less<>> illegal, infeasible;
+    std::vector<Candidate> candidates;
+    Cells cells;
+    friend bool operator==(const Screened&, const Screened&) = default;
+};
+void merge(Screened& all, Screened&& more);
+
+struct SimulatedPoint {
+    PointId id;
+    Seconds step;
+    std::string refused;  // why it does not count: a constraint on the step, or what the event engine cannot do
+    friend bool operator==(const SimulatedPoint&, const SimulatedPoint&) = default;
+};
+
+// Either items to screen, or points to simulate.
+struct SweepJob {
+    std::vector<std::uint64_t> items;
+    std::vector<Candidate> points;
+    std::vector<Incumbent> incumbents;  // when the job was made
+};
+struct SweepJobResult {
+    Screened screened;
+    std::vector<SimulatedPoint> simulated;
+};
+
+// One thread's.
+class SweepWorker {
+public:
+    SweepWorker(const SweepSpace& space, const SweepQuestion& question);
+    SweepJobResult run(const SweepJob& job);
+
+private:
+    struct Base {
+        std::uint64_t number;
+        SweepBase base;
+        std::optional<PointEvaluator> evaluator;  // from its first legal split on
+    };
+    Base& at_base(std::uint64_t number);
+    void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
+    void screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
+                      Screened& out);
+    void note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells);
+    SimulatedPoint simulate(const Candidate& candidate) const;
+
+    const SweepSpace& space_;
+    const SweepQuestion& question_;
+    Wanted wanted_;
+    std::vector<std::string> map_keys_;  // none or two
+    std::array<std::size_t, 2> map_levels_{};
+    std::unique_ptr<Base> base_;
+    std::pair<int, int> last_cell_;
+    Seconds* last_best_ = nullptr;
+};
+
+Wanted wanted(const SweepQuestion& question);
+// The two keys of the heat map: the first two that vary.
+std::vector<std::string> map_keys(const SweepSpace& space);
+
+}  // namespace stepcast

@@ -1,0 +1,133 @@
+#include <catch2/catch.hpp>
+
+#include "calibrate/logs/line_pattern.h"
+#include "model/errors.h"
+#include "model/measurements.h"
+#include "tests/calibrate/logs.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+using Points = std::vector<std::pair<int, double>>;
+
+TEST_CASE("a pattern takes numbers between literal texts, in SI units") {
+    const LinePattern pattern("iter {#}/{} | {}time: {step:ms}, peak {peak:GiB}");
+    CHECK(pattern.counts_steps());
+    CHECK(pattern.fields()[1].unit == "s");
+    std::vector<double> values;
+    REQUIRE(pattern.match("rank 0 iter   12/ 100 | loss 3 | time:1,250.5 , peak 2.0 GiB", values));
+    CHECK(values == std::vector<double>{12, 1.2505, 2147483648.0});
+    CHECK_FALSE(pattern.match("iter 12/ 100 | time: n/a, peak 2.0", values));
+    CHECK_FALSE(pattern.match("iteration 12", values));
+}
+
+TEST_CASE("a pattern that cannot be matched is refused") {
+    CHECK_THROWS_WITH(LinePattern("{step:ms} ms"), Contains("expected literal text first"));
+    CHECK_THROWS_WITH(LinePattern("step {step:parsec}"), Contains("\"parsec\" is no unit here"));
+    CHECK_THROWS_WITH(LinePattern("step {step"), Contains("a { is not closed"));
+    CHECK_THROWS_WITH(LinePattern("step {step}"), Contains("expected {name:unit}"));
+    CHECK_THROWS_WITH(LinePattern("step {}{step:ms}"), Contains("followed by a field"));
+    CHECK_THROWS_WITH(LinePattern("step"), Contains("expected a field"));
+    const LogFolder folder;
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "lines = [\"step {#\"]\n")),
+                      Contains("p.toml:1:9: lines"));
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "line = [\"step {#}\"]\n")),
+                      Contains("did you mean \"lines\"?"));
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "lines = [\"step {step:ms}\"]\n")),
+                      Contains("no line has {#}"));
+}
+
+TEST_CASE("a home-made log is read with a pattern file; numbers that go back begin a new run") {
+    const LogFolder folder;
+    ImportOptions options;
+    options.pattern = folder.file("mine.toml",
+                                  "system = \"mine\"\nmodel = \"small\"\nranks = 2\n"
+                                  "lines = [\"step={#} took {step:s}\", \"fwd={forward:ms}\"]\n");
+    const std::string log =
+        folder.file("a.log", "hello\nfwd=1\nstep=1 took 0.5 s\nfwd=200 ms\nstep=2 took 0.25 s\nstep=1 took 1 s\n");
+    const ImportResult result = import_log(log, options);
+    REQUIRE(result.runs.size() == 2);
+    CHECK(result.runs[0].run_id == "a-1-mine-small");
+    CHECK(result.runs[0].ranks == 2);
+    CHECK(series(result.runs[0], "step") == Points{{1, 0.5}, {2, 0.25}});
+    CHECK(series(result.runs[0], "forward") == Points{{1, 0.2}});
+    CHECK(series(result.runs[1], "step") == Points{{1, 1}});
+    CHECK(result.lines == LineCounts{4, 1, 1});  // the first fwd is of no step
+    CHECK_THROWS_WITH(import_log(folder.file("b.log", "hello\n"), options),
+                      Contains("b.log:1: the log ends without a step"));
+    CHECK_THROWS_WITH(import_log(folder.file("c.log", "step=1 took 1 s\nstep=2 took -5 s\n"), options),
+                      Contains("c.log:2: step is -5; expected 0 or more"));
+    options.pattern.clear();
+    options.format = LogFormat::custom;
+    CHECK_THROWS_WITH(import_log(log, options), Contains("needs --pattern FILE"));
+}
+
+TEST_CASE("Megatron-LM's log is recognised; timers belong to the iteration before them") {
+    const LogFolder folder;
+    const std::string line =
+        " | consumed samples:   2560 | elapsed time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): "
+        "150.2 | learning rate: 1.0E-04 | global batch size:   256 | lm loss: 1.0E+01 |\n";
+    const std::string text = " [2024-05-01 12:00:00] iteration        1/     100" + line +
+                             "    forward-compute ................................: (10.25, 12.5)\n" +
+                             " [2024-05-01 12:00:10] iteration       11/     100" + line;
+    const ImportResult result = import_log(folder.file("a.log", text));
+    REQUIRE(result.format == LogFormat::custom);
+    const ImportedRun& run = result.runs.at(0);
+    CHECK(run.system == "megatron-lm");
+    CHECK(series(run, "step") == Points{{1, 1.2345}, {11, 1.2345}});
+    CHECK(series(run, "tflops_per_rank") == Points{{1, 150.2}, {11, 150.2}});
+    CHECK(series(run, "forward") == Points{{1, 0.0125}});
+    CHECK_THAT(run.notes.at(0), Contains("1 of its 2 lines are means over the steps since the line before"));
+}
+
+// 16384 tokens at 8192 tokens/s a rank are 2 s.
+TEST_CASE("torchtitan's log gives rates, and steps where the pattern states the tokens") {
+    const LogFolder folder;
+    const std::string text =
+        "[rank0]:[titan] 2025-01-01 00:00:00,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss:  7.7  "
+        "\x1b[38mgrad_norm:  "
+        "1.0  \x1b[33mmemory: 44.00GiB(46%)  \x1b[34mtps: 8,192  \x1b[36mtflops: 95.5  \x1b[35mmfu: 9.6%\x1b[39m\n"
+        "[rank3]:[titan] 2025-01-01 00:00:00,000 - root - INFO - step:  1  loss:  7.7  memory: 40.00GiB(46%)  "
+        "tps: 8,192  tflops: 95.5  mfu: 9.6%\n";
+    const std::string log = folder.file("a.log", text);
+    const ImportedRun run = import_log(log).runs.at(0);
+    CHECK(run.system == "torchtitan");
+    CHECK(series(run, "tokens_per_s") == Points{{1, 8192}});
+    CHECK(series(run, "memory", 3) == Points{{1, 40.0 * 1073741824}});
+    CHECK(series(run, "step").empty());
+    ImportOptions options;
+    options.pattern = folder.file("t.toml", "tokens = 16384\nlines = [\"step: {#}{}tps: {tokens_per_s:tokens/s}\"]\n");
+    CHECK(series(import_log(log, options).runs.at(0), "step").front() == std::pair{1, 2.0});
+}
+
+// 1.2 million samples exceed what a record keeps in memory (2^20); the median of 400000 equal steps is theirs.
+TEST_CASE("a run beyond what is kept in memory loses no sample and keeps its medians") {
+    const LogFolder folder;
+    SampleRecord record;
+    const auto step = record.phase("step");
+    for (int i = 0; i < 1'200'000; ++i) record.add(step, -1, i, i);
+    double sum = 0;
+    record.replay([&](const SampleRecord::Value& v) { sum += v.value; });
+    CHECK(sum == 1'200'000.0 * 1'199'999.0 / 2);
+    CHECK(record.last_step() == 1'199'999);
+}
+
+TEST_CASE("an import writes only the phases asked for beside medians and inputs") {
+    const LogFolder folder;
+    std::string text;
+    for (int i = 1; i <= 20; ++i) text += "step=" + std::to_string(i) + " took 0.5 s fwd 0.2 s\n";
+    const std::string log = folder.file("a.log", text), out = (folder.path / "m.csv").string();
+    const std::string pattern = folder.file("p.toml", "lines = [\"step={#} took {step:s} s fwd {forward:s}\"]\n");
+    import_to_files({.logs = {log},
+                     .out = out,
+                     .routing_out = {},
+                     .medians_only = true,
+                     .kept_phases = {"step"},
+                     .pattern = pattern,
+                     .system = {},
+                     .model = "m",
+                     .inputs = {"workload.seq=128"}});
+    const std::vector<Sample> rows = read_measurements(out);
+    CHECK(rows.size() == 20 + 1 + 3);  // steps; the input; medians of step and forward, mean of the step
+    CHECK(rows.front().model == "m");
+    CHECK(std::count_if(rows.begin(), rows.end(), [](const Sample& s) { return s.phase == "forward"; }) == 1);
+}

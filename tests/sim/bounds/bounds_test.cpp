@@ -1,0 +1,172 @@
+#include "sim/bounds/bounds.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <random>
+
+#include "model/step.h"
+#include "sim/memory/transformer_memory.h"
+#include "sim/simulate.h"
+#include "tests/split_space.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+Seconds simulated_step(const Experiment& e) {
+    const TaskGraph graph = build_step(e, routing_of(e));
+    Timeline timeline;
+    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
+    return timeline.end;
+}
+
+struct Against {
+    int samples = 0, below = 0, within = 0;  // lower no more than the engine; estimate within 3 %
+    double worst = 0, sum = 0;
+};
+
+// `count` splits of the space, picked at random among those that fit and whose graph is not huge, against the engine.
+Against against_engine(const Experiment& base, std::size_t count, double most_layer_passes) {
+    std::mt19937_64 random(7);
+    StepBounds bounds(base);
+    std::vector<Parallelism> picked;
+    std::uint64_t met = 0;
+    for_each_split(base, [&](const Parallelism& p) {
+        if (static_cast<double>(micro_batches(p)) * base.workload.layers > most_layer_passes || !bounds(p).fits) return;
+        const std::uint64_t at = ++met <= count ? met - 1 : random() % met;
+        if (picked.size() < count)
+            picked.push_back(p);
+        else if (at < count)
+            picked[static_cast<std::size_t>(at)] = p;
+    });
+    Against result;
+    for (const Parallelism& p : picked) {
+        Experiment e = base;
+        e.parallelism = p;
+        const StepBound bound = bounds(p);
+        const Seconds step = simulated_step(e);
+        const double error = std::abs(bound.estimate / step - 1);
+        ++result.samples;
+        result.below += bound.lower <= step * (1 + 1e-9) && bound.lower <= bound.estimate;
+        result.within += error <= 0.03;
+        result.worst = std::max(result.worst, error);
+        result.sum += error;
+    }
+    return result;
+}
+
+// Eight layers of a width that keeps its kernels above the host's time, on four nodes of four.
+Experiment middle_gpt() {
+    Experiment e = small_gpt();
+    e.workload.layers = 8;
+    e.workload.hidden = 1024;
+    e.workload.heads = 16;
+    e.workload.ffn = 4096;
+    e.workload.seq = 512;
+    e.cluster.nodes = 4;
+    e.cluster.gpu.fp32 = FlopsPerSecond(2e13);
+    e.cluster.gpu.bf16 = e.cluster.gpu.fp16 = FlopsPerSecond(1e14);
+    e.cluster.gpu.sms = 108;
+    e.cluster.host = no_host_costs();
+    e.parallelism = {};
+    e.parallelism.global_batch = 64;
+    return e;
+}
+
+}  // namespace
+
+// Pure data parallelism, one micro-batch and no overlap: tasks follow one after the other, so that all three agree.
+TEST_CASE("on one rank without hosts the bound, the estimate and the engine are equal") {
+    Experiment e = small_gpt();
+    e.cluster.host = no_host_costs();
+    e.cluster.gpus_per_node = 1;
+    e.parallelism.global_batch = 3;
+    StepBounds bounds(e);
+    const StepBound bound = bounds(e.parallelism);
+    const Seconds step = simulated_step(e);
+    CHECK(bound.lower.si() == Approx(step.si()).epsilon(1e-12));
+    CHECK(bound.estimate.si() == Approx(step.si()).epsilon(1e-12));
+}
+
+// 1F1B of p equal stages without transfers: (m + p - 1)(F + B) and what follows the slots.
+TEST_CASE("the longest way of 1F1B is (m + p - 1)(F + B), however many micro-batches there are") {
+    Experiment e = middle_gpt();
+    e.cluster.nodes = 1;
+    e.parallelism.pp = 4;
+    StepBounds bounds(e);
+    for (const int m : {3, 16, 17, 64, 200}) {
+        e.parallelism.global_batch = m;
+        CHECK(bounds(e.parallelism).estimate / simulated_step(e) == Approx(1).epsilon(0.01));
+        CHECK(bounds(e.parallelism).lower <= simulated_step(e) * (1 + 1e-9));
+    }
+}
+
+TEST_CASE("the memory of closed forms is that of transformer_memory, the verdict too") {
+    Experiment base = middle_gpt();
+    base.cluster.gpu.memory = Bytes(2e9);
+    StepBounds bounds(base);
+    int i = 0, fitting = 0, seen = 0;
+    for_each_split(base, [&](const Parallelism& p) {
+        if (i++ % 97 != 0) return;
+        Experiment e = base;
+        e.parallelism = p;
+        const MemoryUse use = transformer_memory(e);
+        const StepBound bound = bounds(p);
+        REQUIRE(bound.peak.si() == Approx(use.peak.si()).epsilon(1e-12));
+        REQUIRE(bound.fits == use.fits);
+        fitting += bound.fits;
+        ++seen;
+    });
+    CHECK(seen > 100);
+    CHECK((fitting > 0 && fitting < seen));
+}
+
+TEST_CASE("no step is below its bound, and most estimates are within 3 %, with and without contention") {
+    for (const double slowdown : {0.0, 0.25}) {
+        Experiment base = middle_gpt();
+        base.cluster.interference.compute_slowdown = slowdown;
+        const Against result = against_engine(base, 200, 2000);
+        CAPTURE(slowdown, result.within, result.worst);
+        CHECK(result.samples == 200);
+        CHECK(result.below == result.samples);
+        CHECK(result.within >= 170);
+        CHECK(result.sum / result.samples < 0.015);
+    }
+}
+
+TEST_CASE("no step of a model with experts is below its bound") {
+    Experiment base = middle_gpt();
+    base.workload.moe.experts = 8;
+    base.workload.moe.top_k = 2;
+    base.workload.moe.dense_layers = 1;
+    base.parallelism.global_batch = 32;
+    const Against result = against_engine(base, 60, 1000);
+    CAPTURE(result.within, result.worst);
+    CHECK(result.below == result.samples);
+}
+
+TEST_CASE("bounds depend on the split alone, not on what was asked before, and copies answer alike") {
+    const Experiment base = middle_gpt();
+    StepBounds one(base);
+    std::vector<std::pair<Parallelism, StepBound>> asked;
+    int i = 0;
+    for_each_split(base, [&](const Parallelism& p) {
+        if (i++ % 397 == 0) asked.emplace_back(p, one(p));
+    });
+    StepBounds copy(one);
+    for (auto it = asked.rbegin(); it != asked.rend(); ++it) REQUIRE(copy(it->first) == it->second);
+}
+
+// The figures of docs/bounds.md: minutes.
+TEST_CASE("2,000 splits of GPT-3 175B on 1,024 A100 against the engine", "[.][sample]") {
+    Experiment base = read_experiment("gpt3_175b_a100");
+    base.cluster.nodes = 128;
+    base.parallelism = {};
+    base.parallelism.global_batch = 1536;
+    const Against result = against_engine(base, 2000, 25'000);
+    WARN(result.within << " of " << result.samples << " within 3 %, mean " << result.sum / result.samples << ", worst "
+                       << result.worst);
+    CHECK(result.below == result.samples);
+}

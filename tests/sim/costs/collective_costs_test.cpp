@@ -1,0 +1,119 @@
+#include "sim/costs/collective_costs.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/costs/corrections.h"
+#include "sim/costs/fitted_ranges.h"
+
+using namespace stepcast;
+using namespace stepcast::literals;
+
+namespace {
+
+// 100 GB/s in a node of eight, one NIC of 10 GB/s a rank; rounds of 1 us and 10 us; no fixed costs.
+Cluster plain() {
+    Cluster c;
+    c.nodes = 64;
+    c.gpus_per_node = 8;
+    c.intra.bandwidth = 100_GBps;
+    c.intra.latency = 1_us;
+    c.inter.bandwidth = 10_GBps;
+    c.inter.latency = 10_us;
+    return c;
+}
+
+double microseconds(const Op& op, const Group& group, const Cluster& c) {
+    return collective_time(op, group, c).si() * 1e6;
+}
+
+}  // namespace
+
+// Ring: 2 x 7 rounds of 1 us and 2 x 7/8 x 800 MB / 100 GB/s = 14 ms.
+TEST_CASE("a ring all-reduce moves 2 (n-1)/n of the payload in 2 (n-1) rounds") {
+    CHECK(microseconds(AllReduce{Bytes(800e6)}, {8, 1}, plain()) == Approx(14 + 14e3));
+    CHECK(microseconds(AllGather{Bytes(800e6)}, {8, 1}, plain()) == Approx(7 + 7e3));
+    CHECK(microseconds(ReduceScatter{Bytes(800e6)}, {8, 1}, plain()) == Approx(7 + 7e3));
+}
+
+// 64 nodes, one member each, 1 kB: a ring needs 2 x 63 rounds of 10 us = 1260 us, a tree 2 x 6 = 120 us and 2 kB at
+// 10 GB/s = 0.2 us. 10 GB: the ring moves 2 x 63/64 x 10 GB in 1.96875 s, the tree 20 GB in 2 s.
+TEST_CASE("a tree beats the ring at small payloads on many nodes and loses at large ones") {
+    CHECK(microseconds(AllReduce{Bytes(1e3)}, {64, 8}, plain()) == Approx(120.2));
+    CHECK(microseconds(AllReduce{Bytes(10e9)}, {64, 8}, plain()) == Approx(1260 + 1968750));
+}
+
+// In-switch reduction: each rank sends its 800 MB once at 80 GB/s: 10 ms and 30 us of start, against 14 ms of the ring.
+// Two ranks have none: 2 x 1/2 x 800 MB = 8 ms and 2 us. At 800 B the ring's 14 us beat its start.
+TEST_CASE("NVLS moves the payload once per rank") {
+    Cluster c = plain();
+    c.intra.nvls_efficiency = 0.8;
+    c.intra.nvls_launch = 30_us;
+    CHECK(microseconds(AllReduce{Bytes(800e6)}, {8, 1}, c) == Approx(30 + 10e3));
+    CHECK(microseconds(AllReduce{Bytes(800e6)}, {2, 1}, c) == Approx(2 + 8e3));
+    CHECK(microseconds(AllReduce{Bytes(800)}, {8, 1}, c) == Approx(14 + 14e-3));
+}
+
+// Protocols against a ring that starts at 50 us: LL 5 us + 14 x 0.5 us and 14 kB at 25 GB/s = 0.56 us; LL128 (8 ranks) for
+// 8 MB: 10 us + 14 x 1 us and 14 MB at 70 GB/s = 200 us, against 50 + 14 + 140.
+TEST_CASE("small messages take the protocol with the shorter start, large ones the faster link") {
+    Cluster c = plain();
+    c.intra.launch = 50_us;
+    c.intra.low_latency = {5_us, Seconds(0.5e-6), 0.25};
+    CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 0.56));
+    c.intra.low_latency_128 = {10_us, 1_us, 0.7};
+    CHECK(microseconds(AllReduce{Bytes(2.8e6)}, {8, 1}, c) == Approx(10 + 14 + 70));
+    CHECK(microseconds(AllReduce{Bytes(800e6)}, {8, 1}, c) == Approx(50 + 14 + 14e3));
+    // two ranks never use LL128: the ring's 50 + 2 + 28 stays below LL's 5 + 1 + 112
+    CHECK(microseconds(AllReduce{Bytes(2.8e6)}, {2, 1}, c) == Approx(50 + 2 + 28));
+    // pieces of four slots: every round of LL costs 0.3 us more
+    c.intra.slot = Bytes(250);
+    c.intra.slot_latency = Seconds(0.3e-6);
+    CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 14 * 0.3 + 0.56));
+}
+
+// 8 ranks exchange 1 MB each with everybody: 7 MB at 50 GB/s = 140 us, 1 us, 20 us of start, 7 peers of 2 us; the own
+// megabyte is moved beside it at 100 GB/s: 10 us.
+TEST_CASE("an all-to-all costs its start, its peers and its bytes") {
+    Cluster c = plain();
+    c.intra.all_to_all_efficiency = 0.5;
+    c.intra.exchange_launch = 20_us;
+    c.intra.exchange.latency = 2_us;
+    c.intra.exchange_copy = 1;
+    const AllToAll op{std::vector<Bytes>(64, Bytes(1e6))};
+    CHECK(microseconds(op, {8, 1}, c) == Approx(1 + 20 + 14 + 140 + 10));
+}
+
+TEST_CASE("twice the bandwidth never slows a collective, more bytes never speed it up") {
+    Cluster c = plain(), twice = plain();
+    twice.intra.bandwidth = 200_GBps;
+    double before = 0;
+    for (double bytes = 512; bytes < 1e9; bytes *= 2) {
+        const double time = microseconds(AllReduce{Bytes(bytes)}, {8, 1}, c);
+        CHECK(time >= before);
+        CHECK(microseconds(AllReduce{Bytes(bytes)}, {8, 1}, twice) <= time);
+        before = time;
+    }
+}
+
+// log2 of bytes from 10 to 12: half-way at 2 kB, sqrt(1 x 1.21) = 1.1; ranks 4 half-way between 2 and 8.
+TEST_CASE("corrections are interpolated in the logarithms and held at the edges") {
+    const std::vector<Correction> grid{{"all_reduce", 2, Bytes(1024), 1.0},
+                                       {"all_reduce", 2, Bytes(4096), 1.21},
+                                       {"all_reduce", 8, Bytes(1024), 4.0},
+                                       {"all_reduce", 8, Bytes(4096), 4.84}};
+    CHECK(correction(grid, "all_reduce", 2, Bytes(2048)) == Approx(1.1));
+    CHECK(correction(grid, "all_reduce", 2, Bytes(1)) == Approx(1.0));
+    CHECK(correction(grid, "all_reduce", 2, Bytes(1e9)) == Approx(1.21));
+    CHECK(correction(grid, "all_reduce", 4, Bytes(1024)) == Approx(2.0));
+    CHECK(correction(grid, "all_reduce", 64, Bytes(1024)) == Approx(4.0));
+    CHECK(correction(grid, "all_gather", 2, Bytes(2048)) == 1);
+}
+
+TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {
+    Cluster c = plain();
+    c.fitted.emplace().ranges = {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 1e6}};
+    const std::vector<Op> ops{Gemm{16384, 8, 8}, Gemm{32, 8, 8}, Gemm{20000, 8, 8}, AllReduce{Bytes(1e6)}};
+    CHECK(outside_fitted_ranges(ops, c) ==
+          std::vector<std::string>{"extrapolated: gemm.m up to 20000, fitted on 64 to 8192",
+                                   "extrapolated: gemm.m down to 32, fitted on 64 to 8192"});
+}

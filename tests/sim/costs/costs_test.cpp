@@ -1,0 +1,159 @@
+#include <catch2/catch.hpp>
+
+#include "sim/costs/collective_costs.h"
+#include "sim/costs/costs.h"
+#include "sim/costs/gemm_law.h"
+
+using namespace stepcast;
+using namespace stepcast::literals;
+
+namespace {
+
+// 100 SMs of 1 TFLOP/s each, all efficiencies 1, no launch cost, no k fill: times by hand.
+Cluster plain_cluster() {
+    Cluster c;
+    c.gpus_per_node = 4;
+    c.nodes = 2;
+    c.gpu.sms = 100;
+    c.gpu.fp16 = 100_TFLOPps;
+    c.gpu.memory_bandwidth = BytesPerSecond(1e12);
+    c.kernel.launch = Seconds(0);
+    c.kernel.gemm_efficiency = c.kernel.memory_efficiency = c.kernel.fused_efficiency = c.kernel.transpose_efficiency =
+        1;
+    c.kernel.gemm_k0 = 0;
+    c.kernel.gemm_tile_256 = c.kernel.gemm_tile_128 = c.kernel.gemm_tile_64 = c.kernel.gemm_tile_32 = 1;
+    c.kernel.fused_ramp = Seconds(0);
+    c.kernel.fused_tail = 1_ms;
+    c.intra.bandwidth = 20_GBps;
+    c.intra.ring_efficiency = 0.5;
+    c.intra.latency = 10_us;
+    c.inter.bandwidth = 1_GBps;
+    c.inter.latency = 20_us;
+    return c;
+}
+
+std::vector<Place> places(int n) {
+    std::vector<Place> all;
+    for (int r = 0; r < n; ++r) all.emplace_back(r, Lane::collective);
+    return all;
+}
+
+Seconds time_of(const Op& op, int ranks = 1, Phase phase = Phase::forward) {
+    return op_time(op, phase, places(ranks), plain_cluster());
+}
+
+}  // namespace
+
+// Only 64x64 tiles, no split: 1280 x 320 = 20 x 5 = 100 tiles = 1 wave of 64*64*2*4096 FLOP = 33.55 us at 1 TFLOP/s.
+// One more row of tiles makes 105 tiles = 2 waves, so twice the time.
+TEST_CASE("a gemm that needs one more tile than there are SMs takes a second wave") {
+    Cluster c = plain_cluster();
+    c.kernel.gemm_tile_256 = c.kernel.gemm_tile_128 = c.kernel.gemm_tile_64 = 1e-3;
+    // splitting k by s divides the wave and multiplies the tiles: 105 tiles * 8 = 9 waves of an eighth = 1.125 waves
+    c.kernel.gemm_k0 = 1e6;  // a fill that long makes splitting pointless: waves alone decide
+    const Seconds one = gemm_law_time({1280, 320, 4096, 1, Dtype::fp16}, c);
+    const Seconds two = gemm_law_time({1281, 320, 4096, 1, Dtype::fp16}, c);
+    CHECK(two / one == Approx(2.0));
+}
+
+// 4096^3: 137.4 GFLOP on 100 TFLOP/s: 1.374 ms if waves were full; 256x128 tiles: 512 -> 6 waves = 600 slots: x 600/512.
+TEST_CASE("a large gemm runs at peak but for its last wave") {
+    const Seconds t = gemm_law_time({4096, 4096, 4096, 1, Dtype::fp16}, plain_cluster());
+    CHECK(t.si() >= 1.374e-3);
+    CHECK(t.si() <= 1.374e-3 * 600.0 / 512.0 * 1.0001);
+}
+
+// 64 x 64 x 1e6 elements move 2 * (64e6 + 64e6) bytes = 256 MB at 1 TB/s: 256 us, while the arithmetic, split over 8 SMs,
+// takes 2 * 64 * 64 * 1e6 / 8e12 = 1.02 ms; with n = 1 traffic of 130 MB still takes 130 us.
+TEST_CASE("a gemm is never faster than its operands can be read") {
+    const Cluster c = plain_cluster();
+    const Seconds t = gemm_law_time({1, 1000000, 64, 1, Dtype::fp16}, c);
+    CHECK(t.si() >= 2 * (64.0 + 64e6 + 1e6) / 1e12);
+}
+
+// 50 groups of 64 rows are 100 tiles of 64x64, one wave, like one gemm of 3200 rows: 33.55 us. Each group has weights of
+// its own (50 MB in all), so memory must be fast for the waves to show.
+TEST_CASE("groups of one kernel share its waves") {
+    Cluster c = plain_cluster();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
+    const GroupedGemm op{std::vector<long>(50, 64), 128, 4096, Dtype::fp16};
+    CHECK(grouped_gemm_law_time(op, c).si() == Approx(33.55e-6).epsilon(1e-3));
+    CHECK(gemm_law_time({3200, 128, 4096, 1, Dtype::fp16}, c).si() == Approx(33.55e-6).epsilon(1e-3));
+}
+
+// n = 4 at half of 20 GB/s, latency 10 us, 10 MB: all-reduce 2*3*10 us + 2*3/4*1 ms = 1.56 ms; all-gather 0.03 + 0.75;
+// broadcast 0.03 + 1.0 ms; barrier 10 us.
+TEST_CASE("ring collectives follow their closed forms") {
+    CHECK(time_of(AllReduce{Bytes(10e6)}, 4).si() == Approx(1.56e-3));
+    CHECK(time_of(AllGather{Bytes(10e6)}, 4).si() == Approx(0.78e-3));
+    CHECK(time_of(ReduceScatter{Bytes(10e6)}, 4).si() == Approx(0.78e-3));
+    CHECK(time_of(Broadcast{Bytes(10e6), 0}, 4).si() == Approx(1.03e-3));
+    CHECK(time_of(Reduce{Bytes(10e6), 0}, 4).si() == Approx(1.03e-3));
+    CHECK(time_of(Barrier{}, 4).si() == Approx(10e-6));
+}
+
+TEST_CASE("one rank needs no communication") {
+    CHECK(time_of(AllReduce{Bytes(10e6)}, 1) == Seconds(0));
+    CHECK(time_of(AllToAll{{Bytes(10e6)}}, 1) == Seconds(0));
+}
+
+// Rank 1 receives 4 + 6 MB from two others; what ranks keep (90 MB on the diagonal) crosses no link:
+// 10 us + 10 MB / 20 GB/s = 510 us.
+TEST_CASE("an all-to-all takes as long as its busiest rank, not the average") {
+    AllToAll op{std::vector<Bytes>(9, Bytes(0))};
+    op.bytes[0 * 3 + 1] = Bytes(4e6);
+    op.bytes[2 * 3 + 1] = Bytes(6e6);
+    op.bytes[0 * 3 + 2] = Bytes(5e6);
+    for (std::size_t r = 0; r < 3; ++r) op.bytes[r * 3 + r] = Bytes(90e6);
+    CHECK(busiest_bytes(op) == Bytes(10e6));
+    CHECK(time_of(op, 3).si() == Approx(510e-6));
+}
+
+// Four ranks of one node and one of the next: 1 MB through the one NIC of that rank at 1 GB/s; one round of 20 us between
+// the nodes, three of 10 us inside.
+TEST_CASE("ranks on two nodes use the link between nodes") {
+    CHECK(time_of(Broadcast{Bytes(1e6), 0}, 5).si() == Approx(3 * 10e-6 + 20e-6 + 1e-3));
+}
+
+// Two 64-row blocks a thread block, 4096 x 1024: 1.0737 GFLOP at 1 TFLOP/s = 1.0737 ms a wave. 200 blocks = 100 thread
+// blocks = 1 wave; 202 = 2 waves. Gather of 40 remote blocks of 1 MB: 1 ms tail + 2 ms transfer; scatter adds 0.44 * 2 ms.
+TEST_CASE("the fused expert kernel goes in waves and waits for remote rows") {
+    const Seconds wave(2.0 * 128 * 4096 * 1024 / 1e12);
+    FusedGemm op{.blocks = 200,
+                 .remote_blocks = 0,
+                 .rows_per_block = 64,
+                 .blocks_per_thread_block = 2,
+                 .n = 4096,
+                 .k = 1024,
+                 .remote_bytes_per_block = Bytes(1e6)};
+    CHECK(time_of(op).si() == Approx(wave.si()));
+    op.blocks = 202;
+    CHECK(time_of(op).si() == Approx(2 * wave.si()));
+    op.remote_blocks = 40;
+    CHECK(time_of(op).si() == Approx(3e-3));
+    op.transfer = FusedGemm::Transfer::scatter;
+    CHECK(time_of(op).si() == Approx(2 * wave.si() + 0.44 * 2e-3));
+}
+
+TEST_CASE("a module call costs what its direction costs") {
+    Cluster c = plain_cluster();
+    c.host.module_forward = 3_us;
+    c.host.module_backward = 5_us;
+    const HostWork op{HostWork::Kind::module, 2};
+    CHECK(op_time(op, Phase::forward, places(1), c) == 6_us);
+    CHECK(op_time(op, Phase::backward, places(1), c) == 10_us);
+}
+
+TEST_CASE("doubling a bandwidth never slows an op and a larger message is never faster") {
+    Cluster fast = plain_cluster();
+    fast.intra.bandwidth = 2.0 * fast.intra.bandwidth;
+    fast.gpu.memory_bandwidth = 2.0 * fast.gpu.memory_bandwidth;
+    for (double bytes = 1; bytes < 1e9; bytes *= 7) {
+        for (const Op& op : {Op(AllReduce{Bytes(bytes)}), Op(Broadcast{Bytes(bytes), 0}),
+                             Op(MemoryPass{Bytes(bytes), Bytes(bytes)}), Op(SendRecv{Bytes(bytes), 3})}) {
+            CHECK(op_time(op, Phase::forward, places(4), fast) <=
+                  op_time(op, Phase::forward, places(4), plain_cluster()));
+        }
+        CHECK(time_of(AllReduce{Bytes(bytes)}, 4) < time_of(AllReduce{Bytes(bytes * 7)}, 4));
+    }
+}

@@ -1,0 +1,161 @@
+#include "sim/explain/elasticity.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "model/step.h"
+#include "sim/explain/explain.h"
+#include "tests/graphs.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+using namespace stepcast::literals;
+
+namespace {
+
+// One pass of 850 kB at 0.85 x 1 TB/s = 1 us, and 2.4 us of launch.
+TaskGraph one_pass() {
+    TaskGraph graph;
+    graph.add("pass", Phase::forward, MemoryPass{Bytes(425e3), Bytes(425e3)}, {graphs::compute(0)}, {}, 0);
+    return graph;
+}
+Cluster one_rank() {
+    Cluster c = small_gpt().cluster;
+    c.kernel.launch = 2.4_us;
+    c.kernel.memory_efficiency = 0.85;
+    return c;
+}
+
+// Two stages of two tensor-parallel ranks, two replicas: every kind of group.
+Experiment hybrid() {
+    Experiment e = small_gpt();
+    e.parallelism.pp = e.parallelism.tp = e.parallelism.dp = 2;
+    e.parallelism.global_batch = 8;
+    e.cluster.nodes = 2;
+    return e;
+}
+
+void for_each_parameter(const Experiment& e, double change,
+                        const std::function<void(WhatIf&, const Cluster&, const std::string&)>& check) {
+    const TaskGraph graph = build_step(e, routing_of(e));
+    WhatIf step(graph, e.cluster);
+    for (const ClusterParameter& p : cluster_parameters(e.cluster))
+        check(step, with_scaled(e.cluster, p.key, 1 + change), p.key);
+}
+
+const Elasticity& of(const std::vector<Elasticity>& all, const std::string& key) {
+    for (const Elasticity& e : all)
+        if (e.key == key) return e;
+    throw std::logic_error(key + " has no effect");
+}
+
+}  // namespace
+
+// 10 % more bandwidth or efficiency: 1 us becomes 1 / 1.1 us; 10 % more launch: 0.24 us more.
+TEST_CASE("what more of a parameter does to one memory pass is what its law says") {
+    const TaskGraph graph = one_pass();
+    const Cluster cluster = one_rank();
+    WhatIf step(graph, cluster);
+    std::vector<std::string> without;
+    const std::vector<Elasticity> found = elasticities(step, cluster, 0.1, without);
+    REQUIRE(found.size() == 3);
+    CHECK(found[0].key == "kernel.launch");  // the strongest
+    for (const char* key : {"gpu.memory_bandwidth", "kernel.memory_efficiency"}) {
+        CHECK(of(found, key).simulated.si() == Approx(1e-6 / 1.1 - 1e-6));
+        CHECK(of(found, key).along_path.si() == Approx(1e-6 / 1.1 - 1e-6));
+    }
+    CHECK(of(found, "kernel.launch").simulated.si() == Approx(0.24e-6));
+    CHECK(std::ranges::find(without, "link.intra.bandwidth") != without.end());
+    CHECK(found.size() + without.size() == cluster_parameters(cluster).size());
+}
+
+// The critical path stays the longest chain under small changes, so that both ways to compute them agree.
+TEST_CASE("along the critical path and simulated again, small changes of every parameter are the same") {
+    int felt = 0;
+    for (Experiment e : {small_gpt(), hybrid(), small_moe()}) {
+        e.cluster.intra.low_latency = {1_us, 1_us, 0.5};
+        const double change = 1e-5;
+        for_each_parameter(e, change, [&](WhatIf& step, const Cluster& other, const std::string& key) {
+            CAPTURE(e.parallelism.pp, key);
+            const Seconds simulated = step.simulated(other), along = step.along_path(other);
+            CHECK(std::abs((simulated - along).si()) <= 1e-3 * change * step.timeline().end.si());
+            felt += std::abs(along.si()) > 1e-2 * change * step.timeline().end.si();
+        });
+    }
+    CHECK(felt > 10);
+}
+
+// The old path is a chain of the changed step, which is the longest of all its chains; and no chain changes by more than
+// the longest chain of changes.
+TEST_CASE("large changes are bounded by the critical path below and by the chain of changes above") {
+    for (const Experiment& e : {hybrid(), small_moe()})
+        for (const double change : {-0.5, 0.1, 1.0})
+            for_each_parameter(e, change, [&](WhatIf& step, const Cluster& other, const std::string& key) {
+                CAPTURE(change, key);
+                const double rounding = 1e-12 * step.timeline().end.si();
+                const Seconds simulated = step.simulated(other);
+                CHECK(simulated.si() >= step.along_path(other).si() - rounding);
+                CHECK(std::abs(simulated.si()) <= step.most(other).si() + rounding);
+            });
+}
+
+// With sigma = 0.1 the launch of 2.4 us moves by 2.4 sinh(0.1) us; the efficiency, which nobody fitted, its 1 us by
+// sinh(0.15) us; the datasheet's bandwidth is exact.
+TEST_CASE("what to measure next is what moves the step most within its error") {
+    const TaskGraph graph = one_pass();
+    Cluster cluster = one_rank();
+    cluster.fitted.emplace();
+    cluster.fitted->parameters = {{"kernel.launch", "2.4 us", "2 us", 0.1, true}};
+    WhatIf step(graph, cluster);
+    std::vector<std::string> without;
+    std::vector<Uncertainty> found = uncertainties(step, cluster, elasticities(step, cluster, 0.1, without), 0.1);
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].key == "kernel.launch");
+    CHECK(found[0].source == Uncertainty::Source::fitted);
+    const double launch = 2.4e-6 * std::sinh(0.1), efficiency = 1e-6 * std::sinh(0.15);
+    CHECK(found[0].widening.si() == Approx(launch));
+    CHECK(found[1].key == "kernel.memory_efficiency");
+    CHECK(found[1].source == Uncertainty::Source::assumed);
+    CHECK(found[1].widening.si() == Approx(efficiency));
+    CHECK(found[0].share == Approx(launch * launch / (launch * launch + efficiency * efficiency)));
+    cluster.fitted->parameters[0] = {"kernel.launch", "2.4 us", "2.4 us", 0.5, false};
+    found = uncertainties(step, cluster, elasticities(step, cluster, 0.1, without), 0.1);
+    CHECK(found[0].source == Uncertainty::Source::prior);
+    CHECK(found[0].widening.si() == Approx(2.4e-6 * std::sinh(0.5)));
+}
+
+TEST_CASE("an explanation adds up: the path, the ranks, the variance") {
+    for (const Experiment& e : {small_gpt(), hybrid(), small_moe()}) {
+        const Explanation x = explain(e);
+        Seconds path;
+        for (const PathShare& share : x.path) path += share.time;
+        CHECK(path.si() == Approx(x.step.si()));
+        for (const IdleTime& i : {x.slowest, x.median})
+            CHECK((i.busy + i.bubble + i.straggler + i.exposed_communication + i.host).si() == Approx(x.step.si()));
+        double shares = 0;
+        for (const Uncertainty& u : x.uncertainties) shares += u.share;
+        CHECK(shares == Approx(1));
+    }
+    CHECK(explain(hybrid()).slowest.bubble > 0_s);
+}
+
+// Four GEMMs of one shape in two phases, a sum of two groups: a class for each phase and each group.
+TEST_CASE("tasks of one op, phase and group are one price class") {
+    TaskGraph graph(4);
+    const OpId gemm = graph.add_op(graphs::small_gemm()), sum = graph.add_op(AllReduce{Bytes(8)});
+    const NameId name = graph.name_id("task");
+    for (int r = 0; r < 4; ++r) {
+        const Place place(r, Lane::compute);
+        graph.add(name, r < 2 ? Phase::forward : Phase::backward, gemm, {&place, 1}, {});
+    }
+    for (int r = 0; r < 4; ++r) {
+        const Place place(r, Lane::collective);
+        graph.add(name, Phase::forward, sum, {&place, 1}, {}, 1, graph.add_group({.ranks = 2, .stride = 1 + r % 2}));
+    }
+    const PriceClasses classes(graph);
+    CHECK(classes.size() == 4);
+    CHECK(classes.of(0) == classes.of(1));
+    CHECK(classes.of(1) != classes.of(2));
+    CHECK(classes.of(4) == classes.of(6));
+    CHECK(classes.of(4) != classes.of(5));
+}

@@ -1,0 +1,346 @@
+#include "sim/memory/transformer_memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/cases/cases.h"
+#include "model/transformer/counts.h"
+#include "sim/memory/layer_memory.h"
+#include "tests/model/files.h"
+#include "tests/truth.h"
+
+using namespace stepcast;
+
+namespace {
+
+Experiment gpt(int layers, int hidden, int heads, int seq, int vocab) {
+    Experiment e;
+    Workload& w = e.workload;
+    w.kind = Workload::Kind::transformer;
+    w.layers = layers;
+    w.hidden = hidden;
+    w.heads = heads;
+    w.ffn = 4 * hidden;
+    w.seq = seq;
+    w.vocab = vocab;
+    w.optimizer = Optimizer::adam;
+    e.parallelism.gradient_dtype = Dtype::fp16;
+    return e;
+}
+
+// GPT-2 of 124,439,808 weights.
+Experiment gpt2() { return gpt(12, 768, 12, 1024, 50257); }
+
+// GPT-3: s = 2048, h = 12288, a = 96, one sequence.
+Experiment gpt3() {
+    Experiment e = gpt(96, 12288, 96, 2048, 51200);
+    e.workload.dropout = 0.1;
+    return e;
+}
+
+// Llama-3 8B: 32 heads and 8 key heads of 128, f 14336.
+Experiment llama() {
+    Experiment e = gpt(32, 4096, 32, 8192, 128256);
+    Workload& w = e.workload;
+    w.kv_heads = 8;
+    w.ffn = 14336;
+    w.gated = true;
+    w.tied = w.linear_bias = w.qkv_bias = false;
+    w.norm = Norm::rmsnorm;
+    w.positions = Positions::rotary;
+    w.attention = AttentionKind::flash;
+    w.dtype = Dtype::bf16;
+    return e;
+}
+
+// DeepSeek-V2's widths, 2 layers, the first of them dense.
+Experiment deepseek() {
+    Experiment e = llama();
+    Workload& w = e.workload;
+    w.layers = 2;
+    w.hidden = 5120;
+    w.heads = w.kv_heads = 128;
+    w.ffn = 12288;
+    w.seq = 4096;
+    w.attention = AttentionKind::mla;
+    w.mla = {1536, 512, 128, 64, 128};
+    w.moe.experts = 160;
+    w.moe.top_k = 6;
+    w.moe.ffn = 1536;
+    w.moe.shared_experts = 2;
+    w.moe.dense_layers = 1;
+    return e;
+}
+
+LayerMemory layer_of(const Experiment& e, int layer, const Routing& routing = {}) {
+    return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), routing}, layer);
+}
+BlockMemory head_of(const Experiment& e) { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), {}}); }
+
+// What one layer keeps in units of s b h.
+double per_sbh(const Experiment& e) {
+    return layer_of(e, 0).kept() / Bytes(1) / (2048.0 * 12288 * e.parallelism.micro_batch);
+}
+
+Bytes states(const MemoryUse& use) { return use.weights + use.gradients + use.optimizer; }
+
+}  // namespace
+
+// ZeRO, section 3: 2 + 2 + 12 bytes of each weight; over D = 8 ranks stage 1 leaves 4 + 12/8 = 5.5, stage 2
+// 2 + 14/8 = 3.75, stage 3 16/8 = 2.
+TEST_CASE("states of GPT-2 on eight ranks are those of ZeRO's table") {
+    Experiment e = gpt2();
+    e.parallelism.dp = 8;
+    const double weights = 124439808;
+    for (const auto& [zero, bytes] : {std::pair(0, 16.0), std::pair(1, 5.5), std::pair(2, 3.75), std::pair(3, 2.0)}) {
+        CAPTURE(zero);
+        e.parallelism.zero = zero;
+        CHECK(states(transformer_memory(e)).si() == Approx(weights * bytes));
+    }
+}
+
+// fp32: weight 4 (its own master), gradient 4, moments 8. fp32 gradients beside 16-bit weights: 2 + 4 + 12. SGD: 2 + 2
+// and the master. fp8: 2 + 4 + 12, and two copies of one byte of the weights of layers: all but 2 x 128256 x 4096 of the
+// embedding and logits and 4096 of the last norm.
+TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") {
+    Experiment e = gpt2();
+    const double weights = 124439808;
+    e.parallelism.gradient_dtype = Dtype::fp32;
+    CHECK(states(transformer_memory(e)).si() == Approx(18 * weights));
+    e.workload.dtype = Dtype::fp32;
+    CHECK(states(transformer_memory(e)).si() == Approx(16 * weights));
+    e.workload.dtype = Dtype::fp16;
+    e.parallelism.gradient_dtype = Dtype::fp16;
+    e.workload.optimizer = Optimizer::sgd;
+    CHECK(states(transformer_memory(e)).si() == Approx(8 * weights));
+    e = llama();
+    e.workload.dtype = Dtype::fp8;
+    e.parallelism.gradient_dtype = Dtype::fp32;
+    const double all = 8030261248, layers = all - 2.0 * 128256 * 4096 - 4096;
+    CHECK(states(transformer_memory(e)).si() == Approx(18 * all + 2 * layers));
+}
+
+// Two layers with 160 experts of 3 x 5120 x 1536 over ep 4 of dp 8: 40 live here, 2 ranks share their optimizer states;
+// the rest is shared by 8.
+TEST_CASE("experts are sharded over their own data-parallel group") {
+    Experiment e = deepseek();
+    Parallelism& p = e.parallelism;
+    p.dp = 8;
+    p.ep = 4;
+    p.zero = 1;
+    const ParameterCount all = count_parameters(e.workload);
+    const double experts = 40.0 * 3 * 5120 * 1536, rest = all.total() - all.experts;
+    CHECK(all.experts == 4 * experts);
+    CHECK(transformer_memory(e).weights.si() == Approx(2 * (experts + rest)));
+    CHECK(transformer_memory(e).optimizer.si() == Approx(12 * (experts / 2 + rest / 8)));
+}
+
+// Korthikanti et al., table 2, with 5 a s / h = 80: none 34 + 80; tensor parallel t = 8: 10 + 24/8 + 80/8; with sequence
+// parallelism (34 + 80) / 8; selective recompute drops the 80: 10 + 24/8 and 34/8.
+TEST_CASE("a layer of GPT-3 keeps what Korthikanti et al. count") {
+    Experiment e = gpt3();
+    Parallelism& p = e.parallelism;
+    p.micro_batch = 2;
+    CHECK(per_sbh(e) == Approx(34 + 80));
+    p.tp = 8;
+    CHECK(per_sbh(e) == Approx(10 + 24.0 / 8 + 80.0 / 8));
+    p.recompute = Recompute::selective;
+    CHECK(per_sbh(e) == Approx(10 + 24.0 / 8));
+    p.sequence_parallel = true;
+    CHECK(per_sbh(e) == Approx(34.0 / 8));
+    p.recompute = Recompute::none;
+    CHECK(per_sbh(e) == Approx((34 + 80) / 8.0));
+}
+
+// Without dropout: masks (2 s b h), score masks and dropped scores (3 a s^2 b) go: 32 + 2 a s / h.
+TEST_CASE("without dropout a layer of GPT-3 keeps no masks and the scores once") {
+    Experiment e = gpt3();
+    e.workload.dropout = 0;
+    CHECK(per_sbh(e) == Approx(32 + 2 * 96 * 2048 / 12288.0));
+}
+
+// A token: norms 2 x 2 x 4096, q 4096, k and v 1024, result 4096, 3 x 14336, two bytes each = 139264; 32 sums of 4 bytes.
+TEST_CASE("a layer of Llama-3 8B keeps gate, up and product, and no scores") {
+    Experiment e = llama();
+    CHECK(layer_of(e, 0).kept() == Bytes(8192.0 * (139264 + 128)));
+    e.parallelism.cp = 4;
+    CHECK(layer_of(e, 0).kept() == Bytes(2048.0 * (139264 + 128)));
+}
+
+// A token: norms in 2 bytes, out 1; q, k, v 2; result 2 and once more in fp8; gate and up 2, product 1:
+// 3 x 4096 + 2 x 6144 + 3 x 4096 + 128 and 3 x 4096 + 5 x 14336.
+TEST_CASE("fp8 keeps the inputs of matrix products in a byte") {
+    Experiment e = llama();
+    e.workload.dtype = Dtype::fp8;
+    const LayerMemory layer = layer_of(e, 0);
+    CHECK(layer.attention.kept == Bytes(8192.0 * 36992));
+    CHECK(layer.feed_forward.kept == Bytes(8192.0 * 83968));
+}
+
+// MLA, a token: norm 2 x 5120; latents 1536 + 576 and normed 1536 + 512; q and k 128 x 192, keys and values as projected
+// 128 x 256, result 128 x 128: 112704 elements; 128 sums. Experts: norm 2 x 5120, 6 slots of 5120 + 3 x 1536, shared
+// 3 x 3072: 77824 elements; router 160 x 9 bytes.
+TEST_CASE("a layer of DeepSeek-V2 keeps latents, slots and the shared experts' inner vectors") {
+    const LayerMemory layer = layer_of(deepseek(), 1);
+    CHECK(layer.attention.kept == Bytes(4096.0 * (2 * 112704 + 512)));
+    CHECK(layer.feed_forward.kept == Bytes(4096.0 * (2 * 77824 + 1440)));
+    CHECK(layer_of(deepseek(), 0).feed_forward.kept == Bytes(4096.0 * 2 * (2 * 5120 + 3 * 12288)));
+}
+
+// tp 2 with sequence parallelism. Split experts see all 4096 x 6 slots at half their width: 5120 + 3 x 768 a slot. Whole
+// ones see the rank's own half at full width: 5120 + 3 x 1536. The rest is halved either way.
+TEST_CASE("split experts keep every slot, whole ones the slots of their rank") {
+    Experiment e = deepseek();
+    Parallelism& p = e.parallelism;
+    p.tp = 2;
+    p.sequence_parallel = true;
+    const double rest = 2048.0 * (2 * (2 * 5120 + 3 * 3072) + 1440);
+    CHECK(layer_of(e, 1).feed_forward.kept.si() == Approx(rest + 4096.0 * 6 * 2 * (5120 + 3 * 768)));
+    p.expert_tensor_parallel = false;
+    CHECK(layer_of(e, 1).feed_forward.kept.si() == Approx(rest + 2048.0 * 6 * 2 * (5120 + 3 * 1536)));
+}
+
+// Two expert-parallel ranks with 2 experts each; rank 1 receives 30 of 40 slots: 1.5 times the mean. With a capacity
+// every expert keeps its padded slots whatever comes.
+TEST_CASE("the rank that receives most slots counts, unless a capacity evens them out") {
+    Experiment e = deepseek();
+    e.workload.moe.experts = 4;
+    e.workload.moe.top_k = 1;
+    e.parallelism.dp = e.parallelism.ep = 2;
+    Routing routing;
+    routing.ranks = 2;
+    routing.experts = 4;
+    routing.counts = {5, 5, 5, 5, 0, 0, 10, 10};
+    const Bytes slot = Bytes(2.0 * (5120 + 3 * 1536));
+    const Bytes even = layer_of(e, 1).feed_forward.kept;
+    CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() == Approx(0.5 * 4096 * slot.si()));
+    e.workload.moe.capacity_factor = 1.25;
+    CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() == Approx(0.25 * 4096 * slot.si()));
+}
+
+// 8192 x 128256 logits: in place in 2 bytes; step by step 4 bytes of probabilities kept and 2 more while it runs.
+TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
+    Experiment e = llama();
+    const BlockMemory fused = head_of(e);
+    e.workload.fused_loss = false;
+    const BlockMemory stepwise = head_of(e);
+    const double logits = 8192.0 * 128256;
+    CHECK(fused.kept == Bytes(8192.0 * 4096 * 2 * 2 + 2 * logits));
+    CHECK(stepwise.kept - fused.kept == Bytes(2 * logits));
+    CHECK(stepwise.work - fused.work == Bytes(2 * logits));
+}
+
+// Four stages of 8 layers, 12 micro-batches. Stage 1 has no ends of the model. In flight: GPipe 12, 1F1B 3 of the whole
+// stage; interleaved 9 of its two halves; DualPipe p + 1 = 5 pieces of a whole stage (stages 1 and 2, no ends either).
+TEST_CASE("activations are those that the schedule keeps in flight") {
+    Experiment e = llama();
+    Parallelism& p = e.parallelism;
+    p.pp = 4;
+    p.global_batch = 12;
+    const double layer = layer_of(e, 0).kept().si();
+    const auto layers_of_stage_1 = [&] { return transformer_memory(e, 1).activations.si() / layer; };
+    CHECK(layers_of_stage_1() == Approx(3 * 8));
+    p.schedule = Schedule::gpipe;
+    CHECK(layers_of_stage_1() == Approx(12 * 8));
+    p.schedule = Schedule::zb_h1;
+    CHECK(layers_of_stage_1() == Approx(4 * 8));
+    p.schedule = Schedule::dualpipe;
+    CHECK(layers_of_stage_1() == Approx(5 * 8));
+    p.schedule = Schedule::one_f_one_b;
+    p.vp = 2;
+    CHECK(layers_of_stage_1() == Approx(9 * 4));
+}
+
+// DualPipe holds the weights of two pieces: stage 1's and stage 2's.
+TEST_CASE("DualPipe holds its weights twice") {
+    Experiment e = llama();
+    e.parallelism.pp = 4;
+    e.parallelism.global_batch = 12;
+    const Bytes once = transformer_memory(e, 1).weights;
+    e.parallelism.schedule = Schedule::dualpipe;
+    CHECK(transformer_memory(e, 1).weights == 2.0 * once);
+}
+
+// One stage of 32 layers, one micro-batch: each layer that is computed again keeps its input, 8192 x 4096 x 2 bytes. The
+// fullest moment is the loss, or the backward of the last layer: with all of it and 8192 x 2 (2 f + 2 h) beside it.
+TEST_CASE("full recompute keeps inputs, and by layer count the rest of the other layers") {
+    Experiment e = llama();
+    e.workload.vocab = 256;  // the loss is not the fullest moment
+    Parallelism& p = e.parallelism;
+    p.recompute = Recompute::full;
+    const Bytes input(8192.0 * 4096 * 2), layer = layer_of(e, 0).kept();
+    CHECK(transformer_memory(e).activations.si() == Approx((31 * input + layer).si()));
+    p.recompute_layers = 12;
+    CHECK(transformer_memory(e).activations.si() == Approx((12 * input + 20.0 * layer).si()));
+}
+
+// Tied weights over two stages: the last one has a copy of the embedding, 50257 x 768.
+TEST_CASE("tied weights are held on the first and on the last stage") {
+    Experiment e = gpt2();
+    const double whole = transformer_memory(e).weights.si();
+    e.parallelism.pp = 2;
+    const double stages = (transformer_memory(e, 0).weights + transformer_memory(e, 1).weights).si();
+    CHECK(stages - whole == Approx(2.0 * 50257 * 768));
+}
+
+TEST_CASE("the fullest stage counts, and its parts add up to the peak") {
+    Experiment e = llama();
+    e.parallelism.pp = 4;
+    e.parallelism.global_batch = 12;
+    const MemoryUse fullest = transformer_memory(e);
+    for (int stage = 0; stage < 4; ++stage) CHECK(transformer_memory(e, stage).peak <= fullest.peak);
+    CHECK(fullest == transformer_memory(e, 0));  // most micro-batches in flight
+    CHECK(fullest.peak == states(fullest) + fullest.activations + fullest.buffers);
+}
+
+// Overheads: 1 GiB and a tenth of the tensors.
+TEST_CASE("a step fits when its tensors and the overheads do, to the byte") {
+    Experiment e = gpt2();
+    e.cluster.overheads = {Bytes(1073741824), 0.1};
+    const MemoryUse unlimited = transformer_memory(e);
+    CHECK(unlimited.fits);
+    CHECK(unlimited.overheads == Bytes(1073741824) + 0.1 * unlimited.peak);
+    e.cluster.gpu.memory = unlimited.peak + unlimited.overheads;
+    CHECK(transformer_memory(e).fits);
+    e.cluster.gpu.memory -= Bytes(1);
+    CHECK_FALSE(transformer_memory(e).fits);
+}
+
+TEST_CASE("sharding weights and gradients costs buffers for what is in use") {
+    Experiment e = gpt2();
+    e.parallelism.dp = 8;
+    const Bytes none = transformer_memory(e).buffers;
+    e.parallelism.zero = 3;
+    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice gathered and twice as
+    // gradients, all in 2 bytes.
+    CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * 2 * (50257.0 + 1024) * 768));
+    e.parallelism.zero = 2;
+    CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * (50257.0 + 1024) * 768));
+}
+
+TEST_CASE("measured peaks of simumax_b200.csv are met within 5 % (where shared/truth is there)") {
+    const std::string file = truth_file("simumax_b200.csv");
+    if (file.empty()) return;
+    const TestFolder folder;
+    const std::string cluster = folder.write("b200.toml", R"(
+name = "eight-b200"
+nodes = 1
+gpus_per_node = 8
+[gpu]
+name = "B200"
+memory = "180 GiB"
+memory_bandwidth = "8 TB/s"
+[gpu.peak]
+bf16 = "2250 TFLOP/s"
+[link.intra]
+bandwidth = "900 GB/s"
+)");
+    int compared = 0;
+    for (const CaseRow& row : read_cases(file)) {
+        const Case found = case_of(row, cluster);
+        if (!found.measured_peak) continue;
+        CAPTURE(found.case_id);
+        CHECK(transformer_memory(found.experiment).peak / *found.measured_peak == Approx(1).margin(0.05));
+        ++compared;
+    }
+    CHECK(compared > 0);
+}

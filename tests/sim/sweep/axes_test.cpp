@@ -1,0 +1,62 @@
+#include "sim/sweep/axes.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/errors.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+std::vector<std::string> values(const std::string& text) { return parse_axis("parallelism.tp=" + text).values; }
+
+}  // namespace
+
+TEST_CASE("the option --vary takes lists, linear and geometric ranges") {
+    CHECK(values("1,2,4") == std::vector<std::string>{"1", "2", "4"});
+    CHECK(values("1..4") == std::vector<std::string>{"1", "2", "3", "4"});
+    CHECK(values("1..64*4") == std::vector<std::string>{"1", "4", "16", "64"});
+    CHECK(values("1..63*4") == std::vector<std::string>{"1", "4", "16"});
+    CHECK(values("8..24+8,96") == std::vector<std::string>{"8", "16", "24", "96"});
+    CHECK(values("5..5") == std::vector<std::string>{"5"});
+    CHECK(parse_axis("cluster.link.intra.bandwidth=300 GB/s,600 GB/s") ==
+          Axis{"cluster.link.intra.bandwidth", {"300 GB/s", "600 GB/s"}});
+    CHECK(parse_axis("parallelism=all") == Axis{"parallelism", {"all"}});
+}
+
+TEST_CASE("a range that ends at the largest integer ends") {
+    CHECK(values("4611686018427387904..9223372036854775807*2") == std::vector<std::string>{"4611686018427387904"});
+}
+
+TEST_CASE("the option --vary refuses what says nothing or is said twice") {
+    CHECK_THROWS_WITH(parse_axis("parallelism.tp"), Catch::Contains("expected KEY=A,B,C"));
+    CHECK_THROWS_WITH(values(""), Catch::Contains("a value is empty"));
+    CHECK_THROWS_WITH(values("1,,2"), Catch::Contains("a value is empty"));
+    CHECK_THROWS_WITH(values("8..1"), Catch::Contains("8..1 is an empty range"));
+    CHECK_THROWS_WITH(values("1..8*1"), Catch::Contains("does not rise"));
+    CHECK_THROWS_WITH(values("0..8*2"), Catch::Contains("does not rise"));
+    CHECK_THROWS_WITH(values("1..8+0"), Catch::Contains("does not rise"));
+    CHECK_THROWS_WITH(values("1..4,3"), Catch::Contains("3 is there twice"));
+    CHECK_THROWS_WITH(values("1..2000000"), Catch::Contains("more than 1000000 values"));
+    CHECK_THROWS_WITH(parse_axis("parallelism=some"), Catch::Contains("expected parallelism=all"));
+}
+
+TEST_CASE("axes name keys that exist, once, with values that they take") {
+    const Experiment e = small_gpt();
+    const auto check = [&](std::vector<std::string> texts) {
+        std::vector<Axis> axes;
+        for (const auto& text : texts) axes.push_back(parse_axis(text));
+        check_axes(axes, e);
+    };
+    CHECK_NOTHROW(check({"parallelism.dp=rest", "parallelism.tp=1,2", "parallelism.schedule=gpipe,1f1b"}));
+    CHECK_THROWS_WITH(check({}), Catch::Contains("nothing varies"));
+    CHECK_THROWS_WITH(check({"parallelism.tpp=1"}), Catch::Contains("did you mean \"parallelism.tp\"?"));
+    CHECK_THROWS_WITH(check({"parallelism.tp=1,two"}), Catch::Contains("--vary parallelism.tp=two"));
+    CHECK_THROWS_WITH(check({"parallelism.tp=0..4"}), Catch::Contains("0 is out of range"));
+    CHECK_THROWS_WITH(check({"parallelism.tp=1", "parallelism.tp=2"}), Catch::Contains("there twice"));
+    Experiment layer = e;
+    layer.workload.kind = Workload::Kind::moe_layer;
+    CHECK_THROWS_WITH(check_axes(std::vector{parse_axis("parallelism=all")}, layer),
+                      Catch::Contains("expected a transformer"));
+}

@@ -1,0 +1,167 @@
+#include "sim/sweep/space.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "model/errors.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+std::vector<Axis> axes(const std::vector<std::string>& texts) {
+    std::vector<Axis> all;
+    for (const auto& text : texts) all.push_back(parse_axis(text));
+    return all;
+}
+
+struct Walked {
+    std::vector<PointId> legal;
+    std::vector<Parallelism> splits;
+    std::uint64_t illegal = 0;
+    std::map<std::string, std::uint64_t> reasons;
+};
+
+Walked walk(const SweepSpace& space) {
+    Walked walked;
+    for (std::uint64_t item = 0; item < space.item_count(); ++item) {
+        const std::uint64_t number = space.base_of_item(item);
+        space.visit(space.base(number), item,
+                    {.legal =
+                         [&](std::uint64_t inner, const Parallelism& split) {
+                             walked.legal.push_back({number, inner});
+                             walked.splits.push_back(split);
+                         },
+                     .illegal =
+                         [&](std::string_view reason, std::uint64_t points) {
+                             walked.illegal += points;
+                             walked.reasons[std::string(reason)] += points;
+                         }});
+    }
+    return walked;
+}
+
+bool is_legal(const Experiment& e) {
+    try {
+        check_experiment(e);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+Experiment on_eight(Experiment e) {
+    e.cluster.nodes = 2;
+    e.parallelism.global_batch = 12;
+    return e;
+}
+
+}  // namespace
+
+TEST_CASE("every point is met once: legal where check_experiment() accepts it, else counted") {
+    Experiment e = on_eight(small_gpt());
+    e.workload.attention = AttentionKind::plain;
+    for (const bool experts : {false, true}) {
+        if (experts) e = on_eight(small_moe());
+        const SweepSpace space(
+            e, axes({"parallelism.tp=1,2,3,8", "parallelism.pp=1,2,4", "parallelism.dp=1,2,4", "parallelism.cp=1,2",
+                     "parallelism.vp=1..3", "parallelism.ep=1,2,3", "parallelism.micro_batch=1,2,5",
+                     "parallelism.schedule=gpipe,1f1b,zb-v,dualpipe", "parallelism.zero=0,3",
+                     "parallelism.sequence_parallel=false,true"}));
+        CHECK(space.point_count() == 4ULL * 3 * 3 * 2 * 3 * 3 * 3 * 4 * 2 * 2);
+        const Walked walked = walk(space);
+        CHECK(walked.legal.size() + walked.illegal == space.point_count());
+        CHECK(std::set(walked.legal.begin(), walked.legal.end()).size() == walked.legal.size());
+        // the same count by asking check_experiment() about every combination
+        std::size_t expected = 0;
+        for (int tp : {1, 2, 3, 8})
+            for (int pp : {1, 2, 4})
+                for (int dp : {1, 2, 4})
+                    for (int cp : {1, 2})
+                        for (int ep : {1, 2, 3})
+                            for (int mb : {1, 2, 5})
+                                for (bool sp : {false, true}) {
+                                    if (tp * pp * dp * cp != 8) continue;
+                                    for (int vp : {1, 2, 3})
+                                        for (auto s : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_v,
+                                                       Schedule::dualpipe}) {
+                                            Experiment tried = e;
+                                            auto& p = tried.parallelism;
+                                            p.tp = tp, p.pp = pp, p.dp = dp, p.cp = cp, p.ep = ep, p.vp = vp;
+                                            p.micro_batch = mb, p.sequence_parallel = sp, p.schedule = s;
+                                            if (is_legal(tried)) expected += 2;  // both zero stages
+                                        }
+                                }
+        CHECK(expected > 0);
+        CHECK(walked.legal.size() == expected);
+        for (std::size_t i = 0; i < walked.legal.size(); i += 7) {
+            const Experiment found = space.experiment_of(walked.legal[i]);
+            CHECK(found.parallelism == walked.splits[i]);
+            CHECK(is_legal(found));
+        }
+    }
+}
+
+// Eight ranks, 4 layers, 4 heads, batch 12. Of every split each is legal, and nothing is there twice.
+TEST_CASE("parallelism=all makes legal splits only, each once") {
+    const Experiment e = on_eight(small_gpt());
+    const SweepSpace space(e, axes({"parallelism=all"}));
+    const Walked walked = walk(space);
+    CHECK(walked.legal.size() + walked.illegal == space.point_count());
+    for (const Parallelism& split : walked.splits) {
+        Experiment tried = e;
+        tried.parallelism = split;
+        REQUIRE(is_legal(tried));
+        CHECK(split.tp * split.pp * split.cp * split.dp == 8);
+        CHECK((split.pp > 1 || (split.schedule == Schedule::one_f_one_b && split.vp == 1)));
+    }
+    // with tp = 4, pp = 2 and the rest fixed: micro-batches 1, 2, 3, 4, 6, 12 of 12 sequences; the schedules gpipe, zb-h1
+    // and zb-v (two pieces, four layers), dualpipe, 1f1b with vp 1, and vp 2 where their number is even (12, 6, 4, 2)
+    const SweepSpace narrow(
+        e, axes({"parallelism=all", "parallelism.tp=4", "parallelism.pp=2", "parallelism.cp=1",
+                 "parallelism.recompute=none", "parallelism.zero=0", "parallelism.sequence_parallel=false"}));
+    CHECK(walk(narrow).legal.size() == 6 * 5 + 4);
+}
+
+TEST_CASE("data-parallel ranks are what the other splits leave") {
+    const SweepSpace space(on_eight(small_gpt()),
+                           axes({"parallelism.dp=rest", "parallelism.tp=1,2,4", "cluster.nodes=1,2"}));
+    const Walked walked = walk(space);
+    std::vector<int> replicas;
+    for (const Parallelism& p : walked.splits) replicas.push_back(p.dp);
+    CHECK(replicas ==
+          std::vector<int>{4, 2, 1, 4, 2});  // on two nodes tp = 1 would be dp 8: 12 sequences do not divide
+    CHECK(space.settings_of(walked.legal.back()) ==
+          Settings{{"parallelism.dp", "2"}, {"parallelism.tp", "4"}, {"cluster.nodes", "2"}});
+    CHECK(space.value_at("cluster.nodes", 1) == "2");
+    CHECK(space.position("cluster.nodes", walked.legal.back().base, walked.splits.back()) == 1);
+}
+
+TEST_CASE("workloads without fast rules go through check_experiment(), alike complaints together") {
+    Experiment e = small_gpt();
+    e.workload = {};
+    e.workload.hidden = 64;
+    e.workload.ffn = 128;
+    e.workload.seq = 64;
+    e.workload.moe.experts = 4;
+    e.parallelism.dp = e.parallelism.ep = 4;
+    const Walked walked =
+        walk(SweepSpace(e, axes({"parallelism.dp=2,4,8", "parallelism.micro_batch=1,2", "workload.hidden=64,128"})));
+    CHECK(walked.legal.size() == 4);
+    CHECK(walked.illegal == 8);
+    REQUIRE(walked.reasons.size() == 1);
+    CHECK_THAT(walked.reasons.begin()->first, Catch::Contains("data # x tensor #"));
+}
+
+TEST_CASE("spaces beyond counting are refused, large ones are not stored") {
+    CHECK(SweepSpace(small_gpt(), axes({"parallelism.tp=1..1000", "parallelism.pp=1..1000", "parallelism.dp=1..1000",
+                                        "parallelism.micro_batch=1..1000"}))
+              .point_count() == 1'000'000'000'000);
+    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes({"parallelism.tp=1..99999", "parallelism.pp=1..99999",
+                                                    "parallelism.dp=1..99999", "parallelism.micro_batch=1..99999"})),
+                      Catch::Contains("expected at most 1e+18"));
+    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes({"workload.hidden=1..10000", "workload.ffn=1..10000"})),
+                      Catch::Contains("1e+08 settings of keys"));
+}

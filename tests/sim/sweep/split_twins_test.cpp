@@ -1,0 +1,67 @@
+#include "sim/sweep/split_twins.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/sweep/point_evaluator.h"
+#include "tests/split_space.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+// One stage sends nothing, one tensor-parallel rank exchanges nothing inside a layer, zero 0 gathers no parameters; eight
+// replicas do exchange gradients. Two stages of four send.
+TEST_CASE("a switch is idle where what it overlaps has no partner") {
+    Experiment e = small_gpt();
+    e.cluster.nodes = 2;
+    Parallelism& p = e.parallelism;
+    p = {};
+    p.dp = 8;
+    p.global_batch = 16;
+    const Parallelism plain = p;
+    p.overlap_p2p = p.scatter_p2p = p.overlap_params = p.overlap_weight_gradient = false;
+    p.overlap_tp = true;
+    CHECK(without_idle_switches(e) == plain);
+    p.overlap = false;
+    CHECK_FALSE(without_idle_switches(e).overlap);
+    p.zero = 1;
+    CHECK_FALSE(without_idle_switches(e).overlap_params);
+    p.dp = 4;
+    p.pp = 2;
+    CHECK_FALSE(without_idle_switches(e).overlap_p2p);
+    p.dp = 1;
+    p.tp = 4;
+    CHECK(without_idle_switches(e).overlap);
+    CHECK_FALSE(without_idle_switches(e).scatter_p2p);
+    CHECK(without_idle_switches(e).overlap_tp);
+    p.sequence_parallel = true;
+    CHECK(without_idle_switches(e).scatter_p2p);
+}
+
+// With experts that tensor-parallel ranks hold whole, a lone replica of the model is two of each expert.
+TEST_CASE("splits that differ in idle switches have the same step, bound and peak") {
+    for (Experiment base : {small_gpt(), small_moe()}) {
+        base.cluster.nodes = 2;
+        base.parallelism = {};
+        base.parallelism.global_batch = 16;
+        int i = 0, differ = 0;
+        for_each_split(base, [&](Parallelism p) {
+            if (i++ % 211 != 0) return;
+            Experiment e = base;
+            for (const int bits : {0, 7, 9, 14}) {
+                e.parallelism = p;
+                e.parallelism.overlap = bits & 1;
+                e.parallelism.overlap_params = bits & 2;
+                e.parallelism.overlap_p2p = bits & 4;
+                e.parallelism.scatter_p2p = bits & 8;
+                Experiment plain = e;
+                plain.parallelism = without_idle_switches(e);
+                if (plain.parallelism == e.parallelism) continue;
+                ++differ;
+                REQUIRE(simulated_step(plain) == simulated_step(e));
+                StepBounds bounds(base);
+                REQUIRE(bounds(plain.parallelism) == bounds(e.parallelism));
+            }
+        });
+        CHECK(differ > 20);
+    }
+}

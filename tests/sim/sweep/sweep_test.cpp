@@ -1,0 +1,254 @@
+#include "sim/sweep/sweep.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "model/errors.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+SweepQuestion question(const Experiment& experiment, const std::vector<std::string>& vary,
+                       const std::vector<std::string>& where = {}) {
+    SweepQuestion q;
+    q.experiment = experiment;
+    for (const auto& text : vary) q.axes.push_back(parse_axis(text));
+    q.where = parse_constraints(where);
+    return q;
+}
+
+Experiment eight_ranks(Experiment e) {
+    e.cluster.nodes = 2;
+    e.parallelism.global_batch = 16;
+    e.cluster.price_per_gpu_hour = 3.6;
+    return e;
+}
+
+// What the event engine says of every legal point that fits, without any bound.
+struct Simulated {
+    Candidate candidate;
+    Seconds step;
+};
+std::vector<Simulated> simulate_all(const SweepQuestion& q) {
+    const SweepSpace space(q.experiment, q.axes);
+    std::vector<Simulated> all;
+    for (std::uint64_t item = 0; item < space.item_count(); ++item) {
+        const std::uint64_t number = space.base_of_item(item);
+        const SweepBase base = space.base(number);
+        space.visit(base, item,
+                    {.legal =
+                         [&](std::uint64_t inner, const Parallelism& split) {
+                             Experiment e = base.experiment;
+                             e.parallelism = split;
+                             PointEvaluator evaluator(e);
+                             const StepBound bound = evaluator.bound(split);
+                             if (!bound.fits) return;
+                             const PointFacts facts = evaluator.facts(split, bound.peak);
+                             const Seconds step = simulated_step(e);
+                             for (const Constraint& c : q.where)
+                                 if (!holds(c, facts, step)) return;
+                             all.push_back({{{number, inner},
+                                             bound.lower,
+                                             bound.estimate,
+                                             bound.peak,
+                                             facts.tokens,
+                                             facts.price,
+                                             evaluator.ranks()},
+                                            step});
+                         },
+                     .illegal = [](std::string_view, std::uint64_t) {}});
+    }
+    return all;
+}
+
+std::vector<Seconds> steps(const std::vector<SweepRow>& rows) {
+    std::vector<Seconds> steps;
+    for (const SweepRow& row : rows) steps.push_back(row.step);
+    return steps;
+}
+
+// Against `best`: the first so many of all by (score, number), or all that no other dominates.
+void check_against_all(const SweepQuestion& q) {
+    const SweepAnswer answer = sweep(q, {.threads = 2});
+    const std::vector<Simulated> all = simulate_all(q);
+    Incumbents expected(wanted(q));
+    for (const Simulated& s : all) expected.add({scores(q, s.candidate, s.step), s.candidate.id, s.candidate.ranks});
+    REQUIRE(answer.best.size() == expected.best().size());
+    for (std::size_t i = 0; i < answer.best.size(); ++i) {
+        const auto found =
+            std::ranges::find_if(all, [&](const Simulated& s) { return s.candidate.id == expected.best()[i].id; });
+        CHECK(answer.best[i].step == found->step);
+        CHECK(answer.best[i].peak == found->candidate.peak);
+        CHECK(answer.best[i].settings == SweepSpace(q.experiment, q.axes).settings_of(found->candidate.id));
+        CHECK(answer.best[i].forecast.memory.peak == answer.best[i].peak);
+    }
+    CHECK(answer.counts.feasible >= all.size());  // a point bounded away may break a constraint on its step
+    CHECK(answer.counts.feasible == answer.counts.simulated + answer.counts.bounded_away);
+    CHECK(answer.broken_bounds == 0);
+}
+
+}  // namespace
+
+TEST_CASE("the best of a sweep are the best of simulating everything") {
+    auto q = question(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.zero=0,2"});
+    q.top = 7;
+    check_against_all(q);
+    q.objective = Objective::tokens;
+    q.experiment.workload.attention = AttentionKind::plain;
+    q.axes = {parse_axis("parallelism=all"), parse_axis("parallelism.global_batch=8,16"),
+              parse_axis("parallelism.cp=1"), parse_axis("parallelism.zero=1")};
+    check_against_all(q);
+}
+
+// Eight ranks, one stage: nothing is sent, so that overlap_p2p and scatter_p2p do nothing, and with dp = 1 no gradient is
+// exchanged either; of two stages the two of p2p do something.
+TEST_CASE("splits that differ in switches without effect are simulated once and ranked as what they are") {
+    auto q = question(eight_ranks(small_gpt()),
+                      {"parallelism=all", "parallelism.pp=1,2", "parallelism.vp=1", "parallelism.micro_batch=2",
+                       "parallelism.recompute=none", "parallelism.zero=0,1", "parallelism.overlap=true,false",
+                       "parallelism.overlap_params=true,false", "parallelism.overlap_p2p=true,false",
+                       "parallelism.scatter_p2p=true,false"});
+    q.top = 13;
+    check_against_all(q);
+    const SweepAnswer answer = sweep(q);
+    CHECK(answer.counts.twins > 0);
+    CHECK(answer.counts.twins < answer.counts.simulated);
+    CHECK_THAT(proof_text(answer), Catch::Contains("as a twin"));
+    q.top = 100'000;
+    const SweepAnswer all = sweep(q);
+    CHECK(all.counts.simulated == all.counts.feasible);
+    CHECK(all.best.size() == all.counts.feasible);
+}
+
+TEST_CASE("the best of a sweep with experts are the best of simulating everything") {
+    auto q =
+        question(eight_ranks(small_moe()), {"parallelism=all", "parallelism.zero=0,1", "parallelism.recompute=none"});
+    q.top = 5;
+    check_against_all(q);
+}
+
+TEST_CASE("constraints leave out what the event engine says they leave out") {
+    auto q = question(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.vp=1", "parallelism.zero=0,3"});
+    const auto all = simulate_all(q);
+    Seconds fastest = all.front().step;
+    for (const Simulated& s : all) fastest = std::min(fastest, s.step);
+    q.where = parse_constraints(std::vector<std::string>{"step > " + exact_text(fastest * 1.2),
+                                                         "memory.peak < " + exact_text(all.front().candidate.peak)});
+    check_against_all(q);
+    const SweepAnswer answer = sweep(q);
+    CHECK(answer.best.front().step > fastest * 1.2);
+    CHECK(answer.where.size() == 2);
+}
+
+TEST_CASE("a Pareto front and the best of each size are those of simulating everything") {
+    auto q = question(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.vp=1", "parallelism.zero=0,3"});
+    q.second = Objective::memory;
+    check_against_all(q);
+    q = question(eight_ranks(small_gpt()),
+                 {"cluster.nodes=1,2,4", "parallelism.dp=rest", "parallelism.tp=1,2,4", "parallelism.micro_batch=1,2"});
+    q.objective = Objective::cost;
+    q.second = Objective::step;
+    check_against_all(q);
+    q.second = std::nullopt;
+    q.top = 1;
+    const SweepAnswer answer = sweep(q);
+    const auto all = simulate_all(q);
+    REQUIRE(answer.scaling.size() == 3);
+    for (const SweepRow& row : answer.scaling) {
+        double least = 1e300;
+        for (const Simulated& s : all)
+            if (s.candidate.ranks == row.ranks) least = std::min(least, score(q.objective, s.candidate, s.step));
+        CHECK(row.cost_per_token == least);
+    }
+    // four ranks, 3.6 an hour each: 0.004 a second; 16 sequences of 128 tokens
+    const SweepRow& smallest = answer.scaling.front();
+    CHECK(smallest.ranks == 4);
+    CHECK(smallest.cost_per_token == Approx(0.004 * smallest.step.si() / (16 * 128)));
+}
+
+TEST_CASE("a sweep does not depend on the number of threads, nor on being interrupted") {
+    const auto q = question(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.overlap=true,false"});
+    const SweepAnswer one = sweep(q, {.threads = 1});
+    CHECK(sweep(q, {.threads = 3}) == one);
+    CHECK(one.counts.bounded_away > 0);
+
+    const std::string folder = (std::filesystem::temp_directory_path() / "stepcast_sweep").string();
+    std::filesystem::remove_all(folder);
+    CHECK(sweep(q, {.threads = 2, .out = folder}) == one);
+    const auto whole = std::filesystem::file_size(folder + "/sweep.csv");
+    for (const auto size : {whole, whole - 5, whole / 2, whole / 7}) {
+        std::filesystem::resize_file(folder + "/sweep.csv", size);
+        CHECK(sweep(q, {.threads = 2, .out = folder, .resume = true}) == one);
+    }
+    std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("what no closed form covers is simulated whole") {
+    Experiment e = small_gpt();
+    e.workload = {};
+    e.workload.hidden = 64;
+    e.workload.ffn = 128;
+    e.workload.seq = 64;
+    e.workload.moe.experts = 4;
+    e.parallelism.dp = e.parallelism.ep = 4;
+    const SweepAnswer answer = sweep(question(e, {"parallelism.micro_batch=1..4", "workload.hidden=64,128"}));
+    CHECK(answer.counts.simulated == 8);
+    CHECK(answer.counts.bounded_away == 0);
+    CHECK(std::ranges::is_sorted(steps(answer.best)));
+    REQUIRE(answer.map);
+    CHECK(answer.map->simulated);
+    CHECK(answer.map->rows == std::vector<std::string>{"1", "2", "3", "4"});
+    CHECK(answer.map->columns == std::vector<std::string>{"64", "128"});
+    CHECK_THAT(proof_text(answer), Catch::Contains("all 8 feasible configurations were simulated"));
+}
+
+TEST_CASE("a sweep that can have no answer says why") {
+    const Experiment e = eight_ranks(small_gpt());
+    CHECK_THROWS_WITH(
+        sweep(question(e, {"parallelism.tp=3,5"})),
+        Catch::Contains("none of 2 configurations is legal") && Catch::Contains("is not the number of ranks (2)"));
+    CHECK_THROWS_WITH(sweep(question(e, {"parallelism=all"}, {"step < 1 ns"})),
+                      Catch::Contains("is feasible: not step < 1 ns"));
+    Experiment free = e;
+    free.cluster.price_per_gpu_hour = 0;
+    auto q = question(free, {"parallelism=all"});
+    q.objective = Objective::cost;
+    CHECK_THROWS_WITH(sweep(q), Catch::Contains("cluster.price_per_gpu_hour is 0"));
+    q.objective = Objective::step;
+    q.top = 0;
+    CHECK_THROWS_WITH(sweep(q), Catch::Contains("--top 0"));
+    std::string announced;
+    CHECK_THROWS_AS(sweep(question(e, {"parallelism.tp=3..1002", "parallelism.pp=3..1002", "parallelism.dp=3..1002",
+                                       "parallelism.micro_batch=3..1002"}),
+                          {.announce = [&](std::string_view text) { announced = text; }}),
+                    ConfigError);
+    CHECK_THAT(announced, Catch::Contains("1,000,000,000,000 points"));
+}
+
+// The experts of this run are spread by a system that needs all four ranks: of ep 1, 2 and 4 only the last is legal, of zero 0
+// and 3 only the first. No order of the values, and no number of threads, may let another one in.
+TEST_CASE("what only check_experiment() knows holds for every point of a sweep") {
+    const Experiment e = read_unchecked_experiment("bert_mix_moe", {});
+    for (const char* axis :
+         {"parallelism.ep=1,2,4", "parallelism.ep=4,2,1", "parallelism.zero=0,3", "parallelism.zero=3,0"})
+        for (const int threads : {1, 3}) {
+            INFO(axis << ", threads " << threads);
+            const SweepAnswer answer = sweep(question(e, {axis}), {.threads = threads});
+            CHECK(answer.counts.legal == 1);
+            REQUIRE(answer.best.size() == 1);
+            CHECK(answer.best[0].settings[0].second == (std::string(axis).find("ep") == std::string::npos ? "0" : "4"));
+            CHECK(answer.best[0].lower == Seconds(0));  // no closed form knows this model
+        }
+}
+
+TEST_CASE("points without a price are not the cheapest") {
+    Experiment e = eight_ranks(small_gpt());
+    SweepQuestion q = question(e, {"cluster.price_per_gpu_hour=0,2", "parallelism.tp=1,2", "parallelism.dp=rest"});
+    q.objective = Objective::cost;
+    const SweepAnswer answer = sweep(q);
+    REQUIRE_FALSE(answer.best.empty());
+    for (const auto& point : answer.best) CHECK(point.settings[0].second == "2");
+}
