@@ -210,7 +210,6 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress, TablesHow how) {
-    const HeldOutShare share = how.share;
     std::vector<FitCase> gemms, collectives, layers;
     for (const GemmRow& row : above_floor(blocks.gemms)) gemms.push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
@@ -224,7 +223,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     TablesFit all{start, {}};
     Fitted fitted = start.fitted.value_or(Fitted{});
     const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-                         const auto& refine) {
+                         const auto& refine, HeldOutShare share) {
         const Split split = split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all.cluster, parameters, split, progress);
@@ -247,17 +246,20 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
             for (const KernelRow& row : above_floor(blocks.kernels))
                 if (std::find(part.kinds.begin(), part.kinds.end(), row.kind) != part.kinds.end())
                     cases.push_back(kernel_case(row));
-            add(part.parameters, cases, as_fitted);
+            add(part.parameters, cases, as_fitted, HeldOutShare::fifth);  // short tables
         }
     };
     add_kernels(true);  // what events add and what a launch costs, which GEMMs cannot tell apart
-    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted);
+    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted, how.share);
     add_kernels(false);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
-    add(collective_parameters(start), collectives, [&](Cluster& cluster) {
-        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster);
-    });
-    add(moe_layer_parameters(), layers, as_fitted);
+    add(
+        collective_parameters(start), collectives,
+        [&](Cluster& cluster) {
+            cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
+        },
+        how.share);
+    add(moe_layer_parameters(), layers, as_fitted, how.share);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);
     ranges.date = fitted.date;

@@ -240,7 +240,7 @@ const Key table[] = {
     {"cluster.kernel.cache", field<&E::cluster, &C::kernel, &K::cache>,
      "passes well below this find their operands in the L2; 0 = none do", 0, 1e12},
     {"cluster.kernel.cache_gain", field<&E::cluster, &C::kernel, &K::cache_gain>,
-     "rate of such passes relative to memory's", 1, 100},
+     "rate of such passes relative to memory's", 0.01, 100},
     {"cluster.kernel.event", field<&E::cluster, &C::kernel, &K::event>,
      "more that a pair of events around one kernel shows; tables only", 0, longest},
     {"cluster.kernel.training_gemm", field<&E::cluster, &C::kernel, &K::training_gemm>,

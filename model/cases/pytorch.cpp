@@ -102,9 +102,7 @@ Case step_of(const Row& row, const Cluster& cluster) {
     c.measured_step = row.time("step_s");
     c.measured_forward = row.time("forward_s");
     c.measured_backward = row.time("backward_s");
-    c.measured_phases = {{"forward", -1, *c.measured_forward},
-                         {"backward", -1, *c.measured_backward},
-                         {"optimizer", -1, row.time("optimizer_s")}};
+    c.measured_phases = {{"optimizer", -1, row.time("optimizer_s")}};
     if (!row.text("peak_bytes").empty()) c.measured_peak = Bytes(row.positive("peak_bytes"));
     return c;
 }
@@ -126,7 +124,6 @@ Case layer_of(const Row& row, const Cluster& cluster) {
     check_experiment(e);
     c.measured_forward = row.time("forward_s");
     c.measured_backward = row.time("backward_s");
-    c.measured_phases = {{"forward", -1, *c.measured_forward}, {"backward", -1, *c.measured_backward}};
     c.measured_step = *c.measured_forward + *c.measured_backward;  // medians of either; the table has none of the sum
     c.x = e.workload.moe.experts;
     return c;
