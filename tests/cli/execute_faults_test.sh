@@ -36,7 +36,7 @@ trap - XFSZ
 readable full
 
 # More memory than there is.
-refused 'GiB' -- execute host_ddp --device host --steps 1 --set workload.hidden=1048576 --set workload.ffn=1048576
+refused '512 TiB' 'take fewer ranks' -- execute host_ddp --device host --steps 1 --set workload.hidden=1048576 --set workload.ffn=1048576
 
 if [ -n "$mpirun" ]; then
     # What a rank of two processes meets when the other is stopped by signal SIGNAL.
