@@ -21,7 +21,7 @@ inline constexpr double attention = 4, product = 1.6;
 inline constexpr double node = 0.6;  // of the backward; each gradient that it accumulates
 inline constexpr double linear_node = 4.5, attention_node = 5;
 inline constexpr double event = 0.5, backward_start = 6;
-inline constexpr double optimizer = 12, parameter = 0.85, zero_gradient = 0.1;  // a step; a tensor
+inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // a step; a tensor
 }  // namespace issue
 
 // One linear layer: y[tokens, out] = x[tokens, in] W[out, in]^T + b.
