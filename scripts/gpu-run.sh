@@ -108,6 +108,7 @@ run() {
 run gpt2_124m one_gpu_gpt2_124m
 run gpt2_124m_graph one_gpu_gpt2_124m run.cuda_graph=true
 run gpt2_1.5b one_gpu_gpt2_1.5b
+run gpt2_124m_script one_gpu_gpt2_124m_pytorch
 run bert_large one_gpu_bert_large
 run llama3_4_layers one_gpu_llama3_4_layers
 for experts in 4 8 16 32 64; do run "moe_$experts" one_gpu_moe_layer workload.moe.experts=$experts; done
