@@ -35,7 +35,7 @@ struct Flow {
     [[nodiscard]] std::size_t whole() const { return sizeof(Header) + piece.bytes; }
 };
 
-void nap() { std::this_thread::sleep_for(std::chrono::microseconds(30)); }
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 char* at(Flow& flow, std::size_t& most) {
     if (flow.done < sizeof(Header)) {

@@ -1,13 +1,12 @@
 #include "tests/exec/cuda/emulation/fibers.h"
 
-#include <ucontext.h>
-
 #include <array>
 #include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "tests/exec/cuda/emulation/context.h"
 #include "tests/exec/cuda/emulation/machine.h"
 
 namespace emulation {
@@ -24,7 +23,7 @@ struct Warp {
 };
 
 struct Fiber {
-    ucontext_t context;
+    Context context;
     std::unique_ptr<char[]> stack{new char[stack_size]};
     unsigned thread = 0;
     bool over = true;
@@ -32,7 +31,7 @@ struct Fiber {
 
 // Of one worker thread: its blocks run one after another.
 struct Block {
-    ucontext_t scheduler;
+    Context scheduler;
     std::vector<std::unique_ptr<Fiber>> fibers;
     std::vector<Warp> warps;
     std::size_t running = 0;
@@ -56,7 +55,7 @@ void place(Block& b, unsigned thread) {
 void yield() {
     Block& b = block();
     Fiber& self = *b.fibers[b.running];
-    swapcontext(&self.context, &b.scheduler);
+    self.context.change_to(b.scheduler);
     place(b, self.thread);
 }
 
@@ -77,16 +76,12 @@ void live() {
         b.moved = true;
     }
     self.over = true;
-    swapcontext(&self.context, &b.scheduler);
+    self.context.change_to(b.scheduler);
 }
 
 void begin(Fiber& fiber) {
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = stack_size;
-    fiber.context.uc_link = nullptr;
     fiber.over = false;
-    makecontext(&fiber.context, live, 0);
+    fiber.context.begin(fiber.stack.get(), stack_size, live);
 }
 
 void run_block(Block& b) {
@@ -99,13 +94,13 @@ void run_block(Block& b) {
     while (b.alive > 0) {
         b.moved = false;
         for (b.running = 0; b.running < begun; ++b.running)
-            if (!b.fibers[b.running]->over) swapcontext(&b.scheduler, &b.fibers[b.running]->context);
+            if (!b.fibers[b.running]->over) b.scheduler.change_to(b.fibers[b.running]->context);
         while (b.next < b.size) {  // the others wait: one more fiber takes the threads that have not begun
             if (begun == b.fibers.size()) b.fibers.push_back(std::make_unique<Fiber>());
             b.running = begun++;
             begin(*b.fibers[b.running]);
             b.moved = true;
-            swapcontext(&b.scheduler, &b.fibers[b.running]->context);
+            b.scheduler.change_to(b.fibers[b.running]->context);
         }
         if (b.failure) std::rethrow_exception(std::exchange(b.failure, nullptr));
         if (!b.moved && b.alive > 0)

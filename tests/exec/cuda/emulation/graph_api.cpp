@@ -171,6 +171,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
                 event->capture.reset();
             }
     }
-    return note(enqueue(stream, [graph, moments] { run_graph(*graph, moments); }));
+    return note(enqueue_plain(stream, [graph, moments] { run_graph(*graph, moments); }));
 }
 }

@@ -19,7 +19,7 @@ Machine& machine() {
         auto* made = new Machine;
         made->devices.resize(static_cast<std::size_t>(setting("EMULATED_CUDA_DEVICES", 1)));
         for (Device& device : made->devices)
-            device.limit = static_cast<std::size_t>(setting("EMULATED_CUDA_MEMORY", 1L << 30));
+            device.limit = static_cast<std::size_t>(setting("EMULATED_CUDA_MEMORY", 4L << 30));
         return *made;
     }();
     return only;
@@ -34,17 +34,8 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
 
-// A random pause before each piece of work, so that what is not ordered by an edge runs in any order.
-void dawdle() {
-    static const long most = setting("EMULATED_CUDA_JITTER_US", 0);
-    if (most <= 0) return;
-    thread_local std::mt19937 random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned long>(most)));
-}
-
 void do_work(int device, const std::function<void()>& run) {
     try {
-        dawdle();
         current_device() = device;
         run();
     } catch (const Failure& failure) {
@@ -58,7 +49,7 @@ void serve(CUstream_st* stream) {
     Machine& m = machine();
     std::unique_lock lock(m.mutex);
     for (;;) {
-        m.changed.wait(lock, [&] { return !stream->queue.empty() || stream->closing; });
+        stream->more.wait(lock, [&] { return !stream->queue.empty() || stream->closing; });
         if (stream->queue.empty()) break;
         const std::function<void()> run = std::move(stream->queue.front());
         stream->queue.pop_front();
@@ -81,6 +72,13 @@ cudaError_t invalidate(Capture& capture, cudaError_t code) {
 }  // namespace
 
 void start_worker(CUstream_st* stream) { std::thread(serve, stream).detach(); }
+
+void dawdle() {
+    static const long most = setting("EMULATED_CUDA_JITTER_US", 0);
+    if (most <= 0) return;
+    thread_local std::mt19937 random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned long>(most)));
+}
 
 cudaError_t note(cudaError_t code) {
     if (code != cudaSuccess) last_error = code;
@@ -116,7 +114,14 @@ CUstream_st* resolve(cudaStream_t stream) {
     return device.legacy.get();
 }
 
-cudaError_t enqueue(cudaStream_t handle, std::function<void()> run, CUevent_st* external) {
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> run) {
+    return enqueue_plain(stream, [run = std::move(run)] {
+        dawdle();
+        run();
+    });
+}
+
+cudaError_t enqueue_plain(cudaStream_t handle, std::function<void()> run, CUevent_st* external) {
     Machine& m = machine();
     const std::lock_guard lock(m.mutex);
     CUstream_st* stream = resolve(handle);
@@ -132,7 +137,7 @@ cudaError_t enqueue(cudaStream_t handle, std::function<void()> run, CUevent_st* 
     if (external != nullptr) return cudaErrorInvalidValue;  // CU_EVENT_RECORD_EXTERNAL: invalid outside of a capture
     ++device.pending;
     stream->queue.push_back(std::move(run));
-    m.changed.notify_all();
+    stream->more.notify_one();
     return cudaSuccess;
 }
 

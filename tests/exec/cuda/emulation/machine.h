@@ -80,8 +80,12 @@ cudaError_t take_last_error(bool keep);
 cudaError_t unsafe_call();
 cudaError_t capture_problem(CUstream_st* stream);  // of a synchronisation or query of the stream
 
+// A random pause before each piece of work, so that what is not ordered by an edge runs in any order.
+void dawdle();
 // Queues work, or captures it; `null` is the legacy stream of the current device.
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, CUevent_st* external = nullptr);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
+// As it is: moments, waits, external recordings.
+cudaError_t enqueue_plain(cudaStream_t stream, std::function<void()> run, CUevent_st* external = nullptr);
 CUstream_st* resolve(cudaStream_t stream);  // null when it is none
 double now();
 
@@ -98,7 +102,7 @@ struct CUstream_st {
     bool busy = false, closing = false;
     std::shared_ptr<emulation::Capture> capture;
     std::vector<std::size_t> tips;  // nodes that the next one comes after
-    ~CUstream_st() = default;
+    std::condition_variable more;   // the queue's
 };
 
 struct CUevent_st {

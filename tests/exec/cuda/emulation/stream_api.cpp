@@ -40,13 +40,13 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
     if (stream->capture && !external) return record_captured(event, stream);
     if (external) {
         lock.unlock();
-        return enqueue(handle, {}, event);
+        return enqueue_plain(handle, {}, event);
     }
     const auto moment = std::make_shared<Moment>();
     event->moment = moment;
     event->capture.reset();
     lock.unlock();
-    return enqueue(handle, [moment] { finish(moment); });
+    return enqueue_plain(handle, [moment] { finish(moment); });
 }
 
 // The stream joins the capture in which the event lies.
@@ -95,7 +95,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
         if (stream->capture->origin == stream) machine().captures.erase(stream->capture.get());
     }
     stream->closing = true;
-    machine().changed.notify_all();
+    stream->more.notify_one();
     return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
@@ -127,7 +127,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     const std::shared_ptr<Moment> moment = event->moment;
     if (!moment) return cudaSuccess;
     lock.unlock();
-    return note(enqueue(handle, [moment] {
+    return note(enqueue_plain(handle, [moment] {
         std::unique_lock inner(machine().mutex);
         machine().changed.wait(inner, [&] { return moment->done; });
     }));
