@@ -53,7 +53,7 @@ struct Gpu {
     int sms = 1;
     Bytes memory;
     BytesPerSecond memory_bandwidth;
-    FlopsPerSecond fp32, tf32, fp16, bf16, fp8;  // dense peak per dtype; 0 = the device has none
+    FlopsPerSecond fp32, tf32, fp16, bf16, fp8, fp4;  // dense peak per dtype; 0 = the device has none
     std::vector<double> rank_rates = {};         // of each rank's kernels relative to the laws; empty = all alike
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
@@ -99,7 +99,7 @@ struct KernelCosts {
     double cache_gain = 1;                    // their rate relative to memory's
     Seconds event;                            // more that a pair of events around one kernel alone shows
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
-    double training_fp8 = 1;                  // the same of an fp8 GEMM (scaling, transposes), on top of training_gemm
+    double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
     double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
     double attention_backward = 0.75;         // rate of its backward relative to its forward
     double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device

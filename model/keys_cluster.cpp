@@ -39,6 +39,7 @@ const Key table[] = {
     {"cluster.gpu.peak.fp16", field<&E::cluster, &C::gpu, &G::fp16>, "dense peak; 0 = none"},
     {"cluster.gpu.peak.bf16", field<&E::cluster, &C::gpu, &G::bf16>, "dense peak; 0 = none"},
     {"cluster.gpu.peak.fp8", field<&E::cluster, &C::gpu, &G::fp8>, "dense peak; 0 = none"},
+    {"cluster.gpu.peak.fp4", field<&E::cluster, &C::gpu, &G::fp4>, "dense peak; 0 = none"},
     {"cluster.gpu.rank_rates", field<&E::cluster, &C::gpu, &G::rank_rates>,
      "rate of each rank's kernels relative to the laws; empty = all alike"},
 
@@ -246,7 +247,7 @@ const Key table[] = {
     {"cluster.kernel.training_gemm", field<&E::cluster, &C::kernel, &K::training_gemm>,
      "rate of a GEMM inside a transformer step relative to the law", least_share, most_share},
     {"cluster.kernel.training_fp8", field<&E::cluster, &C::kernel, &K::training_fp8>,
-     "rate of an fp8 GEMM inside a transformer step, on top of training_gemm", least_share, most_share},
+     "rate of an fp8 or fp4 GEMM inside a transformer step, on top of training_gemm", least_share, most_share},
     {"cluster.kernel.attention_efficiency", field<&E::cluster, &C::kernel, &K::attention_efficiency>,
      "share of the peak in flash attention forward", least_share, most_share},
     {"cluster.kernel.attention_backward", field<&E::cluster, &C::kernel, &K::attention_backward>,

@@ -110,6 +110,8 @@ struct Workload {
     bool inner_dropout = false;  // dropout after the activation too, and none of attention scores
     Activation activation = Activation::gelu;  // of a block without gate
     Head head = Head::tokens;
+    double head_share = 1;  // of the positions, those whose logits are made (masked language models: the masked ones)
+    int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank beside each
     Mla mla;
     Dtype dtype = Dtype::fp16;
     bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products

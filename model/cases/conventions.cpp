@@ -83,6 +83,44 @@ Workload deepseek_v2() { return deepseek(1536, 12288, 1, 2, false); }    // arXi
 Workload deepseek_v2_lite() { return deepseek(0, 10944, 1, 2, false); }  // the same, appendix B
 Workload moonlight() { return deepseek(0, 11264, 1, 2, true); }          // arXiv 2502.16982
 
+// Released configuration of Kimi K2: DeepSeek-V3's layers with one dense one.
+Workload kimi() { return deepseek(1536, 18432, 1, 1, true); }
+
+// Released configurations of Llama 4: experts of 8192 and a shared one of the same width, one expert a token; Maverick's
+// are in every second layer, beside dense ones of 16384. Full attention up to 8192 tokens (longer ones in pieces).
+Workload llama4(int interval) {
+    Workload w = llama();
+    w.ffn = 16384;
+    w.moe.ffn = 8192;
+    w.moe.shared_experts = 1;
+    w.moe.top_k = 1;
+    w.moe.interval = interval;
+    w.moe.experts = 1;  // how many says the row
+    return w;
+}
+Workload maverick() { return llama4(2); }
+Workload scout() { return llama4(1); }
+
+// arXiv 1901.02860. Adaptive softmax (cutoffs 19997, 39997, 199997 of 267735 symbols): the frequent words and three clusters
+// for all positions, the rarer ones for those that have them: about 3.5, 4 and 0.5 % of WikiText-103's tokens. That makes a
+// tenth of the whole table.
+Workload transformer_xl() {
+    Workload w = gpt();
+    w.positions = Positions::relative;
+    w.qkv_bias = false;
+    w.activation = Activation::relu;
+    w.inner_dropout = true;
+    w.head_share = 0.1;
+    return w;
+}
+
+// Qwen2 and 2.5 have biases in the projections of queries, keys and values alone.
+Workload qwen2() {
+    Workload w = llama();
+    w.qkv_bias = true;
+    return w;
+}
+
 struct FamilyRule {
     std::string_view prefix;
     Workload (*architecture)();  // null: not modelled
@@ -91,7 +129,7 @@ struct FamilyRule {
 constexpr std::string_view llama_words = "gated feed-forward, rmsnorm, rotary positions, untied, no biases";
 constexpr std::string_view gpt_words = "two-matrix feed-forward, layernorm, learned positions, tied, biases";
 // The first that a name begins with: longer ones before shorter ones.
-constexpr std::array<FamilyRule, 20> families{{
+constexpr std::array<FamilyRule, 29> families{{
     {"gpt-oss", gpt_oss, "gated feed-forward, rmsnorm, rotary positions, untied, biases, heads of 64, full attention"},
     {"gpt", gpt, gpt_words},
     {"megatron", gpt, gpt_words},
@@ -99,10 +137,19 @@ constexpr std::array<FamilyRule, 20> families{{
     {"mpt", gpt, gpt_words},
     {"bert", bert,
      "two-matrix feed-forward, layernorm, learned positions, tied, biases, not causal, logits of every token"},
-    {"llama4", nullptr, "its alternating dense and expert layers and chunked attention have no rule"},
+    {"llama4-maverick", maverick,
+     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; every second layer with experts of 8192, one of "
+     "them and a shared one a token, the others dense with 16384"},
+    {"llama4", scout,
+     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; experts of 8192, one of them and a shared one a "
+     "token"},
     {"llama", llama, llama_words},
     {"mistral", llama, llama_words},
     {"mixtral", llama, llama_words},
+    {"codellama", llama, llama_words},
+    {"olmo", llama, llama_words},
+    {"qwen3-next", nullptr, "a hybrid of linear and full attention"},
+    {"qwen2", qwen2, "gated feed-forward, rmsnorm, rotary positions, untied, biases of queries, keys and values"},
     {"qwen3", qwen3, "gated feed-forward, rmsnorm, rotary positions, untied, no biases, heads of 128"},
     {"grok", grok, "gated feed-forward, rmsnorm, rotary positions, tied, no biases"},
     {"nemotron-h", nullptr, "a hybrid of Mamba and attention layers"},
@@ -114,9 +161,13 @@ constexpr std::array<FamilyRule, 20> families{{
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 10944, two shared experts"},
     {"deepseek-v2", deepseek_v2,
      "latent attention (1536, 512; 128 + 64, 128), one dense layer of 12288, two shared experts"},
+    {"kimi", kimi, "latent attention (1536, 512; 128 + 64, 128), one dense layer of 18432, one shared expert"},
+    {"opt", gpt, gpt_words},
     {"moonlight", moonlight,
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 11264, two shared experts"},
-    {"transformer-xl", nullptr, "its recurrence over segments and its adaptive softmax"},
+    {"transformer-xl", transformer_xl,
+     "two-matrix feed-forward, relative positions, a memory as long as the sequence, logits of a tenth of the symbols"},
+    {"nemotron3", nullptr, "a hybrid of Mamba and attention layers"},
 }};
 
 Framework megatron_before_2022() {
@@ -163,6 +214,21 @@ Framework nemo() {
         "flash attention, 16-bit gradients in buckets of 40 million beside backward, parameters gathered beside "
         "forward, "
         "tensor-parallel exchanges beside GEMMs";
+    return f;
+}
+
+// Its second generation (from 25.04 on) runs every expert whole (expert_tensor_parallel_size 1).
+Framework nemo2() {
+    Framework f = nemo();
+    f.split_experts = false;
+    f.words += ", experts whole";
+    return f;
+}
+
+// Dropless recipes dispatch with DeepEP or HybridEP; those that drop tokens with NCCL's all-to-all.
+Framework bridge() {
+    Framework f = nemo2();
+    f.dropless_once = true;
     return f;
 }
 
@@ -229,11 +295,29 @@ Framework nano_gpt() {
     return f;
 }
 
-// LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16).
+// LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16). Logits are made of the
+// masked 15 % alone (sequence_output_is_dense); batches are made of sequences whose lengths lie within 64 tokens (LDDL):
+// articles have some 256 tokens in the mean, so a sequence of up to 512 is padded to 288.
 Framework bert_examples() {
     Framework f = megatron_before_2022();
     f.optimizer = Optimizer::lamb;
-    f.words = "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation";
+    f.predicted = 0.15;
+    f.mean_sequence = 288;
+    f.words =
+        "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation, logits of the masked 15 %, "
+        "batches of like lengths";
+    return f;
+}
+
+// Its layers and its LAMB are written operation by operation.
+Framework transformer_xl_examples() {
+    Framework f = megatron_before_2022();
+    f.optimizer = Optimizer::lamb;
+    f.unfused = true;
+    f.fused_loss = false;
+    f.optimizer_groups_a_layer = 11;
+    f.optimizer_calls = 12;
+    f.words = "unfused layers, dropout 0.1, LAMB parameter by parameter, gradients exchanged after the backward";
     return f;
 }
 
@@ -243,15 +327,17 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 26> frameworks{{
+constexpr std::array<FrameworkRule, 29> frameworks{{
     {"dgxc", "maxtext", "MaxText", maxtext},
     {"dgxc", "paxml", "Paxml", jax},
-    {"dgxc", "", "NeMo", nemo},
+    {"dgxc", "dgxc_24", "NeMo", nemo},
+    {"dgxc", "dgxc_25.02", "NeMo", nemo},
+    {"dgxc", "", "NeMo 2", nemo2},
     {"mlperf", "", "NeMo", nemo},
     {"nemo", "", "NeMo", nemo},
-    {"megatron_bridge", "", "Megatron-Bridge", nemo},
-    {"mbridge", "", "Megatron-Bridge", nemo},
-    {"megatron_moe", "", "Megatron-Core", nemo},
+    {"megatron_bridge", "", "Megatron-Bridge", bridge},
+    {"mbridge", "", "Megatron-Bridge", bridge},
+    {"megatron_moe", "", "Megatron-Core", bridge},
     {"megatron_core", "", "Megatron-Core", megatron_core},
     {"megatron", "", "Megatron-LM before 2022", megatron_before_2022},
     {"mt_nlg", "", "Megatron-DeepSpeed", megatron_before_2022},
@@ -270,6 +356,7 @@ constexpr std::array<FrameworkRule, 26> frameworks{{
     {"nanogpt", "", "PyTorch DDP", nano_gpt},
     {"llm", "", "llm.c", small_ddp},
     {"deeplearningexamples_bert", "", "the BERT examples", bert_examples},
+    {"deeplearningexamples_t", "", "the Transformer-XL examples", transformer_xl_examples},
 }};
 
 }  // namespace

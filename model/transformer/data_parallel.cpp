@@ -21,7 +21,7 @@ constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
 // training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
-    const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
+    const Dtype stored = between_products(w.dtype);
     const Bytes gradient(4);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * size_of(w.dtype), size_of(w.dtype)};
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);

@@ -118,7 +118,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
 
 // fp8 GEMMs of a step also cast and transpose their operands.
 double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
-    return kernel.training_gemm * (dtype == Dtype::fp8 ? kernel.training_fp8 : 1.0);
+    return kernel.training_gemm * (is_narrow(dtype) ? kernel.training_fp8 : 1.0);
 }
 
 Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,
