@@ -30,7 +30,7 @@ HostCosts no_host_costs() {
     HostCosts none;
     for (Seconds HostCosts::*cost :
          {&HostCosts::call, &HostCosts::framework, &HostCosts::module_forward, &HostCosts::module_backward,
-          &HostCosts::layer, &HostCosts::exchange_setup, &HostCosts::schedule, &HostCosts::assignment,
+          &HostCosts::layer, &HostCosts::exchange_setup, &HostCosts::expert_layer, &HostCosts::schedule, &HostCosts::assignment,
           &HostCosts::message, &HostCosts::read, &HostCosts::flatten, &HostCosts::update, &HostCosts::gather,
           &HostCosts::input})
         none.*cost = Seconds(0);

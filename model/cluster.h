@@ -64,7 +64,7 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when th
 struct KernelCosts {
     Seconds launch = Seconds(2.4e-6);         // fixed device-side cost of a kernel
     double gemm_efficiency = 0.92;            // of the datasheet peak, in a full wave of the best tile
-    double gemm_k0 = 149;                     // fill and drain of the k loop, in k elements
+    double gemm_k0 = 149;                     // fill and drain of the k loop, in k elements of 16 bits
     double gemm_tile_256 = 1.0;               // rate of a 256x128 tile relative to the best
     double gemm_tile_128 = 0.91;              // 128x128
     double gemm_tile_64 = 0.75;               // 128x64
@@ -138,6 +138,7 @@ struct Link {
     double ring_efficiency = 1;
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
+    double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels); 0 = the same
     double training = 1;               // rate of an exchange inside a transformer step relative to the law
     Seconds latency;
     Seconds launch;            // fixed cost of a collective call, beside the message rounds
@@ -165,6 +166,7 @@ struct HostCosts {
     Seconds module_backward = Seconds(0.5e-3);
     Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
+    Seconds expert_layer = Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for

@@ -123,6 +123,9 @@ const Key table[] = {
      10000},
     {"workload.moe.interval", field<&E::workload, &W::moe, &Moe::interval>, "every how many layers experts occur", 1,
      10000},
+    {"workload.moe.groups", field<&E::workload, &W::moe, &Moe::groups>, "groups of experts", 1, widest},
+    {"workload.moe.top_groups", field<&E::workload, &W::moe, &Moe::top_groups>,
+     "groups that the experts of a token are in", 1, widest},
     {"workload.moe.router_bias", field<&E::workload, &W::moe, &Moe::router_bias>, "one load-balancing bias an expert"},
 
     {"parallelism.dp", field<&E::parallelism, &P::dp>, "data-parallel replicas", 1, ranks},

@@ -58,6 +58,7 @@ struct Moe {
     int shared_ffn = 0;        // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
     int dense_layers = 0;      // the first layers keep the dense block of width workload.ffn
     int interval = 1;          // every interval-th layer has experts, the others are dense
+    int groups = 1, top_groups = 1;  // a token's experts are in so many of so many groups (DeepSeek's node-limited routing)
     bool router_bias = false;  // one load-balancing bias an expert
     friend bool operator==(const Moe&, const Moe&) = default;
 };

@@ -78,8 +78,20 @@ Workload deepseek(int q_rank, int dense_ffn, int dense_layers, int shared_expert
     w.moe.router_bias = router_bias;
     return w;
 }
-Workload deepseek_v3() { return deepseek(1536, 18432, 3, 1, true); }     // arXiv 2412.19437, section 4.2
-Workload deepseek_v2() { return deepseek(1536, 12288, 1, 2, false); }    // arXiv 2405.04434, section 3.1
+// arXiv 2412.19437, section 4.2: a token's experts are in four of eight groups.
+Workload deepseek_v3() {
+    Workload w = deepseek(1536, 18432, 3, 1, true);
+    w.moe.groups = 8;
+    w.moe.top_groups = 4;
+    return w;
+}
+// arXiv 2405.04434, section 3.1: in three of eight.
+Workload deepseek_v2() {
+    Workload w = deepseek(1536, 12288, 1, 2, false);
+    w.moe.groups = 8;
+    w.moe.top_groups = 3;
+    return w;
+}
 Workload deepseek_v2_lite() { return deepseek(0, 10944, 1, 2, false); }  // the same, appendix B
 Workload moonlight() { return deepseek(0, 11264, 1, 2, true); }          // arXiv 2502.16982
 
@@ -114,6 +126,15 @@ Workload transformer_xl() {
     return w;
 }
 
+// The large model's table is narrower for rarer symbols (div_val 4): 37 million weights, as many as 36100 symbols of full
+// width; logits amount to 0.57 of those.
+Workload transformer_xl_large() {
+    Workload w = transformer_xl();
+    w.vocab = 36100;
+    w.head_share = 0.57;
+    return w;
+}
+
 // Qwen2 and 2.5 have biases in the projections of queries, keys and values alone.
 Workload qwen2() {
     Workload w = llama();
@@ -129,7 +150,7 @@ struct FamilyRule {
 constexpr std::string_view llama_words = "gated feed-forward, rmsnorm, rotary positions, untied, no biases";
 constexpr std::string_view gpt_words = "two-matrix feed-forward, layernorm, learned positions, tied, biases";
 // The first that a name begins with: longer ones before shorter ones.
-constexpr std::array<FamilyRule, 29> families{{
+constexpr std::array<FamilyRule, 30> families{{
     {"gpt-oss", gpt_oss, "gated feed-forward, rmsnorm, rotary positions, untied, biases, heads of 64, full attention"},
     {"gpt", gpt, gpt_words},
     {"megatron", gpt, gpt_words},
@@ -165,6 +186,8 @@ constexpr std::array<FamilyRule, 29> families{{
     {"opt", gpt, gpt_words},
     {"moonlight", moonlight,
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 11264, two shared experts"},
+    {"transformer-xl-large", transformer_xl_large,
+     "two-matrix feed-forward, relative positions, a memory as long as the sequence, a table of 36100 symbols of full width"},
     {"transformer-xl", transformer_xl,
      "two-matrix feed-forward, relative positions, a memory as long as the sequence, logits of a tenth of the symbols"},
     {"nemotron3", nullptr, "a hybrid of Mamba and attention layers"},
@@ -228,7 +251,7 @@ Framework nemo2() {
 // Dropless recipes dispatch with DeepEP or HybridEP; those that drop tokens with NCCL's all-to-all.
 Framework bridge() {
     Framework f = nemo2();
-    f.dropless_once = true;
+    f.dropless_once = f.recipe_graphs = true;
     return f;
 }
 
@@ -269,6 +292,14 @@ Framework jax() {
     Framework f = fsdp_16bit();
     f.attention = AttentionKind::flash;
     f.words = "compiled, flash attention, gradients reduced in 16 bit";
+    return f;
+}
+
+// Its attention was written in XLA's operations: scores go through memory.
+Framework paxml() {
+    Framework f = jax();
+    f.attention = AttentionKind::plain;
+    f.words = "compiled, plain attention, gradients reduced in 16 bit";
     return f;
 }
 
@@ -315,6 +346,7 @@ Framework transformer_xl_examples() {
     f.optimizer = Optimizer::lamb;
     f.unfused = true;
     f.fused_loss = false;
+    f.reads_loss = true;
     f.optimizer_groups_a_layer = 11;
     f.optimizer_calls = 12;
     f.words = "unfused layers, dropout 0.1, LAMB parameter by parameter, gradients exchanged after the backward";
@@ -327,9 +359,9 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 29> frameworks{{
+constexpr std::array<FrameworkRule, 31> frameworks{{
     {"dgxc", "maxtext", "MaxText", maxtext},
-    {"dgxc", "paxml", "Paxml", jax},
+    {"dgxc", "paxml", "Paxml", paxml},
     {"dgxc", "dgxc_24", "NeMo", nemo},
     {"dgxc", "dgxc_25.02", "NeMo", nemo},
     {"dgxc", "", "NeMo 2", nemo2},
@@ -351,6 +383,8 @@ constexpr std::array<FrameworkRule, 29> frameworks{{
     {"torchtitan", "", "PyTorch FSDP2", eager_fp32},
     {"fms_fsdp", "", "PyTorch FSDP", fsdp_16bit},
     {"jax_toolbox_maxtext", "", "MaxText", maxtext},
+    {"jax_toolbox_pax", "", "Paxml", paxml},
+    {"jax", "pax", "Paxml", paxml},
     {"jax", "", "JAX", jax},
     {"flash_attention", "", "PyTorch DDP", small_ddp},
     {"nanogpt", "", "PyTorch DDP", nano_gpt},

@@ -43,6 +43,8 @@ struct Framework {
     int mean_sequence = 0;                // tokens of a padded sequence in the mean; 0 = all are full
     int optimizer_groups_a_layer = 0;     // parameters of a layer that are updated one by one; 0 = fused ..
     int optimizer_calls = 1;              // .. with so many calls each
+    bool reads_loss = false;              // the host waits for the loss before the optimizer
+    bool recipe_graphs = false;           // on Blackwell, expert layers but their experts run as CUDA graphs
     bool unfused = false;                 // each element-wise operation is a kernel by itself
     std::optional<bool> split_experts = std::nullopt;  // over the tensor-parallel ranks; empty: wide ones
     bool dropless_once = false;  // dropless routing sends a token once to a rank and a node

@@ -22,6 +22,10 @@ Workload layer_of(const CaseRow& row) {
     w.layers = count_in(row, "layers", 1);
     w.hidden = required(row, "hidden");
     w.ffn = required(row, "ffn");
+    // The dense layer that is compared with is as wide as the experts together.
+    const auto& notes = row.cell("notes");
+    if (const auto at = notes.find(" local experts"); !experts && at != std::string::npos)
+        if (const auto count = number_before(notes, at)) w.ffn *= static_cast<int>(*count);
     w.seq = required(row, "seq");
     w.moe.experts = experts.value_or(0);
     w.moe.top_k = count_in(row, "topk", w.moe.top_k);

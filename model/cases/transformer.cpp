@@ -131,7 +131,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     w.hidden = size_of(row, "hidden", preset.hidden, assumptions);
     w.heads = size_of(row, "heads", preset.heads, assumptions);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
-    w.vocab = size_of(row, "vocab", preset.vocab, assumptions);
+    if (w.vocab == 0) w.vocab = size_of(row, "vocab", preset.vocab, assumptions);
     w.seq = size_of(row, "seq", preset.seq, assumptions);
     set_experts(row, ffn_of(row, w, preset, assumptions), preset.moe, w, assumptions);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
@@ -151,6 +151,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
         w.optimizer_groups = framework.optimizer_groups_a_layer * (w.layers + 1);
         w.optimizer_calls = framework.optimizer_calls;
     }
+    w.reads_loss = framework.reads_loss;
     w.fused_loss = framework.fused_loss;
     if (w.positions == Positions::relative) w.memory = w.seq;
     const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
@@ -161,6 +162,16 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     }
     match_stated_parameters(row, w, assumptions);
     return w;
+}
+
+// CUDA graphs of what surrounds the experts take their calls off the host.
+void set_graphs(const CaseRow& row, const Framework& framework, Experiment& e, Assumptions& assumptions) {
+    if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
+    const bool stated = contains(lower_case(row.cell("notes")), "cuda graph");
+    const bool blackwell = contains(e.cluster.gpu.name, "B200") || contains(e.cluster.gpu.name, "B300");
+    if (!stated && !(framework.recipe_graphs && blackwell)) return;
+    e.cluster.host.expert_layer = Seconds(0);
+    if (!stated) assumptions.push_back("CUDA graphs not stated: of router and dispatch, the recipe's on this device");
 }
 
 int ranks_of(const CaseRow& row, Assumptions& assumptions) {
@@ -198,6 +209,7 @@ Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     e.parallelism = split_of(row, framework, ranks, e, said);
+    set_graphs(row, framework, e, said);
     set_routing(row, e, said);
     if (e.cluster.noise.step > 0) e.routing.draws = 200;  // an interval from the spread of what the fit had not seen
     check_experiment(e);

@@ -77,11 +77,14 @@ Experts experts_of(const LayerContext& c) {
     return x;
 }
 
-// Of `local` experts of one place a token wants at least one.
+// Of `local` experts of one place a token wants at least one. Where routing is limited to some groups of experts and the
+// place holds experts of one: the group is among them, and then those experts among its groups'.
 double chance_of(const Moe& moe, double local) {
+    const bool limited = moe.top_groups < moe.groups && local <= static_cast<double>(moe.experts) / moe.groups;
+    const double share = limited ? static_cast<double>(moe.top_groups) / moe.groups : 1;
     double none = 1;
-    for (int i = 0; i < moe.top_k; ++i) none *= std::max(0.0, 1 - local / (moe.experts - i));
-    return 1 - none;
+    for (int i = 0; i < moe.top_k; ++i) none *= std::max(0.0, 1 - local / (share * moe.experts - i));
+    return share * (1 - none);
 }
 
 bool goes_once(const LayerContext& c) { return c.experiment.parallelism.dispatch_once; }
@@ -95,6 +98,7 @@ double once_over_slots(const LayerContext& c, const Experts& x) {
 
 void send_once(AllToAll& op, const LayerContext& c, const Experts& x) {
     const Moe& moe = c.experiment.workload.moe;
+    op.by_kernels = true;
     const std::vector<int> ranks = members(x.exchange, x.exchange.first);
     std::map<int, int> in_node;
     const auto node = [&](std::size_t i) { return ranks[i] / c.experiment.cluster.gpus_per_node; };
@@ -149,6 +153,7 @@ void plan_sort(Planner& planner, const LayerContext& c, const Experts& x, bool b
 void plan_grouped(Planner& planner, const LayerContext& c, const Experts& x, std::string_view name, long n, long k,
                   bool weight_gradient) {
     if (weight_gradient && c.experiment.workload.adapter_rank > 0) return;
+    if (!weight_gradient) plan_cast(planner, static_cast<double>(x.rows_most() * k), c.shape.matrix);
     std::vector<Op> ops;
     for (const auto& rows : x.rows) ops.push_back(GroupedGemm{rows, n, k, c.shape.matrix, weight_gradient});
     planner.compute_by_expert_rank(name, std::move(ops), 2);
@@ -156,9 +161,13 @@ void plan_grouped(Planner& planner, const LayerContext& c, const Experts& x, std
 
 // The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data), and sets it
 // up; the backward's exchange is set up again.
-void plan_counts(Planner& planner, const LayerContext& c, const Experts& x) {
+void plan_counts(Planner& planner, const LayerContext& c, const Experts& x, bool back) {
     if (x.ranks == 1) return;
-    if (goes_once(c)) return planner.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
+    if (goes_once(c)) {
+        planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);
+        if (!back) planner.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
+        return;
+    }
     planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, true);
 }
 
@@ -203,7 +212,7 @@ void plan_experts_forward(Planner& planner, const LayerContext& c) {
     plan_norm(planner, c, "ffn_norm");
     plan_linear(planner, router(c, x));
     planner.compute("router_choice", choice(c, x), 6);
-    plan_counts(planner, c, x);
+    plan_counts(planner, c, x, false);
     const bool once = goes_once(c) && x.ranks > 1;  // its kernels read and write tokens where they are
     if (!once) planner.compute("permute", MemoryPass{slots, slots}, 4);
     plan_exchange(planner, c, x, false);
@@ -239,7 +248,7 @@ void plan_experts_backward(BackwardPlanners b, const LayerContext& c) {
     }
     const bool once = goes_once(c) && x.ranks > 1;
     if (!once) b.inputs.compute("unpermute_backward", MemoryPass{2.0 * slots, slots}, 3);
-    plan_counts(b.inputs, c, x);
+    plan_counts(b.inputs, c, x, true);
     plan_exchange(b.inputs, c, x, false);
     plan_gather(b.inputs, c, x);
     plan_sort(b.inputs, c, x, false);

@@ -57,6 +57,8 @@ struct Linear {
     Dtype dtype;
 };
 void plan_linear(Planner& planner, const Linear& linear);
+// Operands of narrow products: read in 16 bits, written twice, by rows and by columns. Nothing for wider ones.
+void plan_cast(Planner& planner, double elements, Dtype dtype);
 void plan_input_gradient(Planner& planner, const Linear& linear);
 // The GEMM, and without fused accumulation the pass that adds its result to those of the micro-batches before (zero 3
 // accumulates shards, which is little).

@@ -21,6 +21,9 @@ Linear widening(const LayerContext& c, const Linear& l) {
 Bytes tensor(const Linear& l, long width) {
     return static_cast<double>(l.tokens * width) * size_of(between_products(l.dtype));
 }
+// The norm before it writes its result in the narrow type at once (Transformer Engine).
+bool follows_norm(const Linear& l) { return l.name == "qkv" || l.name == "ffn_up" || l.name == "shared_up"; }
+
 void plan_trained(BackwardPlanners b, const Linear& l) {
     b.weights.compute(l.name, product(l, l.out, l.in, l.tokens));
     plan_input_gradient(b.inputs, l);
@@ -28,9 +31,18 @@ void plan_trained(BackwardPlanners b, const Linear& l) {
 
 }  // namespace
 
-void plan_linear(Planner& planner, const Linear& l) { planner.compute(l.name, product(l, l.tokens, l.out, l.in)); }
+void plan_cast(Planner& planner, double elements, Dtype dtype) {
+    if (!is_narrow(dtype)) return;
+    planner.compute("cast", MemoryPass{elements * size_of(between_products(dtype)), 2 * elements * size_of(dtype)});
+}
+
+void plan_linear(Planner& planner, const Linear& l) {
+    if (!follows_norm(l)) plan_cast(planner, static_cast<double>(l.tokens * l.in), l.dtype);
+    planner.compute(l.name, product(l, l.tokens, l.out, l.in));
+}
 
 void plan_input_gradient(Planner& planner, const Linear& l) {
+    plan_cast(planner, static_cast<double>(l.tokens * l.out), l.dtype);
     planner.compute(l.name, product(l, l.tokens, l.in, l.out));
 }
 
