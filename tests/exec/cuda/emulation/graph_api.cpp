@@ -73,6 +73,7 @@ void run_chain(Launch& launch, const std::vector<std::size_t>& chain) {
                 failed = failure.code;
             }
         }
+        if (launch.moments[node]) come_late();
         const std::lock_guard lock(m.mutex);
         if (failed != cudaSuccess) launch.sticky = failed;
         if (launch.moments[node]) *launch.moments[node] = {true, now()};

@@ -80,8 +80,10 @@ cudaError_t take_last_error(bool keep);
 cudaError_t unsafe_call();
 cudaError_t capture_problem(CUstream_st* stream);  // of a synchronisation or query of the stream
 
-// A random pause before each piece of work, so that what is not ordered by an edge runs in any order.
+// A random pause before each piece of work, so that what is not ordered by an edge runs in any order; by EMULATED_CUDA_LATE_US
+// before each moment too, as where other processes have the GPU in turn.
 void dawdle();
+void come_late();
 // Queues work, or captures it; `null` is the legacy stream of the current device.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
 // As it is: moments, waits, external recordings.

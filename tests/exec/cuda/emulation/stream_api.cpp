@@ -46,7 +46,10 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
     event->moment = moment;
     event->capture.reset();
     lock.unlock();
-    return enqueue_plain(handle, [moment] { finish(moment); });
+    return enqueue_plain(handle, [moment] {
+        come_late();
+        finish(moment);
+    });
 }
 
 // The stream joins the capture in which the event lies.
