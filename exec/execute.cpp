@@ -200,8 +200,14 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need.
-    if (run.cuda_graph) options.warmup = std::max(options.warmup, 2);
+    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need; the step that
+    // is captured starts its graph for the first time.
+    constexpr int fewest = 2;
+    if (run.cuda_graph && options.warmup < fewest)
+        throw ConfigError(
+            fmt::format("execute: {} warm-up step{} with run.cuda_graph, where the first step runs task by task and the second "
+                        "is captured; expected at least {} (--warmup or run.warmup)",
+                        options.warmup, options.warmup == 1 ? "" : "s", fewest));
     return options;
 }
 
