@@ -204,10 +204,10 @@ ExecuteOptions execute_options(const Run& run) {
     // is captured starts its graph for the first time.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
-        throw ConfigError(
-            fmt::format("execute: {} warm-up step{} with run.cuda_graph, where the first step runs task by task and the second "
-                        "is captured; expected at least {} (--warmup or run.warmup)",
-                        options.warmup, options.warmup == 1 ? "" : "s", fewest));
+        throw ConfigError(fmt::format(
+            "execute: {} warm-up step{} with run.cuda_graph, where the first step runs task by task and the second "
+            "is captured; expected at least {} (--warmup or run.warmup)",
+            options.warmup, options.warmup == 1 ? "" : "s", fewest));
     return options;
 }
 

@@ -38,7 +38,7 @@ struct Moment {
 
 struct Node {
     std::function<void()> run;
-    std::vector<std::size_t> after;    // indices of earlier nodes
+    std::vector<std::size_t> after;      // indices of earlier nodes
     struct CUevent_st* event = nullptr;  // an external recording
 };
 
@@ -110,8 +110,8 @@ struct CUstream_st {
 struct CUevent_st {
     int device = 0;
     unsigned int flags = 0;
-    std::shared_ptr<emulation::Moment> moment;          // last recording; null: none yet
-    std::shared_ptr<emulation::Capture> capture;        // last recorded inside this one
+    std::shared_ptr<emulation::Moment> moment;    // last recording; null: none yet
+    std::shared_ptr<emulation::Capture> capture;  // last recorded inside this one
     std::vector<std::size_t> nodes;
 };
 

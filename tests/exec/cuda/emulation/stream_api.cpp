@@ -81,7 +81,8 @@ cudaError_t wait_done(std::unique_lock<std::mutex>& lock, const std::shared_ptr<
 extern "C" {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
-    if (flags != cudaStreamNonBlocking) return note(cudaErrorInvalidValue);  // others order themselves with the legacy one
+    if (flags != cudaStreamNonBlocking)
+        return note(cudaErrorInvalidValue);  // others order themselves with the legacy one
     const std::lock_guard lock(machine().mutex);
     *stream = new CUstream_st;
     (*stream)->device = current_device();
