@@ -146,6 +146,7 @@ struct Pricer {
             case HostWork::Kind::update: return op.calls * host.update;
             case HostWork::Kind::gather: return op.calls * host.gather;
             case HostWork::Kind::input: return op.calls * host.input;
+            case HostWork::Kind::experts: return op.calls * host.expert_layer;
         }
         throw std::logic_error("op_time: unknown host work");
     }
