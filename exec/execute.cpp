@@ -211,9 +211,9 @@ ExecuteOptions execute_options(const Run& run) {
     return options;
 }
 
-ExecuteOptions sweep_options() {
+ExecuteOptions sweep_options(int steps) {
     ExecuteOptions options;
-    options.steps = 11;
+    options.steps = steps > 0 ? steps : 11;
     options.warmup = 1;
     options.check_idle = false;
     options.retry = {5, Seconds(2)};
