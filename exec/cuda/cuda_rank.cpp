@@ -55,7 +55,7 @@ void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watc
                                            setting_->seed * 1000 + static_cast<std::uint64_t>(rank_),
                                            timeline_->any_stream());
     products_ = std::make_unique<Products>();
-    grouped_ = std::make_unique<GroupedProducts>();
+    grouped_ = std::make_unique<GroupedProducts>(*products_);
     choose_algorithms();
     connect(id, watch);
     check(cudaDeviceSynchronize());
