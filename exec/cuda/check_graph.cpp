@@ -67,11 +67,17 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
                 if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
             },
             op);
-    for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->remote_blocks > 0 && processes)
-            throw ConfigError(
-                "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
-                "ranks as threads, without the launcher");
+    if (processes && moves_rows(graph))
+        throw ConfigError(
+            "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
+            "ranks as threads, without the launcher");
+}
+
+bool moves_rows(const TaskGraph& graph) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
+        const auto* fused = std::get_if<FusedGemm>(&op);
+        return fused != nullptr && fused->remote_blocks > 0;
+    });
 }
 
 std::vector<std::string> execution_doubts(const TaskGraph& graph) {

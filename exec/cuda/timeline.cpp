@@ -108,6 +108,15 @@ void Timeline::end_capture() {
     mode_ = Mode::replaying;
 }
 
+void Timeline::give_up() noexcept {
+    if (!captures()) return;
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(any_stream(), &graph);  // refused when lanes are not joined, but over
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    mode_ = Mode::issuing;
+}
+
 void Timeline::order_after(std::size_t lane, cudaEvent_t event) {
     check(cudaStreamWaitEvent(streams_[lane].get(), event, 0));
     last_[lane] = none;

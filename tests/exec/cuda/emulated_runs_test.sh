@@ -4,7 +4,7 @@
 # before each kernel bring out what is not ordered.
 set -uo pipefail
 stepcast=$1 part=$4
-export STEPCAST_HOME=$3 LD_LIBRARY_PATH=$2 EMULATED_CUDA_DEVICES=4 EMULATED_CUDA_JITTER_US=200
+export STEPCAST_HOME=$3 LD_LIBRARY_PATH=$2 EMULATED_CUDA_DEVICES=4 EMULATED_CUDA_JITTER_US=200 EMULATED_CUDA_LAZY=1
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 wrong=0

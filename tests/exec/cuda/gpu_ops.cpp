@@ -12,6 +12,7 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/execute.h"
 #include "model/errors.h"
+#include "tests/exec/all_ops.h"
 
 using namespace stepcast;
 
@@ -424,6 +425,18 @@ void test_execution(bool replay) {
                       " takes " + to_string(median_times(measurement).step));
 }
 
+// And every kind that two ranks have together, as threads.
+void test_two_ranks(int gpus) {
+    CudaDevice device({.ranks = 2}, {}, gpus);
+    const TaskGraph graph = all_ops(2);
+    ExecuteOptions options;
+    options.steps = 3;
+    options.check_idle = false;
+    options.retry.extra_steps = 0;
+    const Measurement measurement = execute(graph, device, options);  // checks its traces
+    expect(measurement.steps.size() == 3, "a step of all ops on two ranks");
+}
+
 // How far the first heuristic answer is from the best of eight.
 void compare_heuristics(Bench& bench) {
     for (const Product& p :
@@ -517,6 +530,7 @@ int main(int count, char** arguments) {
             compare_heuristics(bench);
         });
     attempt("collectives", [&] { test_all_ranks(gpus); });
+    if (gpus > 1) attempt("two ranks", [&] { test_two_ranks(gpus); });
     attempt("replay", [] { test_execution(true); });
     std::printf("%d wrong\n", wrong);
     return wrong == 0 ? 0 : 1;

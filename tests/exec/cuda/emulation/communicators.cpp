@@ -100,6 +100,7 @@ void queue(const Call& call) {
         }
     }
     if (device != group.device) return group.fail(ncclInvalidUsage, "the stream is of another device");
+    load_first(&group);
     long ticket = -1;  // inside a graph its edges are the order
     if (!captured) {
         const std::lock_guard lock(group.mutex);

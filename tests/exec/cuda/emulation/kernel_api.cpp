@@ -138,6 +138,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void*
         if (target == nullptr || target->device != current_device()) return note(cudaErrorInvalidResourceHandle);
     }
     const Kernel& kernel = *found->second;
+    load_first(handle);
     const auto values = std::make_shared<Arguments>(kernel, arguments);
     return note(enqueue(stream, [grid, block, &kernel, values] { kernel.run(grid, block, values->pointers.data()); }));
 }

@@ -58,6 +58,7 @@ struct Device {
     cudaError_t sticky = cudaSuccess;
     std::unique_ptr<CUstream_st> legacy;
     std::set<int> peers;  // whose memory it may reach
+    std::set<const void*> loaded;
 };
 
 // One lock for everything: the work itself runs outside of it.
@@ -88,6 +89,9 @@ void come_late();
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
 // As it is: moments, waits, external recordings.
 cudaError_t enqueue_plain(cudaStream_t stream, std::function<void()> run, CUevent_st* external = nullptr);
+// With EMULATED_CUDA_LAZY=1: what is used for the first time on a device waits for everything that runs there, as loading a
+// kernel may.
+void load_first(const void* what);
 CUstream_st* resolve(cudaStream_t stream);  // null when it is none
 double now();
 
