@@ -52,6 +52,6 @@ expect '4 processes on one GPU, data parallel: exit 0' summary.txt
 expect 'done; everything is in' summary.txt
 expect 'cases|predicted' compare_all.log
 runs=$(ls "$here"/out/runs/*/run.toml 2>/dev/null | wc -l)
-[ "$runs" -eq 14 ] || { echo "expected 14 runs, found $runs"; tail -n 20 "$here/out/execute.log"; wrong=1; }
+[ "$runs" -ge 14 ] || { echo "expected 14 runs or more, found $runs"; tail -n 20 "$here/out/execute.log"; wrong=1; }
 ! grep -E '^\[.*exit [1-9]' "$here/out/summary.txt" || wrong=1
 exit $wrong
