@@ -112,7 +112,8 @@ faults() {
     sets cluster.gpus_per_node=2 parallelism.dp=2 parallelism.micro_batch=4 run.timeout='2 s'
     EMULATED_NCCL_ABSENT=1,2 expect 2 'rank [01], task .*all_reduce.*did not finish within 2 s' "${gpt2[@]}" "${set[@]}"
     EMULATED_NCCL_ERROR=1,2 expect 2 'rank [01], task .*NCCL: unhandled system error' "${gpt2[@]}" "${set[@]}"
-    EMULATED_NCCL_ERROR=1,1 expect 2 'NCCL: unhandled system error' "${gpt2[@]}" "${set[@]}" --set run.cuda_graph=true
+    EMULATED_NCCL_ERROR=1,1 expect 2 'error on demand inside a capture' "${gpt2[@]}" "${set[@]}" --set run.cuda_graph=true
+    ! grep 'capture is open' "$here/log" || complain 'the capture was left open' "$here/log"
     EMULATED_CUDA_MEMORY=1100000000 expect 1 'rank 0 needs .* the GPU has .* free of' "${gpt2[@]}" "${set[@]}"
     EMULATED_CUDA_DEVICES=1 expect 1 '2 ranks on 1 GPU here' "${gpt2[@]}" "${set[@]}"
     EMULATED_CUDA_DEVICES=0 expect 2 'no CUDA device: a driver, but no GPU' "${gpt2[@]}" "${set[@]}"

@@ -1,5 +1,6 @@
 // Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
 // reason) without a GPU. `--without-times` leaves out what only compares speeds. With several GPUs the collectives run between them, with one they are its own.
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -18,7 +19,7 @@ using namespace stepcast;
 
 namespace {
 
-int wrong = 0;
+std::atomic<int> wrong = 0;  // ranks are threads
 
 void expect(bool right, const std::string& what) {
     std::printf("%s %s\n", right ? "ok   " : "WRONG", what.c_str());
@@ -533,6 +534,6 @@ int main(int count, char** arguments) {
     attempt("collectives", [&] { test_all_ranks(gpus); });
     if (gpus > 1) attempt("two ranks", [&] { test_two_ranks(gpus); });
     attempt("replay", [] { test_execution(true); });
-    std::printf("%d wrong\n", wrong);
+    std::printf("%d wrong\n", wrong.load());
     return wrong == 0 ? 0 : 1;
 }

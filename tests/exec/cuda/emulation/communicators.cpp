@@ -101,6 +101,8 @@ void queue(const Call& call) {
     }
     if (device != group.device) return group.fail(ncclInvalidUsage, "the stream is of another device");
     load_first(&group);
+    if (captured && is_due("EMULATED_NCCL_ERROR", group, group.issued))
+        return group.fail(ncclSystemError, "an error on demand inside a capture");
     long ticket = -1;  // inside a graph its edges are the order
     if (!captured) {
         const std::lock_guard lock(group.mutex);
