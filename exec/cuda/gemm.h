@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt and cuBLAS: the algorithm of each shape is the library's first heuristic answer, asked once.
+// Matrix products by cuBLASLt and cuBLAS: the algorithm of each shape is the library's first heuristic answer, asked
+// once.
 #pragma once
 
 #include <cublasLt.h>
@@ -61,8 +62,8 @@ private:
     std::map<Product, Planned> plans_;
 };
 
-// The grouped GEMMs of a graph. Their operands lie at a few fixed places that are taken in turn, since the library reads
-// the addresses from GPU memory. In fp8, which it has not, a product for each group, one after another; there the
+// The grouped GEMMs of a graph. Their operands lie at a few fixed places that are taken in turn, since the library
+// reads the addresses from GPU memory. In fp8, which it has not, a product for each group, one after another; there the
 // operands of a weight gradient lie with the rows inside, padded (stored_rows()).
 class GroupedProducts {
 public:

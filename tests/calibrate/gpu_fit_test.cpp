@@ -142,3 +142,19 @@ TEST_CASE("links that no datasheet describes are as fast as the best exchange th
     points.blocks.collectives.push_back({"", "all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(3e11));
 }
+
+// The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 is two halvings.
+TEST_CASE("a GPU 64 times slower than an H200 is swept with shapes of a quarter of the length") {
+    const auto first = [](double bandwidth, std::string_view name) {
+        const std::vector<TaskGraph> graphs = gpu_sweeps(1, false, BytesPerSecond(bandwidth));
+        TaskId task = 0;
+        while (graphs.front().name(task) != name) ++task;
+        return graphs.front().op(task);
+    };
+    for (const double whole : {0.0, 4.8e12, 8e12, 1e12}) {
+        CHECK(first(whole, "gemm") == Op(Gemm{16, 512, 512, 1, Dtype::bf16}));
+        CHECK(first(whole, "head") == Op(MemoryPass{Bytes(1e9), Bytes(1e9)}));
+    }
+    CHECK(first(7.5e10, "gemm") == Op(Gemm{16, 128, 128, 1, Dtype::bf16}));
+    CHECK(first(7.5e10, "head") == Op(MemoryPass{Bytes(1e9 / 64), Bytes(1e9 / 64)}));
+}

@@ -50,8 +50,8 @@ OpenGroup& open_group() {
     return one;
 }
 
-// Faults on demand: EMULATED_NCCL_ABSENT=R,N: rank R never comes to its call N of a communicator; EMULATED_NCCL_ERROR=R,N: the
-// communicator fails there.
+// Faults on demand: EMULATED_NCCL_ABSENT=R,N: rank R never comes to its call N of a communicator;
+// EMULATED_NCCL_ERROR=R,N: the communicator fails there.
 bool is_due(const char* name, const Group& group, long call) {
     const char* text = std::getenv(name);
     int rank = -1;

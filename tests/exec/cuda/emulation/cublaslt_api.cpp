@@ -1,4 +1,5 @@
-// A stand-in of cuBLASLt: descriptors, two heuristic answers a shape, and products that refuse what the library refuses.
+// A stand-in of cuBLASLt: descriptors, two heuristic answers a shape, and products that refuse what the library
+// refuses.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -55,7 +56,8 @@ bool is_aligned(const Layout& layout, std::int64_t bytes) {
     return layout.lead * size % bytes == 0 && layout.stride * size % bytes == 0;
 }
 
-// Types as the table of cublasLtMatmul() has them; fp8 needs a transposed first and a plain second operand, and whole 16 bytes.
+// Types as the table of cublasLtMatmul() has them; fp8 needs a transposed first and a plain second operand, and whole
+// 16 bytes.
 bool takes(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
     if (d.scale != CUDA_R_32F || a.type != b.type) return false;
     const bool tf32 = d.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
