@@ -34,13 +34,6 @@ std::string host_name() {
     return text;
 }
 
-bool moves_rows(const TaskGraph& graph) {
-    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
-        const auto* fused = std::get_if<FusedGemm>(&op);
-        return fused != nullptr && fused->remote_blocks > 0;
-    });
-}
-
 // Processes find rank 0 by the address that the launcher states; where it states none, by MPI.
 std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
     if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());

@@ -55,7 +55,7 @@ void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watc
                                            setting_->seed * 1000 + static_cast<std::uint64_t>(rank_),
                                            timeline_->any_stream());
     products_ = std::make_unique<Products>();
-    grouped_ = std::make_unique<GroupedProducts>();
+    grouped_ = std::make_unique<GroupedProducts>(*products_);
     choose_algorithms();
     connect(id, watch);
     check(cudaDeviceSynchronize());
@@ -160,8 +160,8 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
         communicate(task, op, watch);
 }
 
-// One copy for each peer beside one product: gather before it, from the peers' inputs; scatter after it, into this rank's
-// part of the peers' windows.
+// One copy for each peer beside one product: gather before it, from the peers' inputs; scatter after it, into this
+// rank's part of the peers' windows.
 void CudaRank::run_fused(const FusedGemm& op, TaskId task) {
     const std::size_t size = size_of(element_of(op.dtype));
     const long rows = op.blocks * op.rows_per_block, ranks = setting_->graph.rank_count();

@@ -60,8 +60,8 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
     if (!streams_[origin_lane_]) open(0);  // a rank without device tasks still needs a stream for its clock
 }
 
-// The GPU is idle, so the event happens between the two looks at the clock; the second try finds everything loaded. Where
-// the looks lie far apart, something came between (another process on this GPU), and it is tried again.
+// The GPU is idle, so the event happens between the two looks at the clock; the second try finds everything loaded.
+// Where the looks lie far apart, something came between (another process on this GPU), and it is tried again.
 Seconds StreamTimeline::begin_step() {
     constexpr int fewest = 2, most = 20;
     constexpr Seconds close(1e-4);
@@ -106,6 +106,15 @@ void StreamTimeline::end_capture() {
     check(code);
     step_.reset(step);
     mode_ = Mode::replaying;
+}
+
+void StreamTimeline::give_up() noexcept {
+    if (!captures()) return;
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(any_stream(), &graph);  // refused when lanes are not joined, but over
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    mode_ = Mode::issuing;
 }
 
 void StreamTimeline::order_after(std::size_t lane, cudaEvent_t event) {
@@ -178,8 +187,8 @@ void StreamTimeline::finish(TaskId task) {
 
 namespace {
 
-// True when `code` says that the GPU still works. The runtime notes that answer as its last error, which the next kernel's
-// launch would otherwise find and report as its own.
+// True when `code` says that the GPU still works. The runtime notes that answer as its last error, which the next
+// kernel's launch would otherwise find and report as its own.
 bool is_pending(cudaError_t code) {
     if (code != cudaErrorNotReady) return false;
     cudaGetLastError();

@@ -36,6 +36,8 @@ public:
     void finish(TaskId task);
     // After the last task: ends a capture, starts a captured step, and returns when the GPU is done.
     void synchronize(const Watch& watch);
+    // Ends what a failure left open: calls that an open capture forbids may follow.
+    void give_up() noexcept;
     // The task has finished on the host's view, for graphs that block the host at every launch.
     void await(TaskId task, const Watch& watch);
 
