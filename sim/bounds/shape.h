@@ -76,9 +76,10 @@ struct BoundShape {
     };
     std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
-    Features computing{};  // part of `estimate` in which kernels run beside no exchange of their own plan
-    Features alone{};      // the same of `lower`
-    Seconds gather;        // of activations that were sent in parts
+    Features computing{};     // part of `estimate` in which kernels run beside no exchange of their own plan
+    Features alone{};         // the same of `lower`
+    Features lead{}, rest{};  // part of `estimate` before the first exchange of the plan, and after its last
+    Seconds gather;           // of activations that were sent in parts
 };
 
 BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices);

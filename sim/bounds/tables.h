@@ -53,6 +53,7 @@ private:
     void bind_groups();
     void bind_pipeline();
     void bind_sends();
+    void bind_entry(double gather, double send);
     void bind_memory();
     void bind_slots();
     void bind_data();
