@@ -81,7 +81,8 @@ struct Pricer {
         const KernelCosts& k = cluster.kernel;
         const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) *
                                   (op.second_generation ? k.attention_v2 : 1.0) /
-                                  (1 + k.attention_ramp / std::max(1.0, queries));
+                                  (1 + k.attention_ramp / std::max(1.0, queries)) /
+                                  (1 + k.attention_width / std::max(1.0, width));
         const Bytes operands =
             batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
         return cluster.kernel.launch + std::max(work / (peak(cluster.gpu, op.dtype) * efficiency),
@@ -103,7 +104,13 @@ struct Pricer {
         if (!cluster.kernel.memory_curve.empty())  // of streams
             return interpolate(cluster.kernel.memory_curve, bytes) *
                    (cluster.kernel.memory_efficiency / pass_efficiency(op.access));
-        return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster);
+        return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster) / warmth(bytes);
+    }
+
+    // Between a cache that holds what a pass moves and memory: a share 1 / (1 + (bytes / cache)^3) goes at the cache's rate.
+    [[nodiscard]] double warmth(Bytes bytes) const {
+        if (cluster.kernel.cache == Bytes(0)) return 1;
+        return 1 + (cluster.kernel.cache_gain - 1) / (1 + std::pow(bytes / cluster.kernel.cache, 3));
     }
 
     [[nodiscard]] double pass_efficiency(MemoryPass::Access access) const {
@@ -111,6 +118,8 @@ struct Pricer {
             case MemoryPass::Access::stream: return cluster.kernel.memory_efficiency;
             case MemoryPass::Access::transpose: return cluster.kernel.transpose_efficiency;
             case MemoryPass::Access::optimizer: return cluster.kernel.optimizer_efficiency;
+            case MemoryPass::Access::rows: return cluster.kernel.row_efficiency;
+            case MemoryPass::Access::strided: return cluster.kernel.strided_efficiency;
         }
         throw std::logic_error("op_time: unknown access");
     }
