@@ -3,27 +3,53 @@
 #include <limits>
 
 #include "model/transformer/counts.h"
-#include "sim/bounds/least.h"
 #include "sim/bounds/tables.h"
 
 namespace stepcast {
 
-double StepBounds::Tables::latest(const std::vector<PipelinePath>& paths, const Features& times, double start) const {
-    double end = 0;
-    for (const PipelinePath& path : paths) {
-        const double once = dot(path.once, times) + (path.by_host ? 0 : start);
-        end = std::max(end, rounds_.count > 0 ? once + rounds_.count * dot(path.round, times) : once);
+void StepBounds::Tables::bind_ways() {
+    ways_.clear();
+    const auto add = [&](const std::vector<PipelinePath>& paths) {
+        for (const PipelinePath& path : paths) {
+            Way& way = ways_.emplace_back(Way{path.once, path.by_host});
+            if (rounds_.count == 0) continue;
+            for (std::size_t f = 0; f < way.taken.size(); ++f) way.taken[f] += rounds_.count * path.round[f];
+        }
+        return ways_.size();
+    };
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
+        ends_[g].first_way = ways_.size();
+        ends_[g].first_sharded = add(pipeline_->groups[g].paths);
+        ends_[g].last_way = add(pipeline_->groups[g].sharded_paths);
     }
+}
+
+double StepBounds::Tables::latest(std::size_t first, std::size_t last, const Features& times) const {
+    double end = 0;
+    for (std::size_t i = first; i < last; ++i)
+        end = std::max(end, ways_[i].settled + dot_changing(ways_[i].taken, times));
     return end;
 }
 
+// Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
 void StepBounds::Tables::bind_slots() {
-    const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
+    const Parallelism& p = now_.parallelism;
+    for (Way& way : ways_) {
+        way.lower_settled = dot_settled(way.taken, lower_);
+        way.settled = dot_settled(way.taken, estimate_);
+    }
+    const double all = base_.cluster.interference.compute_slowdown, slowdown = all * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
-        ends_[g].slots = latest(group.paths, estimate_);
+        ends_[g].slots = latest(ends_[g].first_way, ends_[g].first_sharded, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
+    least_exchanges_.reset();
+    if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
+    const double send = std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
+    const bool some = p.recompute == Recompute::full && p.recompute_layers > 0;
+    least_exchanges_.emplace(LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_piece,
+                                         send + lower_[feature::arrival], all});
 }
 
 // dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
@@ -48,45 +74,36 @@ void StepBounds::Tables::bind_data() {
     }
 }
 
-// What exchanges delay at least. Where experts are uneven, ranks wait for each other, and nothing is added.
+// The longest ways with what exchanges delay at least.
 void StepBounds::Tables::bind_least() {
-    const Parallelism& p = now_.parallelism;
-    least_ = lower_;
-    least_start_ = 0;
-    if (shape_->routing.counts.empty() && (p.dp > 1 || p.cp > 1)) {
-        double parameters = std::numeric_limits<double>::infinity();
-        for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
-            parameters = std::min(parameters, ends_[g].least.parameters);
-        const double send =
-            std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
-        const LeastInputs in{p,
-                             lower_,
-                             alone_,
-                             ends_[0].least,
-                             pipeline_->model,
-                             pipeline_->shortest_piece,
-                             send + lower_[feature::arrival],
-                             base_.cluster.interference.compute_slowdown};
-        least_ = with_least_exchanges(in);
-        if (p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params))
-            least_start_ = least_start(in, parameters);
+    const Features times = least_exchanges_ ? least_exchanges_->features(now_.parallelism, ends_[0].least) : lower_;
+    least_parameters_ = std::numeric_limits<double>::infinity();
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
+        GroupEnd& end = ends_[g];
+        end.lower_by_host = end.lower_ways = 0;
+        for (std::size_t i = end.first_way; i < end.first_sharded; ++i) {
+            double& longest = ways_[i].by_host ? end.lower_by_host : end.lower_ways;
+            longest = std::max(longest, ways_[i].lower_settled + dot_changing(ways_[i].taken, times));
+        }
+        least_parameters_ = std::min(least_parameters_, end.least.parameters);
     }
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
-        ends_[g].lower_slots = latest(pipeline_->groups[g].paths, least_, least_start_);
 }
 
 void StepBounds::Tables::bind_ends() {
     const Parallelism& p = now_.parallelism;
-    bind_least();
+    const bool awaits = p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params);
+    const double start = least_exchanges_ && awaits ? least_exchanges_->start(p, ends_[0].least, least_parameters_) : 0;
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         GroupEnd& end = ends_[g];
         const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
-        end.lower = std::max(end.lower_slots + std::max(exchanged, end.least_join), end.least.least_lane);
-        const auto finish = [&](const Features& times, double slots) {
-            const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, slots);
-            end.estimate = slots + tail.delay + std::max(tail.exposed, end.join);
+        const double slots =
+            end.lower_ways > 0 ? std::max(end.lower_by_host, end.lower_ways + start) : end.lower_by_host;
+        end.lower = std::max(slots + std::max(exchanged, end.least_join), end.least.least_lane);
+        const auto finish = [&](const Features& times, double last_slot) {
+            const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, last_slot);
+            end.estimate = last_slot + tail.delay + std::max(tail.exposed, end.join);
         };
         if (p.zero < 3) {
             finish(estimate_, end.slots);
@@ -94,7 +111,7 @@ void StepBounds::Tables::bind_ends() {
         }
         const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown * (1 - sending_));
-        finish(times, std::max(latest(group.paths, times), latest(group.sharded_paths, times)));
+        finish(times, latest(end.first_way, end.last_way, times));
     }
 }
 

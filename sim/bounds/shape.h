@@ -23,28 +23,32 @@ inline constexpr int unit_kinds = 4;
 // stage; hosts: what issuing a layer takes.
 using Features = std::array<double, 40>;
 namespace feature {
-inline constexpr int device_end = 30;
+// Those before `settled` change with the exchanges of data parallelism, the others with shape and pipeline alone.
+inline constexpr int settled = 24, device_end = 30;
 constexpr std::size_t unit(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(static_cast<int>(pass) * unit_kinds + static_cast<int>(kind));
 }
-constexpr std::size_t again(UnitKind kind) { return 16 + static_cast<std::size_t>(kind); }  // of a layer
-inline constexpr std::size_t send_near = 18, send_far = 19, send_wrap = 20, entry = 21, arrival = 22, filled = 23,
-                             filling = 24, opened = 25, filled_single = 26, filling_single = 27, inside_last = 28,
-                             after_last = 29;
+inline constexpr std::size_t filled = 16, filling = 17, opened = 18, filled_single = 19, filling_single = 20,
+                             inside_last = 21, after_last = 22, arrival = 23, send_near = 26, send_far = 27,
+                             send_wrap = 28, entry = 29;
+constexpr std::size_t again(UnitKind kind) { return settled + static_cast<std::size_t>(kind); }  // of a layer
 constexpr std::size_t host(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(device_end + static_cast<int>(pass) * 2 + static_cast<int>(kind));
 }
 constexpr std::size_t host_again(UnitKind kind) { return 38 + static_cast<std::size_t>(kind); }
 }  // namespace feature
 
-// In four sums, which a compiler keeps apart.
-inline double dot(const Features& a, const Features& b) {
-    static_assert(std::tuple_size_v<Features> % 4 == 0);
+// From one feature to another, in four sums, which a compiler keeps apart.
+template <std::size_t begin = 0, std::size_t end = std::tuple_size_v<Features>>
+double dot(const Features& a, const Features& b) {
+    static_assert((end - begin) % 4 == 0);
     std::array<double, 4> sums{};
-    for (std::size_t i = 0; i < a.size(); i += 4)
+    for (std::size_t i = begin; i < end; i += 4)
         for (std::size_t j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
+inline double dot_changing(const Features& a, const Features& b) { return dot<0, feature::settled>(a, b); }
+inline double dot_settled(const Features& a, const Features& b) { return dot<feature::settled>(a, b); }
 
 // Prices ops on one cluster; matrix products and group paths are kept.
 class OpPrices {

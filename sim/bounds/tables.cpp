@@ -172,7 +172,9 @@ void StepBounds::Tables::bind(const Parallelism& p) {
     if (times) bind_sends();
     if (shape || pipeline) bind_memory();
     if (times) bind_slots();
-    if (times || p.zero != last.zero || p.bucket != last.bucket) bind_data();
+    const bool data = times || p.zero != last.zero || p.bucket != last.bucket;
+    if (data) bind_data();
+    if (data || p.overlap != last.overlap) bind_least();
     bind_ends();
     bound_ = true;
 }
@@ -207,6 +209,7 @@ void StepBounds::Tables::bind_pipeline() {
     }
     pipeline_ = entry.get();
     if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
+    bind_ways();
     if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
 }
 
