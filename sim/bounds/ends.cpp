@@ -7,41 +7,28 @@
 
 namespace stepcast {
 
-void StepBounds::Tables::bind_ways() {
-    ways_.clear();
-    const auto add = [&](const std::vector<PipelinePath>& paths) {
-        for (const PipelinePath& path : paths) {
-            Way& way = ways_.emplace_back(Way{path.once, path.by_host});
-            if (rounds_.count == 0) continue;
-            for (std::size_t f = 0; f < way.taken.size(); ++f) way.taken[f] += rounds_.count * path.round[f];
-        }
-        return ways_.size();
-    };
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        ends_[g].first_way = ways_.size();
-        ends_[g].first_sharded = add(pipeline_->groups[g].paths);
-        ends_[g].last_way = add(pipeline_->groups[g].sharded_paths);
-    }
-}
-
 double StepBounds::Tables::latest(std::size_t first, std::size_t last, const Features& times) const {
+    const Ways::Times changing = ways_->changing(times);
     double end = 0;
     for (std::size_t i = first; i < last; ++i)
-        end = std::max(end, ways_[i].settled + dot_changing(ways_[i].taken, times));
+        end = std::max(end, settled_[i] + ways_->changing_time(i, rounds_.count, changing));
     return end;
 }
 
 // Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
 void StepBounds::Tables::bind_slots() {
     const Parallelism& p = now_.parallelism;
-    for (Way& way : ways_) {
-        way.lower_settled = dot_settled(way.taken, lower_);
-        way.settled = dot_settled(way.taken, estimate_);
+    if (settled_.size() < ways_->size())
+        for (auto* times : {&lower_settled_, &settled_}) times->resize(ways_->size());
+    const Ways::Times lower = ways_->settled(lower_), estimate = ways_->settled(estimate_);
+    for (std::size_t i = 0; i < ways_->size(); ++i) {
+        lower_settled_[i] = ways_->settled_time(i, rounds_.count, lower);
+        settled_[i] = ways_->settled_time(i, rounds_.count, estimate);
     }
     const double all = base_.cluster.interference.compute_slowdown, slowdown = all * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
-        ends_[g].slots = latest(ends_[g].first_way, ends_[g].first_sharded, estimate_);
+        ends_[g].slots = latest(ways_->group(g).first, ways_->group(g).first_sharded, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
     least_exchanges_.reset();
@@ -76,14 +63,15 @@ void StepBounds::Tables::bind_data() {
 
 // The longest ways with what exchanges delay at least.
 void StepBounds::Tables::bind_least() {
-    const Features times = least_exchanges_ ? least_exchanges_->features(now_.parallelism, ends_[0].least) : lower_;
+    const Ways::Times times =
+        ways_->changing(least_exchanges_ ? least_exchanges_->features(now_.parallelism, ends_[0].least) : lower_);
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         GroupEnd& end = ends_[g];
         end.lower_by_host = end.lower_ways = 0;
-        for (std::size_t i = end.first_way; i < end.first_sharded; ++i) {
-            double& longest = ways_[i].by_host ? end.lower_by_host : end.lower_ways;
-            longest = std::max(longest, ways_[i].lower_settled + dot_changing(ways_[i].taken, times));
+        for (std::size_t i = ways_->group(g).first; i < ways_->group(g).first_sharded; ++i) {
+            double& longest = ways_->by_host(i) ? end.lower_by_host : end.lower_ways;
+            longest = std::max(longest, lower_settled_[i] + ways_->changing_time(i, rounds_.count, times));
         }
         least_parameters_ = std::min(least_parameters_, end.least.parameters);
     }
@@ -111,7 +99,7 @@ void StepBounds::Tables::bind_ends() {
         }
         const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown * (1 - sending_));
-        finish(times, latest(end.first_way, end.last_way, times));
+        finish(times, latest(ways_->group(g).first, ways_->group(g).last, times));
     }
 }
 

@@ -38,18 +38,6 @@ constexpr std::size_t host(UnitKind kind, Pass pass) {
 constexpr std::size_t host_again(UnitKind kind) { return 38 + static_cast<std::size_t>(kind); }
 }  // namespace feature
 
-// From one feature to another, in four sums, which a compiler keeps apart.
-template <std::size_t begin = 0, std::size_t end = std::tuple_size_v<Features>>
-double dot(const Features& a, const Features& b) {
-    static_assert((end - begin) % 4 == 0);
-    std::array<double, 4> sums{};
-    for (std::size_t i = begin; i < end; i += 4)
-        for (std::size_t j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-inline double dot_changing(const Features& a, const Features& b) { return dot<0, feature::settled>(a, b); }
-inline double dot_settled(const Features& a, const Features& b) { return dot<feature::settled>(a, b); }
-
 // Prices ops on one cluster; matrix products and group paths are kept.
 class OpPrices {
 public:

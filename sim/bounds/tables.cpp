@@ -205,11 +205,14 @@ void StepBounds::Tables::bind_pipeline() {
     auto& entry = pipelines_[key_];
     if (!entry) {
         const Directions found = directions(key_);
-        entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, found.plain, found.sharded));
+        Pipeline pipeline = find_pipeline(key_, base_.workload, found.plain, found.sharded);
+        Ways ways(pipeline);
+        for (StageGroup& group : pipeline.groups) group.paths = group.sharded_paths = {};
+        entry = std::make_unique<PipelineEntry>(PipelineEntry{std::move(pipeline), std::move(ways)});
     }
-    pipeline_ = entry.get();
+    pipeline_ = &entry->pipeline;
+    ways_ = &entry->ways;
     if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
-    bind_ways();
     if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
 }
 

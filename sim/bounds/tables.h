@@ -7,6 +7,7 @@
 #include "sim/bounds/bounds.h"
 #include "sim/bounds/least.h"
 #include "sim/bounds/tail.h"
+#include "sim/bounds/ways.h"
 
 namespace stepcast {
 
@@ -30,18 +31,15 @@ private:
         std::size_t operator()(const ShapeKey& key) const;
         std::size_t operator()(const PipelineKey& key) const;
     };
-    // A way of a pipeline, for the micro-batches of this call; of its times the part that data parallelism leaves alone.
-    struct Way {
-        Features taken{};
-        bool by_host = false;
-        double lower_settled = 0, settled = 0;
+    struct PipelineEntry {
+        Pipeline pipeline;  // its paths are in `ways`
+        Ways ways;
     };
     // A group of stages with the times of this call.
     struct GroupEnd {
-        std::size_t first_way = 0, first_sharded = 0, last_way = 0;  // in ways_
-        double lower_by_host = 0, lower_ways = 0;                    // longest ways, by what they begin with
-        double slots = 0;                                            // when they end, before data parallelism
-        DataTimes least, most;                                       // of its stage with the fewest and the most layers
+        double lower_by_host = 0, lower_ways = 0;  // longest ways, by what they begin with
+        double slots = 0;                          // when they end, before data parallelism
+        DataTimes least, most;                     // of its stage with the fewest and the most layers
         double slowdown = 0;
         double least_join = 0, join = 0;  // dualpipe: of the gradients of both copies, after the slots
         double lower = 0, estimate = 0;   // when gradients are there
@@ -68,7 +66,6 @@ private:
     void bind_data();
     void bind_least();
     void bind_ends();
-    void bind_ways();
     [[nodiscard]] double latest(std::size_t first, std::size_t last, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
@@ -82,12 +79,14 @@ private:
     DataPrices data_;
     Features reference_{};  // of one layer on one rank
     std::unordered_map<ShapeKey, std::unique_ptr<ShapeEntry>, KeyHash> shapes_;
-    std::unordered_map<PipelineKey, std::unique_ptr<Pipeline>, KeyHash> pipelines_;
+    std::unordered_map<PipelineKey, std::unique_ptr<PipelineEntry>, KeyHash> pipelines_;
 
     // Of the last call.
     bool bound_ = false;
     const ShapeEntry* shape_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
+    const Ways* ways_ = nullptr;
+    std::vector<double> lower_settled_, settled_;  // by way: the part that data parallelism leaves alone
     PipelineKey key_;
     Rounds rounds_;
     RankGroups groups_;
@@ -95,7 +94,6 @@ private:
     std::array<RankWeights, unit_kinds> weights_;
     Features lower_{}, alone_{}, estimate_{};
     double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
-    std::vector<Way> ways_;
     std::vector<GroupEnd> ends_;
     std::optional<LeastExchanges> least_exchanges_;  // none: nothing is added
     double least_parameters_ = 0;                    // of any stage, gathered

@@ -22,7 +22,7 @@ Costs free_issue(std::vector<Seconds> durations) {
 }
 
 // A gemm, then an exchange beside another, then a pass that waits for both.
-TaskGraph fork() {
+TaskGraph forked_plan() {
     TaskGraph plan;
     const TaskId first = plan.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     const TaskId sum = plan.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0)}, {first});
@@ -68,7 +68,7 @@ Experiment random_machine(std::mt19937_64& random) {
 // Slowdown 0.5. The exchange of 3 s takes 1 s from the gemm beside it, 4 s: 2 + 5 + 1, as the engine has it. The gemm
 // runs 2 s of its work by itself. An exchange of 9 s outlasts it: 2 + 9 + 1, and nothing of it is alone.
 TEST_CASE("a plan takes no less than its kernels and what they lose beside its exchanges") {
-    const TaskGraph plan = fork();
+    const TaskGraph plan = forked_plan();
     const Costs costs = free_issue({2_s, 3_s, 4_s, 1_s});
     const LeastTimes least = least_times(plan, costs, 0.5);
     CHECK(least.all == Approx(8));

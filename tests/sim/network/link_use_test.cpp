@@ -6,7 +6,7 @@
 
 #include "sim/simulate.h"
 #include "tests/graphs.h"
-#include "tests/sim/clusters.h"
+#include "tests/transformers.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;
@@ -51,7 +51,8 @@ Timeline shared(const TaskGraph& graph, const Costs& costs) {
 
 // One rank on each of two nodes, everything but bandwidth free.
 Cluster two_nodes() {
-    Cluster c = switched_nodes(2);
+    Cluster c = small_gpt().cluster;
+    c.nodes = 2;
     c.gpus_per_node = 1;
     c.interference.shared_links = true;
     return c;
