@@ -72,8 +72,12 @@ double first_bucket(const TailInputs& in, const Work& work) {
     const double sends =
         in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
-    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * work.whole / in.pieces : 0;
-    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + in.data.first_layers * work.layer_backward;
+    // Split: weights come after a stage's own gradients of inputs, and other stages hand those on alone.
+    const double inputs = splits(in.p.schedule) ? (work.whole - work.backward) / in.pieces : 0;
+    const double handed = splits(in.p.schedule) ? inputs : work.whole / in.pieces;
+    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + inputs +
+           in.data.first_layers * work.layer_backward;
 }
 
 // zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
