@@ -101,10 +101,11 @@ void run_execute(const Options& options) {
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
-    ExecuteOptions how = execute_options(experiment.run);
-    if (options.steps > 0) how.steps = options.steps;
-    if (options.warmup >= 0) how.warmup = options.warmup;
+    Run run = experiment.run;
+    if (options.steps > 0) run.steps = options.steps;
+    if (options.warmup >= 0) run.warmup = options.warmup;
+    ExecuteOptions how = execute_options(run);
+    const auto device = open_device(options.device, graph.rank_count(), run);
     how.progress = show_progress;
     RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
     if (!options.out.empty() && device->reports()) {

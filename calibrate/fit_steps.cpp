@@ -27,7 +27,7 @@ Uses uses_of(const std::vector<Case>& cases) {
     for (const Case& c : cases) {
         const Workload& w = c.experiment.workload;
         const Parallelism& p = c.experiment.parallelism;
-        uses.fp8 = uses.fp8 || w.dtype == Dtype::fp8;
+        uses.fp8 = uses.fp8 || is_narrow(w.dtype);
         uses.flash = uses.flash || w.attention != AttentionKind::plain;
         uses.overlap = uses.overlap || (p.overlap_tp && p.tp > 1);
         const int inner =

@@ -21,6 +21,7 @@ FlopsPerSecond& peak_of(Gpu& gpu, Dtype dtype) {
         case Dtype::fp16: return gpu.fp16;
         case Dtype::bf16: return gpu.bf16;
         case Dtype::fp8: return gpu.fp8;
+        case Dtype::fp4: return gpu.fp4;
     }
     throw std::logic_error("peak_of: unknown dtype");
 }
@@ -112,7 +113,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     const bool same = known != nullptr && names_device(plate.name, known->gpu);
     cluster.name = fmt::format("{} x {}", points.ranks, plate.name);
     if (!same) {
-        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}, {}, {}, {}, {}};
+        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}, {}, {}, {}, {}, {}};
         measured_datasheet(cluster.gpu, points);
     }
     cluster.source = same ? "datasheet: " + known->source : "measured: best rates, and what the driver says";

@@ -53,7 +53,7 @@ struct Gpu {
     int sms = 1;
     Bytes memory;
     BytesPerSecond memory_bandwidth;
-    FlopsPerSecond fp32, tf32, fp16, bf16, fp8;  // dense peak per dtype; 0 = the device has none
+    FlopsPerSecond fp32, tf32, fp16, bf16, fp8, fp4;  // dense peak per dtype; 0 = the device has none
     std::vector<double> rank_rates = {};         // of each rank's kernels relative to the laws; empty = all alike
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
@@ -64,7 +64,7 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when th
 struct KernelCosts {
     Seconds launch = Seconds(2.4e-6);         // fixed device-side cost of a kernel
     double gemm_efficiency = 0.92;            // of the datasheet peak, in a full wave of the best tile
-    double gemm_k0 = 149;                     // fill and drain of the k loop, in k elements
+    double gemm_k0 = 149;                     // fill and drain of the k loop, in k elements of 16 bits
     double gemm_tile_256 = 1.0;               // rate of a 256x128 tile relative to the best
     double gemm_tile_128 = 0.91;              // 128x128
     double gemm_tile_64 = 0.75;               // 128x64
@@ -99,7 +99,7 @@ struct KernelCosts {
     double cache_gain = 1;                    // their rate relative to memory's
     Seconds event;                            // more that a pair of events around one kernel alone shows
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
-    double training_fp8 = 1;                  // the same of an fp8 GEMM (scaling, transposes), on top of training_gemm
+    double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
     double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
     double attention_backward = 0.75;         // rate of its backward relative to its forward
     double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device
@@ -138,6 +138,7 @@ struct Link {
     double ring_efficiency = 1;
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
+    double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels); 0 = the same
     double training = 1;               // rate of an exchange inside a transformer step relative to the law
     Seconds latency;
     Seconds launch;            // fixed cost of a collective call, beside the message rounds
@@ -165,6 +166,7 @@ struct HostCosts {
     Seconds module_backward = Seconds(0.5e-3);
     Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
+    Seconds expert_layer = Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for

@@ -106,6 +106,7 @@ struct Reduce {
 // What a rank keeps for itself is on the diagonal and crosses no link.
 struct AllToAll {
     std::vector<Bytes> bytes;
+    bool by_kernels = false;  // that write to where rows belong, instead of grouped sends and receives
     friend bool operator==(const AllToAll&, const AllToAll&) = default;
 };
 // From the task's first place to its second, as `messages` messages of equal size; or `blocking`: small messages, the payload
@@ -134,7 +135,8 @@ struct HostWork {
         flatten,
         update,
         gather,
-        input
+        input,
+        experts
     };
     Kind kind = Kind::framework;
     double calls = 1;

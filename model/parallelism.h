@@ -66,6 +66,7 @@ struct Parallelism {
     bool eager_script = false;       // one rank: each operator is the kernels that eager PyTorch launches: model/eager/
     bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
+    bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward

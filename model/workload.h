@@ -58,6 +58,7 @@ struct Moe {
     int shared_ffn = 0;        // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
     int dense_layers = 0;      // the first layers keep the dense block of width workload.ffn
     int interval = 1;          // every interval-th layer has experts, the others are dense
+    int groups = 1, top_groups = 1;  // a token's experts are in so many of so many groups (DeepSeek's node-limited routing)
     bool router_bias = false;  // one load-balancing bias an expert
     friend bool operator==(const Moe&, const Moe&) = default;
 };
@@ -110,6 +111,8 @@ struct Workload {
     bool inner_dropout = false;  // dropout after the activation too, and none of attention scores
     Activation activation = Activation::gelu;  // of a block without gate
     Head head = Head::tokens;
+    double head_share = 1;  // of the positions, those whose logits are made (masked language models: the masked ones)
+    int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank beside each
     Mla mla;
     Dtype dtype = Dtype::fp16;
     bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products

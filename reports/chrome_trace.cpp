@@ -52,6 +52,7 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::module: return "module";
         case HostWork::Kind::layer: return "layer";
         case HostWork::Kind::exchange_setup: return "exchange_setup";
+        case HostWork::Kind::experts: return "expert_layer";
         case HostWork::Kind::schedule: return "schedule";
         case HostWork::Kind::assignment: return "assignment";
         case HostWork::Kind::read: return "read";

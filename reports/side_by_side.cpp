@@ -1,5 +1,6 @@
 #include "reports/side_by_side.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -20,9 +21,21 @@ auto shape_of(const Comparison& c) {
                       rank_count(c.what.experiment.cluster));
 }
 
-std::string line_of(const std::string& name, const std::string& what, const Comparison& c) {
-    return fmt::format("{:<34}  {:<10}  {:>11}  {:>11}  {:>8}\n", name, what, time_text(c.what.measured_step),
-                       time_text(c.forecast->step.p50), signed_percent_text(relative_error(c)));
+struct Line {
+    const Comparison* what;
+    const char* by;
+};
+
+std::string lines_text(const std::vector<Line>& lines) {
+    std::size_t width = 12;
+    for (const Line& line : lines) width = std::max(width, line.what->what.case_id.size());
+    std::string text = fmt::format("\n{:<{}}  {:<8}  {:>11}  {:>11}  {:>8}\n", "side by side", width, "by", "measured",
+                                   "predicted", "error");
+    for (const auto& [c, by] : lines)
+        text += fmt::format("{:<{}}  {:<8}  {:>11}  {:>11}  {:>8}\n", c->what.case_id, width, by,
+                            time_text(c->what.measured_step), time_text(c->forecast->step.p50),
+                            signed_percent_text(relative_error(*c)));
+    return text;
 }
 
 // Measured over predicted of each phase that the case states.
@@ -44,21 +57,20 @@ std::string side_by_side_table(const std::vector<Comparison>& comparisons) {
     std::map<decltype(shape_of(comparisons.front())), std::vector<const Comparison*>> by_shape;
     for (const Comparison& c : comparisons)
         if (c.forecast) by_shape[shape_of(c)].push_back(&c);
-    std::string rows;
+    std::vector<Line> lines;
     for (const auto& [shape, cases] : by_shape) {
-        const Comparison* script = nullptr;
-        for (const Comparison* c : cases)
-            if (c->what.source == "pytorch") script = c;
-        if (!script) continue;
-        std::string executed;
-        for (const Comparison* c : cases)
-            if (c->what.source == "executed") executed += line_of(c->what.case_id, "executed", *c);
-        if (!executed.empty()) rows += executed + line_of(script->what.case_id, "PyTorch", *script);
+        const auto of = [&](const char* source, const char* by) {
+            std::vector<Line> found;
+            for (const Comparison* c : cases)
+                if (c->what.source == source) found.push_back({c, by});
+            return found;
+        };
+        const std::vector<Line> executed = of("executed", "executed"), scripts = of("pytorch", "PyTorch");
+        if (executed.empty() || scripts.empty()) continue;
+        lines.insert(lines.end(), executed.begin(), executed.end());
+        lines.insert(lines.end(), scripts.begin(), scripts.end());
     }
-    if (rows.empty()) return "";
-    return fmt::format("\n{:<34}  {:<10}  {:>11}  {:>11}  {:>8}\n", "side by side", "by", "measured", "predicted",
-                       "error") +
-           rows;
+    return lines.empty() ? "" : lines_text(lines);
 }
 
 std::string phase_errors_text(const std::vector<Comparison>& comparisons) {

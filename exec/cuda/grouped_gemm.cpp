@@ -18,7 +18,8 @@ cudaDataType_t grouped_type(Dtype dtype) {
         case Dtype::tf32: return CUDA_R_32F;
         case Dtype::fp16: return CUDA_R_16F;
         case Dtype::bf16: return CUDA_R_16BF;
-        case Dtype::fp8: break;
+        case Dtype::fp8:
+        case Dtype::fp4: break;
     }
     throw ConfigError("execute: cuBLAS has no grouped GEMM in fp8; choose bf16");
 }

@@ -4,6 +4,8 @@
 #include <filesystem>
 
 #include "model/cases/cells.h"
+#include "model/cases/precision.h"
+#include "model/cases/single_layer.h"
 #include "model/cases/transformer.h"
 #include "model/errors.h"
 #include "model/presets.h"
@@ -39,11 +41,9 @@ std::string cluster_of(const CaseRow& row, const Experiment& preset, ClusterShel
     return cluster_for(row.cell("gpu"), shelf);
 }
 
-std::string dtype_in(const std::string& precision) {
-    const auto text = lower_case(precision);
-    for (const char* dtype : {"fp32", "tf32", "bf16", "fp16", "fp8"})
-        if (text.find(dtype) != std::string::npos) return dtype;
-    throw ConfigError("precision: \"" + precision + "\" names no dtype; expected fp32, tf32, fp16, bf16 or fp8");
+std::string dtype_text(const std::string& precision) {
+    if (const auto dtype = dtype_in(precision)) return std::string(to_string(*dtype));
+    throw ConfigError("precision: \"" + precision + "\" names no dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4");
 }
 
 std::vector<Override> overrides_of(const CaseRow& row) {
@@ -51,7 +51,7 @@ std::vector<Override> overrides_of(const CaseRow& row) {
     for (const auto& column : key_columns())
         if (const auto& text = row.cell(column.name); !text.empty()) overrides.push_back({column.key, text});
     if (const auto& text = row.cell("precision"); !text.empty())
-        overrides.push_back({"workload.dtype", dtype_in(text)});
+        overrides.push_back({"workload.dtype", dtype_text(text)});
     if (const auto& text = row.cell("recompute"); !text.empty())
         overrides.push_back({"parallelism.recompute", first_word(text)});
     if (const auto& text = row.cell("zero"); !text.empty()) overrides.push_back({"parallelism.zero", first_word(text)});
@@ -130,6 +130,7 @@ Case case_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf
     try {
         check_ranges(row);
         check_rank_product(row);
+        if (is_single_layer(row)) return single_layer_case(row, cluster, shelf);
         const auto preset = preset_of(row);
         return preset.empty() ? transformer_case(row, cluster, shelf) : preset_case(row, preset, cluster, shelf);
     } catch (const ConfigError& e) {

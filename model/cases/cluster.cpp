@@ -18,11 +18,18 @@ struct DeviceRule {
     std::string_view family, form, preset;
 };
 // The first whose family is the device's and whose form its text names.
-constexpr std::array<DeviceRule, 5> devices{{{"a100", "pcie", "dgx-a100-pcie"},
-                                             {"a100", "", "dgx-a100"},
-                                             {"h100", "", "dgx-h100"},
-                                             {"h200", "", "dgx-h200"},
-                                             {"b200", "", "b200-x8"}}};
+constexpr std::array<DeviceRule, 12> devices{{{"v100", "dgx-2", "dgx2-v100"},
+                                              {"v100", "sxm3", "dgx2-v100"},
+                                              {"v100", "", "dgx-v100"},
+                                              {"a100", "pcie", "dgx-a100-pcie"},
+                                              {"a100", "", "dgx-a100"},
+                                              {"h100", "", "dgx-h100"},
+                                              {"h200", "", "dgx-h200"},
+                                              {"gh200", "", "dgx-h200"},
+                                              {"gb200", "", "gb200-nvl72"},
+                                              {"gb300", "", "gb300-nvl72"},
+                                              {"b200", "", "b200-x8"},
+                                              {"b300", "", "b300-x8"}}};
 
 // Variants of one device that differ in memory: size as sold, bandwidth by datasheet (torchtitan's notes for 96 GB).
 struct MemoryRule {
@@ -30,14 +37,28 @@ struct MemoryRule {
     int size;
     double terabytes_per_second;
 };
-constexpr std::array<MemoryRule, 4> memories{
-    {{"a100", 40, 1.555}, {"a100", 80, 2.039}, {"h100", 80, 3.35}, {"h100", 96, 2.4}}};
+constexpr std::array<MemoryRule, 6> memories{{{"v100", 16, 0.9},
+                                              {"v100", 32, 0.9},
+                                              {"a100", 40, 1.555},
+                                              {"a100", 80, 2.039},
+                                              {"h100", 80, 3.35},
+                                              {"h100", 96, 2.4}}};
 
-// "A100-80GB-SXM (400 W)" -> "a100"
+// "A100-80GB-SXM (400 W)", "DGX A100" -> "a100"; of a text that names no known family the first word.
 std::string family_in(const std::string& gpu) {
     const auto text = lower_case(gpu);
-    const auto end = std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c); });
-    return {text.begin(), end};
+    std::string first, word;
+    for (const char c : text + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c))) {
+            word += c;
+            continue;
+        }
+        if (std::any_of(devices.begin(), devices.end(), [&](const DeviceRule& d) { return d.family == word; }))
+            return word;
+        if (first.empty()) first = word;
+        word.clear();
+    }
+    return first;
 }
 
 bool is_preset(const std::string& name) {
@@ -81,6 +102,8 @@ void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string
     assumptions.push_back(fmt::format("{} W instead of {}: clock x {:.3g}", *watts, full, share));
 }
 
+constexpr int ranks_of_a_tray = 8;  // at most, in machines whose NVLink reaches further
+
 struct Nics {
     double bits = 0;  // of the whole node or of one NIC, giga a second
     int count = 0;    // 0: `bits` are the node's
@@ -115,7 +138,9 @@ void set_network(Cluster& cluster, const std::string& interconnect, std::vector<
         return;
     }
     constexpr double gigabit = 1e9 / 8;
-    if (nics->per_rank)
+    // A count is of a node of its own: of a domain of many nodes one rank has as many NICs as of one of them.
+    const bool domain = cluster.network.nics == 0 && cluster.gpus_per_node > ranks_of_a_tray;
+    if (nics->per_rank || (domain && nics->count > 0))
         cluster.network.nics = 0;
     else if (nics->count > 0)
         cluster.network.nics = nics->count;
@@ -125,12 +150,18 @@ void set_network(Cluster& cluster, const std::string& interconnect, std::vector<
     cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
 }
 
-void set_size(Cluster& cluster, int ranks) {
+// Whole nodes. Where they do not come out even, ranks are spread evenly over as few as they fit: of 72 in a domain jobs use
+// 64.
+void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions) {
     const int whole = cluster.gpus_per_node;
-    if (ranks > whole && ranks % whole != 0)
+    int each = std::min(ranks, whole);
+    while (ranks % each != 0) --each;
+    if (each < whole / 2 && ranks > whole)
         throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks, whole, cluster.name));
-    cluster.gpus_per_node = std::min(ranks, whole);
-    cluster.nodes = std::max(1, ranks / whole);
+    if (ranks > whole && each != whole)
+        assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
+    cluster.gpus_per_node = each;
+    cluster.nodes = ranks / each;
 }
 
 }  // namespace
@@ -167,7 +198,7 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
     if (same_device) set_memory(cluster, gpu, assumptions);
     if (same_device) set_power(cluster, gpu, assumptions);
-    set_size(cluster, ranks);
+    set_size(cluster, ranks, assumptions);
     if (cluster.nodes > 1 && (same_device || named.empty()))
         set_network(cluster, row.cell("interconnect"), assumptions);
     return cluster;

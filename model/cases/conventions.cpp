@@ -78,10 +78,69 @@ Workload deepseek(int q_rank, int dense_ffn, int dense_layers, int shared_expert
     w.moe.router_bias = router_bias;
     return w;
 }
-Workload deepseek_v3() { return deepseek(1536, 18432, 3, 1, true); }     // arXiv 2412.19437, section 4.2
-Workload deepseek_v2() { return deepseek(1536, 12288, 1, 2, false); }    // arXiv 2405.04434, section 3.1
+// arXiv 2412.19437, section 4.2: a token's experts are in four of eight groups.
+Workload deepseek_v3() {
+    Workload w = deepseek(1536, 18432, 3, 1, true);
+    w.moe.groups = 8;
+    w.moe.top_groups = 4;
+    return w;
+}
+// arXiv 2405.04434, section 3.1: in three of eight.
+Workload deepseek_v2() {
+    Workload w = deepseek(1536, 12288, 1, 2, false);
+    w.moe.groups = 8;
+    w.moe.top_groups = 3;
+    return w;
+}
 Workload deepseek_v2_lite() { return deepseek(0, 10944, 1, 2, false); }  // the same, appendix B
 Workload moonlight() { return deepseek(0, 11264, 1, 2, true); }          // arXiv 2502.16982
+
+// Released configuration of Kimi K2: DeepSeek-V3's layers with one dense one.
+Workload kimi() { return deepseek(1536, 18432, 1, 1, true); }
+
+// Released configurations of Llama 4: experts of 8192 and a shared one of the same width, one expert a token; Maverick's
+// are in every second layer, beside dense ones of 16384. Full attention up to 8192 tokens (longer ones in pieces).
+Workload llama4(int interval) {
+    Workload w = llama();
+    w.ffn = 16384;
+    w.moe.ffn = 8192;
+    w.moe.shared_experts = 1;
+    w.moe.top_k = 1;
+    w.moe.interval = interval;
+    w.moe.experts = 1;  // how many says the row
+    return w;
+}
+Workload maverick() { return llama4(2); }
+Workload scout() { return llama4(1); }
+
+// arXiv 1901.02860. Adaptive softmax (cutoffs 19997, 39997, 199997 of 267735 symbols): the frequent words and three clusters
+// for all positions, the rarer ones for those that have them: about 3.5, 4 and 0.5 % of WikiText-103's tokens. That makes a
+// tenth of the whole table.
+Workload transformer_xl() {
+    Workload w = gpt();
+    w.positions = Positions::relative;
+    w.qkv_bias = false;
+    w.activation = Activation::relu;
+    w.inner_dropout = true;
+    w.head_share = 0.1;
+    return w;
+}
+
+// The large model's table is narrower for rarer symbols (div_val 4): 37 million weights, as many as 36100 symbols of full
+// width; logits amount to 0.57 of those.
+Workload transformer_xl_large() {
+    Workload w = transformer_xl();
+    w.vocab = 36100;
+    w.head_share = 0.57;
+    return w;
+}
+
+// Qwen2 and 2.5 have biases in the projections of queries, keys and values alone.
+Workload qwen2() {
+    Workload w = llama();
+    w.qkv_bias = true;
+    return w;
+}
 
 struct FamilyRule {
     std::string_view prefix;
@@ -91,7 +150,7 @@ struct FamilyRule {
 constexpr std::string_view llama_words = "gated feed-forward, rmsnorm, rotary positions, untied, no biases";
 constexpr std::string_view gpt_words = "two-matrix feed-forward, layernorm, learned positions, tied, biases";
 // The first that a name begins with: longer ones before shorter ones.
-constexpr std::array<FamilyRule, 20> families{{
+constexpr std::array<FamilyRule, 30> families{{
     {"gpt-oss", gpt_oss, "gated feed-forward, rmsnorm, rotary positions, untied, biases, heads of 64, full attention"},
     {"gpt", gpt, gpt_words},
     {"megatron", gpt, gpt_words},
@@ -99,10 +158,19 @@ constexpr std::array<FamilyRule, 20> families{{
     {"mpt", gpt, gpt_words},
     {"bert", bert,
      "two-matrix feed-forward, layernorm, learned positions, tied, biases, not causal, logits of every token"},
-    {"llama4", nullptr, "its alternating dense and expert layers and chunked attention have no rule"},
+    {"llama4-maverick", maverick,
+     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; every second layer with experts of 8192, one of "
+     "them and a shared one a token, the others dense with 16384"},
+    {"llama4", scout,
+     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; experts of 8192, one of them and a shared one a "
+     "token"},
     {"llama", llama, llama_words},
     {"mistral", llama, llama_words},
     {"mixtral", llama, llama_words},
+    {"codellama", llama, llama_words},
+    {"olmo", llama, llama_words},
+    {"qwen3-next", nullptr, "a hybrid of linear and full attention"},
+    {"qwen2", qwen2, "gated feed-forward, rmsnorm, rotary positions, untied, biases of queries, keys and values"},
     {"qwen3", qwen3, "gated feed-forward, rmsnorm, rotary positions, untied, no biases, heads of 128"},
     {"grok", grok, "gated feed-forward, rmsnorm, rotary positions, tied, no biases"},
     {"nemotron-h", nullptr, "a hybrid of Mamba and attention layers"},
@@ -114,9 +182,15 @@ constexpr std::array<FamilyRule, 20> families{{
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 10944, two shared experts"},
     {"deepseek-v2", deepseek_v2,
      "latent attention (1536, 512; 128 + 64, 128), one dense layer of 12288, two shared experts"},
+    {"kimi", kimi, "latent attention (1536, 512; 128 + 64, 128), one dense layer of 18432, one shared expert"},
+    {"opt", gpt, gpt_words},
     {"moonlight", moonlight,
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 11264, two shared experts"},
-    {"transformer-xl", nullptr, "its recurrence over segments and its adaptive softmax"},
+    {"transformer-xl-large", transformer_xl_large,
+     "two-matrix feed-forward, relative positions, a memory as long as the sequence, a table of 36100 symbols of full width"},
+    {"transformer-xl", transformer_xl,
+     "two-matrix feed-forward, relative positions, a memory as long as the sequence, logits of a tenth of the symbols"},
+    {"nemotron3", nullptr, "a hybrid of Mamba and attention layers"},
 }};
 
 Framework megatron_before_2022() {
@@ -166,6 +240,21 @@ Framework nemo() {
     return f;
 }
 
+// Its second generation (from 25.04 on) runs every expert whole (expert_tensor_parallel_size 1).
+Framework nemo2() {
+    Framework f = nemo();
+    f.split_experts = false;
+    f.words += ", experts whole";
+    return f;
+}
+
+// Dropless recipes dispatch with DeepEP or HybridEP; those that drop tokens with NCCL's all-to-all.
+Framework bridge() {
+    Framework f = nemo2();
+    f.dropless_once = f.recipe_graphs = true;
+    return f;
+}
+
 Framework simumax() {
     return {.gradients = Dtype::fp32,
             .overlap = false,
@@ -206,6 +295,14 @@ Framework jax() {
     return f;
 }
 
+// Its attention was written in XLA's operations: scores go through memory.
+Framework paxml() {
+    Framework f = jax();
+    f.attention = AttentionKind::plain;
+    f.words = "compiled, plain attention, gradients reduced in 16 bit";
+    return f;
+}
+
 // Its minimal policies keep the results of matrix products, on the host where they do not fit (MaxText, base.yml:
 // remat_policy).
 Framework maxtext() {
@@ -229,11 +326,30 @@ Framework nano_gpt() {
     return f;
 }
 
-// LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16).
+// LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16). Logits are made of the
+// masked 15 % alone (sequence_output_is_dense); batches are made of sequences whose lengths lie within 64 tokens (LDDL):
+// articles have some 256 tokens in the mean, so a sequence of up to 512 is padded to 288.
 Framework bert_examples() {
     Framework f = megatron_before_2022();
     f.optimizer = Optimizer::lamb;
-    f.words = "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation";
+    f.predicted = 0.15;
+    f.mean_sequence = 288;
+    f.words =
+        "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation, logits of the masked 15 %, "
+        "batches of like lengths";
+    return f;
+}
+
+// Its layers and its LAMB are written operation by operation.
+Framework transformer_xl_examples() {
+    Framework f = megatron_before_2022();
+    f.optimizer = Optimizer::lamb;
+    f.unfused = true;
+    f.fused_loss = false;
+    f.reads_loss = true;
+    f.optimizer_groups_a_layer = 11;
+    f.optimizer_calls = 12;
+    f.words = "unfused layers, dropout 0.1, LAMB parameter by parameter, gradients exchanged after the backward";
     return f;
 }
 
@@ -243,15 +359,17 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 26> frameworks{{
+constexpr std::array<FrameworkRule, 31> frameworks{{
     {"dgxc", "maxtext", "MaxText", maxtext},
-    {"dgxc", "paxml", "Paxml", jax},
-    {"dgxc", "", "NeMo", nemo},
+    {"dgxc", "paxml", "Paxml", paxml},
+    {"dgxc", "dgxc_24", "NeMo", nemo},
+    {"dgxc", "dgxc_25.02", "NeMo", nemo},
+    {"dgxc", "", "NeMo 2", nemo2},
     {"mlperf", "", "NeMo", nemo},
     {"nemo", "", "NeMo", nemo},
-    {"megatron_bridge", "", "Megatron-Bridge", nemo},
-    {"mbridge", "", "Megatron-Bridge", nemo},
-    {"megatron_moe", "", "Megatron-Core", nemo},
+    {"megatron_bridge", "", "Megatron-Bridge", bridge},
+    {"mbridge", "", "Megatron-Bridge", bridge},
+    {"megatron_moe", "", "Megatron-Core", bridge},
     {"megatron_core", "", "Megatron-Core", megatron_core},
     {"megatron", "", "Megatron-LM before 2022", megatron_before_2022},
     {"mt_nlg", "", "Megatron-DeepSpeed", megatron_before_2022},
@@ -265,11 +383,14 @@ constexpr std::array<FrameworkRule, 26> frameworks{{
     {"torchtitan", "", "PyTorch FSDP2", eager_fp32},
     {"fms_fsdp", "", "PyTorch FSDP", fsdp_16bit},
     {"jax_toolbox_maxtext", "", "MaxText", maxtext},
+    {"jax_toolbox_pax", "", "Paxml", paxml},
+    {"jax", "pax", "Paxml", paxml},
     {"jax", "", "JAX", jax},
     {"flash_attention", "", "PyTorch DDP", small_ddp},
     {"nanogpt", "", "PyTorch DDP", nano_gpt},
     {"llm", "", "llm.c", small_ddp},
     {"deeplearningexamples_bert", "", "the BERT examples", bert_examples},
+    {"deeplearningexamples_t", "", "the Transformer-XL examples", transformer_xl_examples},
 }};
 
 }  // namespace

@@ -39,6 +39,15 @@ struct Framework {
     bool fused_loss = true;               // one pass over the logits
     bool eager = false;                   // element-wise passes run operation by operation
     bool recompute_stops_early = false;   // at the last tensor that the backward needs
+    double predicted = 1;                 // of the positions, those whose logits are made
+    int mean_sequence = 0;                // tokens of a padded sequence in the mean; 0 = all are full
+    int optimizer_groups_a_layer = 0;     // parameters of a layer that are updated one by one; 0 = fused ..
+    int optimizer_calls = 1;              // .. with so many calls each
+    bool reads_loss = false;              // the host waits for the loss before the optimizer
+    bool recipe_graphs = false;           // on Blackwell, expert layers but their experts run as CUDA graphs
+    bool unfused = false;                 // each element-wise operation is a kernel by itself
+    std::optional<bool> split_experts = std::nullopt;  // over the tensor-parallel ranks; empty: wide ones
+    bool dropless_once = false;  // dropless routing sends a token once to a rank and a node
     double bucket_weights = 0;            // weights of a gradient bucket; 0 = one bucket for all
     std::string words = {};               // "Megatron-LM before 2023: plain attention, .."
 };

@@ -17,7 +17,12 @@ using Assumptions = std::vector<std::string>;
 bool stated_on(const CaseRow& row) {
     const auto& text = row.cell("sp");
     const auto word = first_word(text);
-    if (word == "on" || word == "off" || !states(row, "sp")) return word == "on";
+    const auto lower = lower_case(word);
+    for (const char* yes : {"on", "yes", "true", "1"})
+        if (lower == yes) return true;
+    for (const char* no : {"off", "no", "false", "0", "none"})
+        if (lower == no) return false;
+    if (!states(row, "sp")) return false;
     throw ConfigError("sp: \"" + text + "\" is neither on nor off");
 }
 
@@ -47,23 +52,28 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
         const auto at = lower_case(where).find("fsdp group ");
         return at == std::string::npos ? 0 : static_cast<int>(number_after(where, at).value_or(0));
     };
-    const bool digit =
-        !text.empty() && text.front() >= '0' && text.front() <= '3' && (text.size() == 1 || text[1] == ' ');
+    // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
+    const auto named = text.find("zero");
+    const auto stage = named == std::string::npos ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
+                                                  : number_after(text, named);
+    const bool digit = stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
     if (!states(row, "zero")) {
         assumptions.push_back("zero not stated: 0");
+    } else if (text.starts_with("none") || text.starts_with("off") || text.starts_with("ddp")) {
+        p.zero = 0;
     } else if (digit) {
-        p.zero = text.front() - '0';
+        p.zero = static_cast<int>(*stage);
     } else if (contains(text, "distributed optimizer")) {
         p.zero = 1;
         assumptions.push_back("distributed optimizer: zero 1");
-    } else if (contains(text, "fsdp")) {
+    } else if (contains(text, "fsdp") || contains(text, "hsdp")) {
         p.zero = 3;
         p.shard = shard_in(row.cell("zero"));
     } else {
         throw ConfigError("zero: \"" + row.cell("zero") + "\" is not understood; expected 0, 1, 2 or 3");
     }
     if (p.zero != 3) return;
-    if (contains(text, "hybrid")) p.shard = node;
+    if (contains(text, "hybrid") || contains(text, "hsdp")) p.shard = node;
     if (p.shard == 0) p.shard = shard_in(row.cell("notes"));
     if (p.shard >= p.dp * p.cp) p.shard = 0;
     if (p.shard > 0) assumptions.push_back(fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
@@ -77,13 +87,30 @@ int layers_of_operator_policy(const Workload& w, int stages) {
     return std::max(1, static_cast<int>(w.layers * again / all / stages + 0.5));
 }
 
-// Megatron-Core's recompute modules without matrix products.
-bool only_elementwise(const std::string& text) {
-    std::string rest = text;
-    for (const char* module : {"layernorm", "moe_act", "norm", "act", ",", " "})
-        for (auto at = rest.find(module); at != std::string::npos; at = rest.find(module))
-            rest.erase(at, std::string(module).size());
-    return rest.empty();
+// What Megatron-Core's recompute modules compute again, as a share of a layer's matrix products; empty for other words.
+// Norms, activations, and the scores that flash attention computes again anyway, cost none; the up-projections of a latent
+// attention hardly any.
+std::optional<double> share_of_modules(const std::string& text, const Workload& w) {
+    const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
+    const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
+    const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
+    double share = 0;
+    std::string word;
+    for (const char c : text.substr(0, text.find('(')) + ",") {
+        if (c != ',' && c != ' ' && c != '+' && c != ';') {
+            word += c;
+            continue;
+        }
+        if (word == "mlp" || word == "moe")
+            share = std::max(share, block / (attention + block));
+        else if (word == "shared_experts")
+            share = std::max(share, block / (attention + block) / std::max(1, w.moe.top_k));
+        else if (word != "layernorm" && word != "moe_act" && word != "norm" && word != "act" && word != "mla_up_proj" &&
+                 word != "core_attn" && word != "modules" && !word.empty())
+            return std::nullopt;
+        word.clear();
+    }
+    return share;
 }
 
 void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumptions) {
@@ -119,9 +146,19 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
                         p.recompute_layers));
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
-    } else if (word == "minimal" || only_elementwise(text)) {
+    } else if (const auto share = share_of_modules(text, e.workload); share && *share > 0) {
+        p.recompute = Recompute::full;
+        p.recompute_layers = std::max(1, static_cast<int>(*share * e.workload.layers / p.pp + 0.5));
+        assumptions.push_back(fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
+                                          row.cell("recompute"), 100 * *share, p.recompute_layers));
+    } else if (word.starts_with("minimal") || share) {
         p.recompute = Recompute::none;
         assumptions.push_back("recompute " + row.cell("recompute") + ": no matrix product again, taken as none");
+    } else if (word.starts_with("save_") || word == "yes" || word == "on" || word == "true") {
+        p.recompute = Recompute::full;
+        assumptions.push_back("recompute " + row.cell("recompute") + ": taken as full");
+    } else if (word == "no" || word == "off" || word == "false") {
+        p.recompute = Recompute::none;
     } else {
         throw ConfigError("recompute: \"" + row.cell("recompute") +
                           "\" is not understood; expected none, selective or full");
@@ -141,10 +178,24 @@ void set_stage_layers(const Workload& w, Parallelism& p, Assumptions& assumption
 }
 
 // Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
-void set_expert_split(const Workload& w, Parallelism& p, Assumptions& assumptions) {
-    if (w.moe.experts == 0 || p.tp == 1 || expert_ffn(w) >= w.hidden) return;
-    p.expert_tensor_parallel = false;
-    assumptions.push_back("experts narrower than the model: not split over tp");
+void set_expert_split(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
+    if (w.moe.experts == 0 || p.tp == 1) return;
+    const bool narrow = expert_ffn(w) < w.hidden;
+    p.expert_tensor_parallel = !narrow && f.split_experts.value_or(true);
+    if (narrow)
+        assumptions.push_back("experts narrower than the model: not split over tp");
+    else if (!p.expert_tensor_parallel)
+        assumptions.push_back("experts whole, the framework's: not split over tp");
+}
+
+// Kernels that are named, else the framework's for dropless routing.
+void set_dispatch(const CaseRow& row, const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
+    if (w.moe.experts == 0 || p.ep == 1) return;
+    const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    const bool named = contains(text, "deepep") || contains(text, "hybridep");
+    if (!named && (!f.dropless_once || w.moe.capacity_factor > 0)) return;
+    p.dispatch_once = true;
+    if (!named) assumptions.push_back("dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
 }
 
 void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
@@ -156,6 +207,7 @@ void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
     p.overlap_weight_gradient = f.overlap_weight_gradient;
     p.fused_accumulation = f.fused_accumulation;
     p.eager = f.eager;
+    p.unfused = f.unfused;
     p.recompute_stops_early = f.recompute_stops_early;
     const bool single = training == Dtype::fp32 || training == Dtype::tf32;
     p.gradient_dtype = f.gradients               ? *f.gradients
@@ -194,7 +246,8 @@ Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, 
     p.global_batch = *batch;
     const bool recompute_stated = states(row, "recompute");
     if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
-    set_expert_split(experiment.workload, p, assumptions);
+    set_expert_split(experiment.workload, framework, p, assumptions);
+    set_dispatch(row, experiment.workload, framework, p, assumptions);
     set_micro_batch(row, experiment, p, assumptions);
     set_stage_layers(experiment.workload, p, assumptions);
     if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "model/cases/cells.h"
 #include "model/cases/conventions.h"
+#include "model/cases/other_work.h"
+#include "model/cases/precision.h"
 #include "model/cases/split.h"
 #include "model/errors.h"
 #include "model/presets.h"
@@ -17,56 +19,47 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-// Other work than training all weights of a transformer on full sequences.
-void refuse_other_work(const CaseRow& row) {
-    const auto text = lower_case(row.cell("case_id") + " " + row.cell("model") + " " + row.cell("notes"));
-    for (const char* word : {"lora", "peft", "finetun", "fine-tun", "_sft", "sft "})
-        if (contains(text, word))
-            throw ConfigError(
-                fmt::format("notes: fine-tuning (\"{}\") is other work than the pretraining that is modelled", word));
-    if (contains(text, "mamba")) throw ConfigError("notes: Mamba layers are not modelled");
-}
-
-// The size in the column, else the one of the workload preset of the model's name.
-int size_of(const CaseRow& row, const std::string& column, int Workload::*member, Assumptions& assumptions) {
-    if (const auto stated = count_in(row, column)) return *stated;
-    const auto name = lower_case(row.cell("model"));
+// The workload preset of the model's name; without one, sizes of 0.
+Workload preset_of(const CaseRow& row) {
+    Workload none;
+    none.layers = none.seq = none.ffn = 0;
+    auto name = lower_case(row.cell("model"));
+    std::replace(name.begin(), name.end(), '_', '-');
     const auto presets = preset_names(PresetKind::workload);
-    if (std::find(presets.begin(), presets.end(), name) != presets.end()) {
-        Experiment e;
-        set_key(e, {"workload.preset", name});
-        if (const int value = e.workload.*member; value > 0) {
-            assumptions.push_back(fmt::format("{} not stated: {} of preset {}", column, value, name));
-            return value;
-        }
-    }
-    throw ConfigError(column + ": missing; expected a count");
+    if (std::find(presets.begin(), presets.end(), name) == presets.end()) return none;
+    Experiment e;
+    set_key(e, {"workload.preset", name});
+    e.workload.name = name;
+    return e.workload;
 }
 
-// Of one expert where there are dense layers of another width beside them; then no preset can stand in.
-int ffn_of(const CaseRow& row, const Workload& family, Assumptions& assumptions) {
-    if (family.ffn > 0 && row.cell("ffn").empty()) throw ConfigError("ffn: missing; expected the width of one expert");
-    return size_of(row, "ffn", &Workload::ffn, assumptions);
+// The size in the column, else the preset's.
+int size_of(const CaseRow& row, const std::string& column, int of_preset, Assumptions& assumptions) {
+    if (const auto stated = count_in(row, column)) return *stated;
+    if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
+    assumptions.push_back(
+        fmt::format("{} not stated: {} of preset {}", column, of_preset, lower_case(row.cell("model"))));
+    return of_preset;
 }
 
+// Of one expert where there are dense layers of another width beside them.
+int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, Assumptions& assumptions) {
+    const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
+    if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
+        throw ConfigError("ffn: missing; expected the width of one expert");
+    return size_of(row, "ffn", of_preset, assumptions);
+}
+
+// Devices before Ampere have no bf16.
 Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
-    const auto text = lower_case(row.cell("precision"));
     if (!states(row, "precision")) {
-        assumptions.push_back("precision not stated: bf16");
-        return Dtype::bf16;
+        const auto usual = contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
+        assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
+        return usual;
     }
-    constexpr std::array<std::pair<std::string_view, Dtype>, 7> names{{{"fp8", Dtype::fp8},
-                                                                       {"float8", Dtype::fp8},
-                                                                       {"bf16", Dtype::bf16},
-                                                                       {"fp16", Dtype::fp16},
-                                                                       {"tf32", Dtype::tf32},
-                                                                       {"fp32", Dtype::fp32},
-                                                                       {"float32", Dtype::fp32}}};
-    if (!contains(text, "fp4"))
-        for (const auto& [name, dtype] : names)
-            if (contains(text, name)) return dtype;
+    if (const auto dtype = dtype_in(row.cell("precision"))) return *dtype;
     throw ConfigError("precision: \"" + row.cell("precision") +
-                      "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16 or fp8");
+                      "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
 }
 
 // "1 dense layer of the 4", "first 3 layers dense (ffn 18432)", "shared expert width 3072".
@@ -82,15 +75,21 @@ void read_expert_notes(const std::string& notes, Workload& w) {
         if (const auto n = number_after(notes, at)) w.moe.shared_ffn = static_cast<int>(*n);
 }
 
-void set_experts(const CaseRow& row, int ffn, Workload& w) {
-    const auto experts = count_in(row, "experts"), top_k = count_in(row, "topk");
-    if (!experts) {
+void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, Assumptions& assumptions) {
+    const auto experts = count_in(row, "experts");
+    const auto known = preset.experts > 0 && !experts ? std::optional(preset.experts) : experts;
+    auto top_k = count_in(row, "topk");
+    if (!top_k && known && (preset.experts > 0 || w.moe.experts > 0)) {
+        top_k = preset.experts > 0 ? preset.top_k : w.moe.top_k;
+        assumptions.push_back(fmt::format("topk not stated: {} of the model's name", *top_k));
+    }
+    if (!known) {
         if (w.ffn > 0) throw ConfigError("experts: missing; the model has expert layers");
         w.ffn = ffn;
         return;
     }
-    if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *experts));
-    w.moe.experts = *experts;
+    if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *known));
+    w.moe.experts = *known;
     w.moe.top_k = *top_k;
     if (w.ffn > 0)
         w.moe.ffn = ffn;
@@ -127,15 +126,14 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     Workload w = family.architecture;
     assumptions.push_back("model family " + family.words);
     w.name = row.cell("model");
-    const auto layers = count_in(row, "layers");
-    if (!layers) throw ConfigError("layers: missing; expected a count");
-    w.layers = *layers;
-    w.hidden = size_of(row, "hidden", &Workload::hidden, assumptions);
-    w.heads = size_of(row, "heads", &Workload::heads, assumptions);
-    w.kv_heads = count_in(row, "kv_heads", 0);
-    w.vocab = size_of(row, "vocab", &Workload::vocab, assumptions);
-    w.seq = size_of(row, "seq", &Workload::seq, assumptions);
-    set_experts(row, ffn_of(row, w, assumptions), w);
+    const Workload preset = preset_of(row);
+    w.layers = size_of(row, "layers", preset.layers, assumptions);
+    w.hidden = size_of(row, "hidden", preset.hidden, assumptions);
+    w.heads = size_of(row, "heads", preset.heads, assumptions);
+    w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
+    if (w.vocab == 0) w.vocab = size_of(row, "vocab", preset.vocab, assumptions);
+    w.seq = size_of(row, "seq", preset.seq, assumptions);
+    set_experts(row, ffn_of(row, w, preset, assumptions), preset.moe, w, assumptions);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
@@ -143,9 +141,37 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     if (family.architecture.positions == Positions::learned && !framework.tied_gpt) w.tied = false;
     w.dropout = framework.dropout;
     w.optimizer = framework.optimizer;
+    if (framework.predicted < 1) w.head_share = framework.predicted;
+    if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
+        assumptions.push_back(fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length",
+                                          w.seq, framework.mean_sequence));
+        w.seq = framework.mean_sequence;
+    }
+    if (framework.optimizer_groups_a_layer > 0) {
+        w.optimizer_groups = framework.optimizer_groups_a_layer * (w.layers + 1);
+        w.optimizer_calls = framework.optimizer_calls;
+    }
+    w.reads_loss = framework.reads_loss;
     w.fused_loss = framework.fused_loss;
+    if (w.positions == Positions::relative) w.memory = w.seq;
+    const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    // "routing force-balanced, dropless unless tagged tokendrop": the tag stands before the explanation.
+    if (w.moe.experts > 0 && contains(words.substr(0, words.find("unless tagged")), "tokendrop")) {
+        w.moe.capacity_factor = 1;
+        assumptions.push_back("tokens beyond a capacity of 1 are dropped");
+    }
     match_stated_parameters(row, w, assumptions);
     return w;
+}
+
+// CUDA graphs of what surrounds the experts take their calls off the host.
+void set_graphs(const CaseRow& row, const Framework& framework, Experiment& e, Assumptions& assumptions) {
+    if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
+    const bool stated = contains(lower_case(row.cell("notes")), "cuda graph");
+    const bool blackwell = contains(e.cluster.gpu.name, "B200") || contains(e.cluster.gpu.name, "B300");
+    if (!stated && !(framework.recipe_graphs && blackwell)) return;
+    e.cluster.host.expert_layer = Seconds(0);
+    if (!stated) assumptions.push_back("CUDA graphs not stated: of router and dispatch, the recipe's on this device");
 }
 
 int ranks_of(const CaseRow& row, Assumptions& assumptions) {
@@ -169,7 +195,6 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 }  // namespace
 
 Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf& shelf) {
-    refuse_other_work(row);
     Case result;
     result.source = row.cell("source");
     result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
@@ -180,9 +205,11 @@ Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf
     e.name = result.case_id;
     e.workload = workload_of(row, framework, said);
     said.push_back("framework " + framework.words);
+    set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     e.parallelism = split_of(row, framework, ranks, e, said);
+    set_graphs(row, framework, e, said);
     set_routing(row, e, said);
     if (e.cluster.noise.step > 0) e.routing.draws = 200;  // an interval from the spread of what the fit had not seen
     check_experiment(e);

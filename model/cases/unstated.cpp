@@ -28,6 +28,7 @@ Share weights_of_rank(const Experiment& e) {
 // 2 bytes a weight, gradients, and 12 bytes of fp32 master weights and moments; ZeRO 1, 2, 3 share out the last, the
 // last two, all of them (arXiv 1910.02054).
 double state_bytes(const Experiment& e, double weights, double replicas) {
+    if (e.workload.adapter_rank > 0) return 2 * weights;  // frozen; adapters are a percent of them
     const auto& p = e.parallelism;
     const double gradient = size_of(p.gradient_dtype).si();
     const double ranks = p.shard > 0 && p.zero == 3 ? p.shard : replicas;
@@ -65,7 +66,8 @@ Bytes estimated_memory(const Experiment& e) {
     const Share weights = weights_of_rank(e);
     const double replicas = static_cast<double>(p.dp) * p.cp;
     const double states =
-        state_bytes(e, weights.dense, replicas) + state_bytes(e, weights.experts, std::max(1.0, replicas / p.ep));
+        state_bytes(e, weights.dense, replicas) +
+        state_bytes(e, weights.experts, std::max(1.0, replicas * (p.expert_tensor_parallel ? 1 : p.tp) / p.ep));
     const double tokens = static_cast<double>(p.micro_batch) * w.seq / p.cp;
     const double layers = layers_of_stage(e);
     const double full = p.recompute == Recompute::full

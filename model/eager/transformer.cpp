@@ -159,8 +159,9 @@ private:
         script_.accumulate(outer());
     }
 
-    // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result), of
-    // which the L2 serves about one; the loss picks one value a token.
+    // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
+    // in work (two of 200 kB a multiprocessor) are about what the L2 holds: three in ten of the repeats are taken to hit it.
+    // The loss picks one value a token.
     void head() {
         const Bytes e = script_.element(), wide(4);
         script_.norm("final_norm", outer());
@@ -168,12 +169,12 @@ private:
         script_.host(2 * issue::operation);
         if (e != wide) script_.pass("cast_logits", logits(), e, wide);
         script_.host(2 * issue::function);
-        script_.pass("log_softmax", logits(), 2.0 * wide, wide, Access::rows);
+        script_.pass("log_softmax", logits(), 2.4 * wide, wide, Access::rows);
         script_.small("loss", 1, number(tokens_) * 4);
     }
 
-    // The gradient of the picked values is a tensor of zeros with one value a token; the softmax's reads it twice, once from
-    // the L2 in half of the cases, and the result; cast back. The weight's gradient comes before the input's.
+    // The gradient of the picked values is a tensor of zeros with one value a token; the softmax's reads it twice (see above)
+    // and the result once; cast back. The weight's gradient comes before the input's.
     void head_backward() {
         const Bytes e = script_.element(), wide(4);
         script_.small("ones", 1);
@@ -181,7 +182,7 @@ private:
         script_.pass("loss_backward", logits(), Bytes(0), wide);
         script_.small("loss_backward", 1, number(tokens_) * 4);
         script_.host(issue::node);
-        script_.pass("log_softmax_backward", logits(), 2.5 * wide, wide, Access::rows);
+        script_.pass("log_softmax_backward", logits(), 2.7 * wide, wide, Access::rows);
         script_.host(issue::node);
         if (e != wide) script_.pass("cast_logits_backward", logits(), wide, e);
         script_.linear_backward(to_logits());

@@ -91,7 +91,7 @@ private:
     }
     void both_gradients(const Linear& l, bool bias) {
         plan_input_gradient(planner_, l);
-        plan_weight_gradient(planner_, l, c_.experiment.parallelism);
+        plan_weight_gradient(planner_, l, c_.experiment);
         const Bytes out = static_cast<double>(l.tokens) * static_cast<double>(l.out) * c_.element();
         if (bias) planner_.compute(name("bias_gradient"), MemoryPass{out, Bytes(0)});
     }

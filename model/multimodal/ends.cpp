@@ -34,7 +34,7 @@ Bytes features(const TowerContext& c) { return tensor(c, c.data.size(), c.worklo
 
 void both_gradients(Planner& planner, const Linear& linear, const TowerContext& c) {
     plan_input_gradient(planner, linear);
-    plan_weight_gradient(planner, linear, c.experiment.parallelism);
+    plan_weight_gradient(planner, linear, c.experiment);
 }
 
 // Elements of the caption logits.
@@ -60,7 +60,7 @@ void plan_patches_backward(Planner& planner, const TowerContext& c) {
     const Bytes x = tensor(c, w.vision.seq, w.vision.hidden);
     planner.compute("positions_gradient", MemoryPass{x, Bytes(0)});
     planner.compute("class_token_backward", MemoryPass{x, x});
-    plan_weight_gradient(planner, patch_linear(c), c.experiment.parallelism);
+    plan_weight_gradient(planner, patch_linear(c), c.experiment);
     planner.compute("bias_gradient", MemoryPass{x, Bytes(0)});
 }
 

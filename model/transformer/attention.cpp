@@ -67,18 +67,18 @@ void plan_projections_backward(BackwardPlanners b, const LayerContext& c) {
     if (!is_mla(c)) {
         for (const Linear& linear : {key_linear(c, "value"), key_linear(c, "key")}) {
             plan_input_gradient(b.inputs, linear);
-            plan_weight_gradient(b.weights, linear, c.experiment.parallelism);
+            plan_weight_gradient(b.weights, linear, c.experiment);
         }
         plan_column_backward(b, c, query_linear(c));
         return plan_gradient_sum(b.inputs, c, 2);
     }
     const MlaLinears l = mla_linears(c);
     plan_input_gradient(b.inputs, l.key_value_up);
-    plan_weight_gradient(b.weights, l.key_value_up, c.experiment.parallelism);
+    plan_weight_gradient(b.weights, l.key_value_up, c.experiment);
     plan_column_backward(b, c, l.query_up);
     b.inputs.compute("latent_norm", MemoryPass{2.0 * latent_bytes(c), latent_bytes(c)}, 2);
     plan_input_gradient(b.inputs, l.down);
-    plan_weight_gradient(b.weights, l.down, c.experiment.parallelism);
+    plan_weight_gradient(b.weights, l.down, c.experiment);
 }
 
 // Between projections and attention. Rotary: queries and keys are read and written, values copied. MLA: queries are

@@ -120,7 +120,7 @@ Flops layer_forward_flops(const Workload& w, int layer) {
 }
 
 Flops logits_forward_flops(const Workload& w) {
-    return Flops(w.head == Head::span ? 4.0 * w.hidden : 2 * embedding_parameters(w));
+    return Flops(w.head == Head::span ? 4.0 * w.hidden : 2 * embedding_parameters(w) * w.head_share);
 }
 
 Flops forward_flops(const Workload& w, double sequences) {

@@ -16,17 +16,21 @@ struct Traffic {
     double read, written;
 };
 constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
+// LAMB besides: norms of weight and update, the update scaled and applied.
+constexpr Traffic unfused_lamb{unfused_adam.read + 4.0 * 5, unfused_adam.written + 4.0 * 2};
 
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
 // training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
-    const Dtype stored = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
+    const Dtype stored = between_products(w.dtype);
     const Bytes gradient(4);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * size_of(w.dtype), size_of(w.dtype)};
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
     if ((e.parallelism.unfused || !w.fused_optimizer) && w.optimizer == Optimizer::adam)
         return {Bytes(unfused_adam.read), Bytes(unfused_adam.written)};
+    if (e.parallelism.unfused && w.optimizer == Optimizer::lamb)
+        return {Bytes(unfused_lamb.read), Bytes(unfused_lamb.written)};
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};

@@ -14,11 +14,11 @@ namespace stepcast {
 namespace {
 
 Linear logits(const LayerContext& c) {
-    return {"logits", c.shape.tokens, c.shape.vocab, c.shape.hidden, c.shape.storage};
+    return {"logits", c.shape.head_tokens, c.shape.vocab, c.shape.hidden, c.shape.storage};
 }
 
 void plan_loss_sums(Planner& planner, const LayerContext& c) {
-    const AllReduce one{static_cast<double>(c.shape.tokens) * Bytes(4)};
+    const AllReduce one{static_cast<double>(c.shape.head_tokens) * Bytes(4)};
     for (int i = 0; i < 3; ++i) planner.collective("loss_all_reduce", one, c.groups.tensor);
 }
 
@@ -36,7 +36,7 @@ void plan_logits(Planner& planner, const LayerContext& c) {
 }
 
 void plan_loss(Planner& planner, const LayerContext& c) {
-    const double n = static_cast<double>(c.shape.tokens) * static_cast<double>(c.shape.vocab);
+    const double n = static_cast<double>(c.shape.head_tokens) * static_cast<double>(c.shape.vocab);
     const Bytes element = c.shape.element();
     if (c.experiment.workload.fused_loss)
         planner.compute("loss", MemoryPass{n * 3.0 * element, n * Bytes(4)}, 4);
@@ -50,7 +50,7 @@ void plan_loss(Planner& planner, const LayerContext& c) {
 void plan_slices_backward(Planner& planner, const LayerContext& c) {
     const double pieces = c.experiment.workload.loss_pieces;
     if (pieces == 1) return;
-    const Bytes whole = static_cast<double>(c.shape.tokens) * static_cast<double>(c.shape.vocab) * c.shape.element();
+    const Bytes whole = static_cast<double>(c.shape.head_tokens) * static_cast<double>(c.shape.vocab) * c.shape.element();
     planner.compute("loss_slices", MemoryPass{whole, (pieces + 1) * whole}, static_cast<float>(2 * pieces));
     planner.compute("loss_slices", MemoryPass{2 * (pieces - 1) * whole, (pieces - 1) * whole},
                     static_cast<float>(pieces - 1));
@@ -77,6 +77,7 @@ void plan_embedding_backward(BackwardPlanners b, const LayerContext& c) {
     const Bytes whole = c.shape.inner(c.shape.hidden), a = c.shape.outer();
     if (drops(c)) b.inputs.compute("dropout_backward", MemoryPass{a + mask_of(c, a), a});
     if (p.sequence_parallel) b.inputs.collective("tp_all_gather", AllGather{whole}, c.groups.tensor);
+    if (c.experiment.workload.adapter_rank > 0) return;
     const double weights = static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden);
     const Bytes table = weights * (c.shape.element() + size_of(p.gradient_dtype));
     b.inputs.compute("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table}, 4);
@@ -88,7 +89,7 @@ void plan_head_forward(Planner& planner, const LayerContext& c) {
 }
 
 void plan_head_backward(BackwardPlanners b, const LayerContext& c) {
-    const double n = static_cast<double>(c.shape.tokens) * static_cast<double>(c.shape.vocab);
+    const double n = static_cast<double>(c.shape.head_tokens) * static_cast<double>(c.shape.vocab);
     const Bytes element = c.shape.element();
     if (!c.experiment.workload.loss_in_forward) plan_loss(b.inputs, c);
     if (c.experiment.workload.fused_loss)

@@ -67,7 +67,7 @@ void plan_feed_forward_start_backward(BackwardPlanners b, const LayerContext& c)
     const Bytes inner = c.shape.inner(c.shape.ffn), inputs = static_cast<double>(widths(c)) * inner;
     if (is_separate(c)) {
         plan_input_gradient(b.inputs, up(c));
-        plan_weight_gradient(b.weights, up(c), c.experiment.parallelism);
+        plan_weight_gradient(b.weights, up(c), c.experiment);
     }
     b.inputs.compute("activation_backward", MemoryPass{inputs + inner, inputs});
     if (c.experiment.workload.linear_bias) b.inputs.compute("bias_gradient", MemoryPass{inputs, Bytes(0)});

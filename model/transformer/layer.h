@@ -57,9 +57,16 @@ struct Linear {
     Dtype dtype;
 };
 void plan_linear(Planner& planner, const Linear& linear);
+// Operands of narrow products: read in 16 bits, written twice, by rows and by columns. Nothing for wider ones.
+void plan_cast(Planner& planner, double elements, Dtype dtype);
 void plan_input_gradient(Planner& planner, const Linear& linear);
 // The GEMM, and without fused accumulation the pass that adds its result to those of the micro-batches before (zero 3
 // accumulates shards, which is little).
-void plan_weight_gradient(Planner& planner, const Linear& linear, const Parallelism& parallelism);
+// Nothing where the weights are frozen.
+void plan_weight_gradient(Planner& planner, const Linear& linear, const Experiment& experiment);
+
+// workload.adapter_rank r: y += (x A) B, with A [in, r] and B [r, out]; backward: both gradients, and x's.
+void plan_adapter(Planner& planner, const LayerContext& context, const Linear& linear);
+void plan_adapter_backward(BackwardPlanners planners, const LayerContext& context, const Linear& linear);
 
 }  // namespace stepcast

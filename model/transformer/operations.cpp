@@ -87,7 +87,7 @@ void Operations::linear(const Linear& l) {
 
 void plan_unfused_linear_backward(BackwardPlanners b, const LayerContext& c, const Linear& l, bool bias) {
     plan_input_gradient(b.inputs, l);
-    plan_weight_gradient(b.weights, l, c.experiment.parallelism);
+    plan_weight_gradient(b.weights, l, c.experiment);
     Operations weights(b.weights, c);
     weights.widen(static_cast<double>(l.in * l.out));
     if (bias) weights.pass("bias_gradient", static_cast<double>(l.tokens * l.out), weights.matrix, Bytes(0));

@@ -1,5 +1,8 @@
 #include "model/transformer/rank_shape.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -18,6 +21,7 @@ RankShape rank_shape(const Experiment& e) {
     s.seq_q = share(w.seq, p.cp);
     s.tokens = s.batch * s.seq_q;
     s.outer_tokens = p.sequence_parallel ? share(s.tokens, p.tp) : s.tokens;
+    s.head_tokens = std::max(1L, std::lround(w.head_share * static_cast<double>(s.tokens)));
     s.hidden = w.hidden;
     s.ffn = share(w.ffn, p.tp);
     s.vocab = share(w.vocab, p.tp);
@@ -27,7 +31,7 @@ RankShape rank_shape(const Experiment& e) {
     s.qk_dim = mla ? w.mla.nope_dim + w.mla.rope_dim : head_dim(w);
     s.value_dim = mla ? w.mla.value_dim : head_dim(w);
     s.matrix = w.dtype;
-    s.storage = w.dtype == Dtype::fp8 ? Dtype::bf16 : w.dtype;
+    s.storage = between_products(w.dtype);
     return s;
 }
 

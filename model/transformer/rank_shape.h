@@ -12,6 +12,7 @@ struct RankShape {
     long outer_tokens = 0;  // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
     long seq = 0;           // of a whole sequence
     long seq_q = 0;         // query tokens of a sequence on this rank: seq / cp
+    long head_tokens = 0;   // whose logits are made
     long hidden = 0, ffn = 0, vocab = 0;  // ffn and vocab: this rank's part
     long heads = 0, kv_heads = 0;         // this rank's
     long qk_dim = 0, value_dim = 0;       // width of a head's query and key, and of its value

@@ -91,7 +91,7 @@ void plan_relative_attention_backward(BackwardPlanners b, const LayerContext& c)
     }
     ops.pass("position_bias_backward", ops.outer(), 4.0 * ops.matrix, ops.matrix, 3);
     ops.pass("head_layout_backward", 3 * key_elements(c), 2.0 * ops.matrix, 2.0 * ops.matrix, 4);
-    plan_weight_gradient(b.weights, positions(c), c.experiment.parallelism);
+    plan_weight_gradient(b.weights, positions(c), c.experiment);
     plan_unfused_linear_backward(b, c, qkv(c), false);
     ops.widen(key_elements(c));
     ops.pass("memory_backward", ops.outer(), ops.wide, ops.wide);

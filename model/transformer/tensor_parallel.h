@@ -28,6 +28,7 @@ inline void plan_column_forward(Planner& planner, const LayerContext& c, const L
     if (p.sequence_parallel && !p.overlap_tp) planner.collective("tp_all_gather", gather, c.groups.tensor);
     beside(planner, p.sequence_parallel && p.overlap_tp, "tp_all_gather", gather, c.groups.tensor,
            [&] { plan_linear(planner, linear); });
+    plan_adapter(planner, c, linear);
 }
 
 inline void plan_row_forward(Planner& planner, const LayerContext& c, const Linear& linear) {
@@ -35,6 +36,7 @@ inline void plan_row_forward(Planner& planner, const LayerContext& c, const Line
     const Bytes bytes = exchanged(c, linear.out);
     const Op op = p.sequence_parallel ? Op(ReduceScatter{bytes}) : Op(AllReduce{bytes});
     const std::string_view name = p.sequence_parallel ? "tp_reduce_scatter" : "tp_all_reduce";
+    plan_adapter(planner, c, linear);
     beside(planner, p.overlap_tp, name, op, c.groups.tensor, [&] { plan_linear(planner, linear); });
     if (!p.overlap_tp) planner.collective(name, op, c.groups.tensor);
 }
@@ -45,7 +47,8 @@ inline void plan_row_backward(BackwardPlanners b, const LayerContext& c, const L
     if (p.sequence_parallel && !p.overlap_tp) b.inputs.collective("tp_all_gather", gather, c.groups.tensor);
     beside(b.inputs, p.sequence_parallel && p.overlap_tp, "tp_all_gather", gather, c.groups.tensor,
            [&] { plan_input_gradient(b.inputs, linear); });
-    plan_weight_gradient(b.weights, linear, p);
+    plan_weight_gradient(b.weights, linear, c.experiment);
+    plan_adapter_backward(b, c, linear);
 }
 
 inline void plan_column_backward(BackwardPlanners b, const LayerContext& c, const Linear& linear) {
@@ -60,7 +63,8 @@ inline void plan_column_backward(BackwardPlanners b, const LayerContext& c, cons
     const bool split = &b.inputs != &b.weights;
     if (!p.overlap_weight_gradient || split) b.inputs.collective(name, op, c.groups.tensor);
     beside(b.weights, p.overlap_weight_gradient && !split, name, op, c.groups.tensor,
-           [&] { plan_weight_gradient(b.weights, linear, p); });
+           [&] { plan_weight_gradient(b.weights, linear, c.experiment); });
+    plan_adapter_backward(b, c, linear);
 }
 
 }  // namespace stepcast

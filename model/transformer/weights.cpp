@@ -4,13 +4,45 @@
 
 namespace stepcast {
 
+namespace {
+
+bool frozen(const LayerContext& c) { return c.experiment.workload.adapter_rank > 0; }
+
+// A and B beside q, k, v, the attention's output and the two sides of a dense or shared block.
+double adapter_weights(const LayerContext& c, int layer) {
+    const Workload& w = c.experiment.workload;
+    const double h = w.hidden, heads = w.heads, width = static_cast<double>(c.shape.qk_dim);
+    const double queries = heads * width, keys = kv_heads(w) * width;
+    const double values = heads * static_cast<double>(c.shape.value_dim);
+    const double inner = has_experts(w, layer) ? shared_ffn(w) : w.ffn;
+    const double block = inner > 0 ? 2 * h + inner * (w.gated ? 3 : 2) : 0;
+    return w.adapter_rank * (h + queries + 2 * keys + values + h + block) / c.experiment.parallelism.tp;
+}
+
 // Norms and the router are not split over the tensor-parallel ranks.
-RankWeights layer_weights(const LayerContext& c, int layer) {
+RankWeights all_weights(const LayerContext& c, int layer) {
     const Parallelism& p = c.experiment.parallelism;
     const LayerParameters whole = layer_parameters(c.experiment.workload, layer);
     const int expert_split = p.expert_tensor_parallel ? p.tp : 1;
     return {(whole.attention + whole.feed_forward) / p.tp + whole.norms + whole.router,
             whole.experts / p.ep / expert_split};
+}
+
+}  // namespace
+
+RankWeights layer_weights(const LayerContext& c, int layer) {
+    return frozen(c) ? RankWeights{adapter_weights(c, layer), 0} : all_weights(c, layer);
+}
+
+RankWeights frozen_weights(const LayerContext& c, int layer) {
+    return frozen(c) ? all_weights(c, layer) : RankWeights{};
+}
+
+double frozen_ends(const LayerContext& c, bool embedding, bool head) {
+    if (!frozen(c)) return 0;
+    const Workload& w = c.experiment.workload;
+    return ((embedding ? embedding_parameters(w) : 0) + (head ? embedding_parameters(w) : 0)) /
+           c.experiment.parallelism.tp;
 }
 
 RankWeights rest_weights(const LayerContext& c) {
@@ -25,11 +57,13 @@ RankWeights opened_weights(const LayerContext& c, int layer) {
 }
 
 RankWeights embedding_weights(const LayerContext& c) {
+    if (frozen(c)) return {};
     const Workload& w = c.experiment.workload;
     return {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0};
 }
 
 RankWeights head_weights(const LayerContext& c) {
+    if (frozen(c)) return {};
     const Workload& w = c.experiment.workload;
     const bool copied = w.tied && c.experiment.parallelism.pp > 1;
     return {final_norm_parameters(w) +

@@ -16,7 +16,10 @@ struct RankWeights {
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };
 
+// With adapters those alone: the others are frozen, and of no group.
 RankWeights layer_weights(const LayerContext& context, int layer);
+RankWeights frozen_weights(const LayerContext& context, int layer);
+double frozen_ends(const LayerContext& context, bool embedding, bool head);
 // Of a layer that a cut by modules opens: its down projection, and what comes before.
 RankWeights rest_weights(const LayerContext& context);
 RankWeights opened_weights(const LayerContext& context, int layer);

@@ -109,7 +109,13 @@ struct Pricer {
         double peers_inside = 0, peers_between = 0;
     };
 
-    [[nodiscard]] Seconds exchange(const Exchange& e, BytesPerSecond inside, BytesPerSecond between) const {
+    // Of dispatch kernels, where the cluster has a rate for them.
+    [[nodiscard]] static double dispatch(const Link& l, bool by_kernels) {
+        return by_kernels && l.dispatch_efficiency > 0 ? l.dispatch_efficiency : l.all_to_all_efficiency;
+    }
+
+    [[nodiscard]] Seconds exchange(const Exchange& e, BytesPerSecond inside, BytesPerSecond between,
+                                   bool by_kernels = false) const {
         const Link& slower = nodes > 1 ? inter : intra;
         const auto transfer = [&](double inside_share, double between_share) {
             const Seconds in = e.inside == Bytes(0) ? Seconds(0) : e.inside / (inside * inside_share);
@@ -118,7 +124,7 @@ struct Pricer {
         };
         const Seconds peers = e.peers_inside * intra.exchange.latency + e.peers_between * inter.exchange.latency;
         const Seconds large = pipelined(slower.latency + slower.exchange_launch + peers,
-                                        transfer(intra.all_to_all_efficiency, inter.all_to_all_efficiency)) +
+                                        transfer(dispatch(intra, by_kernels), dispatch(inter, by_kernels))) +
                               copied(intra.exchange_copy, e.own);
         if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
         return std::min(
@@ -127,9 +133,12 @@ struct Pricer {
 
     Seconds operator()(const AllToAll& op) const {
         if (!link.all_to_all.empty()) return interpolate(link.all_to_all, busiest_bytes(op));
+        // Dispatch kernels cross between nodes on their own rail; what they hand on inside a node is among their bytes there.
+        const bool direct = op.by_kernels && cluster.fabric == Fabric::nvswitch;
+        const BytesPerSecond inside = direct ? intra.bandwidth : path.inside;
         Seconds worst(0);
         for (std::size_t r = 0; r < path.node_of.size(); ++r)
-            worst = std::max(worst, exchange(exchange_of(op, r), path.inside, path.between));
+            worst = std::max(worst, exchange(exchange_of(op, r), inside, path.between, op.by_kernels));
         return worst;
     }
 

@@ -58,8 +58,8 @@ Traffic traffic_of(const Kernel& kernel) {
         results += static_cast<double>(s.count) * m * n;
     }
     const Bytes fp32_results = results * size_of(Dtype::fp32);
-    return {operands * size_of(kernel.dtype) + (kernel.accumulate ? 2 * fp32_results : results * size_of(kernel.dtype)),
-            fp32_results};
+    const Bytes written = results * size_of(between_products(kernel.dtype));
+    return {operands * size_of(kernel.dtype) + (kernel.accumulate ? 2 * fp32_results : written), fp32_results};
 }
 
 // Tiles of all groups and their mean k, weighted by tiles.
@@ -87,8 +87,14 @@ double waves_of(double blocks_per_sm, double loss) {
     return std::max(1.0, blocks_per_sm + (std::ceil(blocks_per_sm) - blocks_per_sm) * loss);
 }
 
+// Filling the pipeline of the k loop takes a time, hence k elements as the arithmetic is fast.
+double fill_of(const Gpu& gpu, const KernelCosts& costs, Dtype dtype) {
+    return gpu.fp16 > FlopsPerSecond(0) ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.fp16) : costs.gemm_k0;
+}
+
 Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
+    const double fill = fill_of(cluster.gpu, costs, kernel.dtype);
     const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * costs.gemm_efficiency *
                                   (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0));
     const BytesPerSecond bandwidth = cluster.gpu.memory_bandwidth * costs.gemm_traffic_efficiency;
@@ -103,7 +109,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
             const auto split = static_cast<double>(s);
             if (s > 1 && tiling.mean_k / split < least_split_k) break;
             const double waves = waves_of(tiling.count * split / cluster.gpu.sms, costs.gemm_wave_loss);
-            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (tiling.mean_k / split + costs.gemm_k0));
+            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (tiling.mean_k / split + fill));
             const Seconds arithmetic = waves * (wave / rate);
             const Bytes partial = s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
             const Seconds moving = (traffic.operands + partial) / bandwidth;
@@ -116,9 +122,11 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     return costs.launch + (kernel.boosts ? costs.event : Seconds(0)) + best;
 }
 
-// fp8 GEMMs of a step also cast and transpose their operands.
+// In a step tensor cores run at the clock that the power leaves them; fp32 without them does not reach that limit. Narrow:
+// scales beside the operands; their casts are passes of their own.
 double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
-    return kernel.training_gemm * (dtype == Dtype::fp8 ? kernel.training_fp8 : 1.0);
+    if (dtype == Dtype::fp32) return 1;
+    return kernel.training_gemm * (is_narrow(dtype) ? kernel.training_fp8 : 1.0);
 }
 
 Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,

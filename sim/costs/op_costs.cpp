@@ -69,6 +69,14 @@ struct Pricer {
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
 
+    // Of fused attention. fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels
+    // of the second generation.
+    [[nodiscard]] FlopsPerSecond attention_peak(const Attention& op) const {
+        const bool split = op.dtype == Dtype::fp32 && cluster.gpu.tf32 > FlopsPerSecond(0);
+        const FlopsPerSecond rate = split ? cluster.gpu.tf32 / 3 : peak(cluster.gpu, op.dtype);
+        return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
+    }
+
     // Flash attention: two products forward; backward computes the scores again, five products (2.5 times). Causal: only
     // the keys a query sees. Not below its operands' bytes, which the backward moves twice (gradients).
     Seconds flash(const Attention& op) const {
@@ -79,13 +87,12 @@ struct Pricer {
         const double seen = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
         const Flops work(2 * batch * queries * keys * seen * (width + values) * (op.backward ? 2.5 : 1.0));
         const KernelCosts& k = cluster.kernel;
-        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) *
-                                  (op.second_generation ? k.attention_v2 : 1.0) /
+        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) /
                                   (1 + k.attention_ramp / std::max(1.0, queries)) /
                                   (1 + k.attention_width / std::max(1.0, width));
         const Bytes operands =
             batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
-        return cluster.kernel.launch + std::max(work / (peak(cluster.gpu, op.dtype) * efficiency),
+        return cluster.kernel.launch + std::max(work / (attention_peak(op) * efficiency),
                                                 memory_time(operands, cluster.kernel.memory_efficiency, cluster));
     }
 
@@ -139,6 +146,7 @@ struct Pricer {
             case HostWork::Kind::update: return op.calls * host.update;
             case HostWork::Kind::gather: return op.calls * host.gather;
             case HostWork::Kind::input: return op.calls * host.input;
+            case HostWork::Kind::experts: return op.calls * host.expert_layer;
         }
         throw std::logic_error("op_time: unknown host work");
     }

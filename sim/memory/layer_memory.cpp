@@ -143,7 +143,7 @@ BlockMemory embedding_memory(const LayerContext& c) {
 // input gathered.
 BlockMemory head_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
-    const double logits = number(s.tokens) * number(s.vocab);
+    const double logits = number(s.head_tokens) * number(s.vocab);
     const bool fused = c.experiment.workload.fused_loss;
     BlockMemory block;
     block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : Bytes(4));

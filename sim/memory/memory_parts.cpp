@@ -1,7 +1,7 @@
 // Bytes of a parameter of mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
-// fp32 training: 4 + 4 + 8. fp8: 16-bit weights, and of each layer's matrices a copy in fp8 for either operand order.
+// fp32 training: 4 + 4 + 8. fp8, fp4: 16-bit weights, and of each layer's matrices such a copy for either operand order.
 // Experts are sharded over their own data-parallel group.
 #include "sim/memory/memory_parts.h"
 
@@ -45,8 +45,8 @@ double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
     const Workload& w = c.experiment.workload;
     const Bytes stored = c.shape.element();
-    use.weights = shared_out(c, stage.all, 3) * stored;
-    if (c.shape.matrix == Dtype::fp8) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(Dtype::fp8);
+    use.weights = (shared_out(c, stage.all, 3) + stage.frozen) * stored;
+    if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(c.experiment.parallelism.gradient_dtype);
     use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(w, stored);
 }

@@ -29,6 +29,7 @@ PieceMemory piece_memory(const UnitMemory& units, const Experiment& experiment, 
 // Weights of a stage, in elements.
 struct StageWeights {
     RankWeights all, layers, largest_unit;
+    double frozen = 0;                        // beside them, without gradients
     double matrices = 0, largest_matrix = 0;  // of the distinct shapes, together; the largest
 };
 

@@ -32,10 +32,13 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int sta
             layers += piece.last - piece.first;
             if (piece.embedding) memory.count(embedding_weights(c));
             if (piece.head) memory.count(head_weights(c));
+            memory.weights.frozen += frozen_ends(c, piece.embedding, piece.head);
             if (piece.begins_inside) memory.count(rest_weights(c));
             for (int l = piece.first; l < piece.last; ++l) {
                 const bool opened = piece.ends_inside && l + 1 == piece.last;
                 memory.count(opened ? opened_weights(c, l) : layer_weights(c, l));
+                const RankWeights frozen = frozen_weights(c, l);
+                memory.weights.frozen += frozen.dense + frozen.experts;
                 memory.weights.layers += layer_weights(c, l);
                 for (const Matrix& matrix : layer_matrices(c, l)) memory.matrices.insert(matrix);
             }

@@ -96,6 +96,7 @@ double tolerance(Dtype dtype) {
         case Dtype::fp16: return 1e-3;
         case Dtype::bf16:
         case Dtype::fp8: return 1e-2;
+        case Dtype::fp4: break;
     }
     return 0;
 }

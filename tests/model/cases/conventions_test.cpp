@@ -24,8 +24,11 @@ TEST_CASE("a model's family is what its name begins with, the longer name first"
     CHECK(family_of("deepseek-v3").architecture.moe.dense_layers == 3);
     CHECK(family_of("mixtral-8x7b").words ==
           "mixtral: gated feed-forward, rmsnorm, rotary positions, untied, no biases");
-    CHECK(complaint([] { family_of("transformer-xl-base"); }) ==
-          "model: \"transformer-xl-base\" is not modelled: its recurrence over segments and its adaptive softmax");
+    CHECK(family_of("transformer-xl-base").architecture.positions == Positions::relative);
+    CHECK(family_of("llama4-maverick-400b").architecture.moe.interval == 2);
+    CHECK(family_of("llama4-scout").architecture.moe.interval == 1);
+    CHECK(complaint([] { family_of("nemotron-h-56b"); }) ==
+          "model: \"nemotron-h-56b\" is not modelled: a hybrid of Mamba and attention layers");
     CHECK(complaint([] { family_of("resnet"); }).starts_with("model: \"resnet\" is of no known family"));
 }
 
@@ -41,6 +44,11 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK_FALSE(framework_of("simumax_b200", "").overlap_p2p);
     CHECK(framework_of("dgxc_benchmarking", "dgxc_maxtext_llama2-70b JAX MaxText").recompute == Recompute::none);
     CHECK_FALSE(framework_of("dgxc_benchmarking", "dgxc_llama3-8b").recompute);
+    CHECK_FALSE(framework_of("dgxc_benchmarking", "dgxc_24.11.1_pretrain_grok1").split_experts);
+    CHECK(framework_of("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1").split_experts == false);
+    CHECK(framework_of("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3").attention == AttentionKind::plain);
+    CHECK(framework_of("megatron_bridge_perf", "").dropless_once);
+    CHECK_FALSE(framework_of("nemo_docs", "").dropless_once);
     CHECK(framework_of("mosaic_mpt", "mixed-precision mode DEFAULT").gradients == Dtype::fp32);
     CHECK_FALSE(framework_of("mosaic_mpt", "mixed-precision mode PURE").gradients);
     CHECK(framework_of("deeplearningexamples_bert", "").optimizer == Optimizer::lamb);

@@ -179,13 +179,17 @@ TEST_CASE("a row's device is the shipped cluster of its family, with the memory 
     CHECK(named.experiment.cluster.inter.bandwidth == BytesPerSecond(20e9));  // the V100's network says nothing of it
 }
 
-TEST_CASE("fewer ranks than a node are one smaller node, and whole nodes are needed for more") {
+TEST_CASE("fewer ranks than a node are one smaller node, more are spread evenly over at least half-filled nodes") {
     const CasesHome home;
     const Cluster c = case_with({{"gpus", "4"}, {"tp", "1"}, {"pp", "1"}, {"dp", "4"}}).experiment.cluster;
     CHECK(c.nodes == 1);
     CHECK(c.gpus_per_node == 4);
-    CHECK(refusal({{"gpus", "12"}, {"tp", "1"}, {"pp", "1"}, {"dp", "12"}}) ==
-          "c.csv:2: gpus: 12 is no multiple of the 8 of a node of dgx-a100");
+    const Case twelve = case_with({{"gpus", "12"}, {"tp", "1"}, {"pp", "1"}, {"dp", "12"}, {"gbs", "96"}});
+    CHECK(twelve.experiment.cluster.nodes == 2);
+    CHECK(twelve.experiment.cluster.gpus_per_node == 6);
+    CHECK(assumes(twelve, "6 ranks on each node of 8"));
+    CHECK(refusal({{"gpus", "13"}, {"tp", "1"}, {"pp", "1"}, {"dp", "13"}}) ==
+          "c.csv:2: gpus: 13 is no multiple of the 8 of a node of dgx-a100");
 }
 
 TEST_CASE("a DeepSeek row has latent attention, dense first layers, shared experts and its measured peak") {
@@ -341,10 +345,10 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
     CHECK(refusal({{"model", "nemotron-h-56b"}}) ==
           "c.csv:2: model: \"nemotron-h-56b\" is not modelled: a hybrid of Mamba and attention layers");
     CHECK(refusal({{"model", "resnet"}}).starts_with("c.csv:2: model: \"resnet\" is of no known family and no preset"));
-    CHECK(refusal({{"notes", "LoRA on packed data"}}) ==
-          "c.csv:2: notes: fine-tuning (\"lora\") is other work than the pretraining that is modelled");
-    CHECK(
-        refusal({{"precision", "nvfp4"}}).starts_with("c.csv:2: precision: \"nvfp4\" names no dtype that is modelled"));
+    CHECK(refusal({{"notes", "RLHF rollouts"}}) ==
+          "c.csv:2: notes: \"rlhf\" is other work than the training step that is modelled");
+    CHECK(refusal({{"precision", "int8"}}).starts_with("c.csv:2: precision: \"int8\" names no dtype that is modelled"));
+    CHECK(refusal({{"precision", "nvfp4"}}).starts_with("c.csv:2: cluster.gpu.peak.fp4: device \"A100-SXM\" has no"));
     CHECK(refusal({{"precision", "fp8"}}) ==
           "c.csv:2: cluster.gpu.peak.fp8: device \"A100-SXM\" has no such rate; it has fp32, tf32, fp16, bf16; set "
           "this key "

@@ -127,7 +127,8 @@ std::vector<Call> joined(std::vector<Call> calls) {
         if (!call.run)
             call.run = [sends = call.sends, receives = call.receives](Group& group) {
                 for (const auto* pieces : {&sends, &receives})
-                    for (const Piece& piece : *pieces) require_memory(group.device, piece.data, piece.bytes, "a message");
+                    for (const Piece& piece : *pieces)
+                        require_memory(group.device, piece.data, piece.bytes, "a message");
                 return group.exchange->run(sends, receives, group.given_up);
             };
     return all;
@@ -138,7 +139,8 @@ ncclResult_t flush() {
     open_group().calls.clear();
     ncclResult_t result = ncclSuccess;
     for (const Call& call : calls)
-        if (const ncclResult_t one = do_or_promise(call.group, [call] { queue(call); }); one != ncclSuccess) result = one;
+        if (const ncclResult_t one = do_or_promise(call.group, [call] { queue(call); }); one != ncclSuccess)
+            result = one;
     return result;
 }
 

@@ -67,10 +67,11 @@ const char* cublasGetStatusName(cublasStatus_t status) {
 // The arrays of pointers lie on the GPU and are read when it comes to them; everything else is read now.
 cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t a_operations[],
                                           const cublasOperation_t b_operations[], const int m[], const int n[],
-                                          const int k[], const void* alphas, const void* const a[], cudaDataType_t a_type,
-                                          const int a_lead[], const void* const b[], cudaDataType_t b_type,
-                                          const int b_lead[], const void* betas, void* const c[], cudaDataType_t c_type,
-                                          const int c_lead[], int groups, const int sizes[], cublasComputeType_t compute) {
+                                          const int k[], const void* alphas, const void* const a[],
+                                          cudaDataType_t a_type, const int a_lead[], const void* const b[],
+                                          cudaDataType_t b_type, const int b_lead[], const void* betas, void* const c[],
+                                          cudaDataType_t c_type, const int c_lead[], int groups, const int sizes[],
+                                          cublasComputeType_t compute) {
     if (handle->device != current_device()) return CUBLAS_STATUS_INVALID_VALUE;
     if (a_type != b_type || a_type != c_type || !takes(a_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
     std::vector<Group> all;

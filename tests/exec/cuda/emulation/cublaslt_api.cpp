@@ -42,7 +42,7 @@ Into& as(Opaque* opaque) {
 Matrix matrix_of(const Layout& layout, const void* data, std::int32_t operation, long batch) {
     const auto offset = static_cast<std::size_t>(batch * layout.stride) * size_of(layout.type);
     return {static_cast<const char*>(data) + offset, layout.type, static_cast<long>(layout.rows),
-            static_cast<long>(layout.columns), layout.lead, operation == CUBLAS_OP_T};
+            static_cast<long>(layout.columns),       layout.lead, operation == CUBLAS_OP_T};
 }
 
 bool is_valid(const Layout& layout) {
@@ -67,7 +67,8 @@ bool takes(const Description& d, const Layout& a, const Layout& b, const Layout&
            is_aligned(b, 16) && is_aligned(c, 16) && a.rows % 16 == 0 && c.rows % 16 == 0;
 }
 
-cublasStatus_t check_shapes(const Description& d, const Layout& a, const Layout& b, const Layout& c, const Layout& result) {
+cublasStatus_t check_shapes(const Description& d, const Layout& a, const Layout& b, const Layout& c,
+                            const Layout& result) {
     for (const Layout* one : {&a, &b, &c, &result})
         if (!is_valid(*one)) return CUBLAS_STATUS_INVALID_VALUE;
     const auto rows = d.a == CUBLAS_OP_T ? a.columns : a.rows, inner = d.a == CUBLAS_OP_T ? a.rows : a.columns;
@@ -81,8 +82,8 @@ cublasStatus_t check_shapes(const Description& d, const Layout& a, const Layout&
 std::uint64_t problem_of(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
     std::uint64_t mixed = static_cast<std::uint64_t>(d.compute) * 4 + static_cast<std::uint64_t>(d.a + 2 * d.b);
     for (const Layout* one : {&a, &b, &c})
-        for (const std::uint64_t part : {static_cast<std::uint64_t>(one->type), one->rows, one->columns,
-                                         static_cast<std::uint64_t>(one->batch)})
+        for (const std::uint64_t part :
+             {static_cast<std::uint64_t>(one->type), one->rows, one->columns, static_cast<std::uint64_t>(one->batch)})
             mixed = (mixed ^ part) * 0x9e3779b97f4a7c15ULL;
     return mixed;
 }
@@ -160,8 +161,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t m
 
 // The first answer takes half of the workspace that is allowed, the second none.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
-                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
-                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int most,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t answers[], int* found) {
     *found = 0;
     if (handle == nullptr || most < 1) return CUBLAS_STATUS_INVALID_VALUE;
@@ -183,11 +185,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
-                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* chosen, void* workspace,
-                              std::size_t workspace_size, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* chosen, void* workspace, std::size_t workspace_size,
+                              cudaStream_t stream) {
     if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
     const Description shape = as<Description>(description);
     const Layout first = as<Layout>(a_layout), second = as<Layout>(b_layout), third = as<Layout>(c_layout);

@@ -37,8 +37,8 @@ inline void __syncthreads() { emulation::wait_for_block(); }
 inline float __shfl_xor_sync(unsigned mask, float value, int distance) {
     (void)mask;
     const auto lane = (threadIdx.x + blockDim.x * threadIdx.y) % 32;
-    return std::bit_cast<float>(emulation::exchange_in_warp(std::bit_cast<std::uint32_t>(value),
-                                                            lane ^ static_cast<unsigned>(distance)));
+    return std::bit_cast<float>(
+        emulation::exchange_in_warp(std::bit_cast<std::uint32_t>(value), lane ^ static_cast<unsigned>(distance)));
 }
 inline float __expf(float x) { return std::exp(x); }
 inline std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }

@@ -80,7 +80,8 @@ Exchange::Exchange(const std::string& path, int ranks, int rank, const std::stri
       rank_(rank),
       bytes_(meeting_size + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * sizeof(Ring)) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0) throw std::runtime_error(path + ": cannot be opened");
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0)
+        throw std::runtime_error(path + ": cannot be opened");
     void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (data == MAP_FAILED) throw std::runtime_error(path + ": cannot be mapped");
@@ -151,7 +152,8 @@ Outcome Exchange::run(std::vector<Piece> sends, std::vector<Piece> receives, con
             if (busy[static_cast<std::size_t>(flow.piece.peer)]) continue;
             busy[static_cast<std::size_t>(flow.piece.peer)] = true;
             moved = pull(flow, ring(flow.piece.peer, rank_)) || moved;
-            if (flow.done == sizeof(Header) && (flow.header.bytes != flow.piece.bytes || flow.header.tag != flow.piece.tag)) {
+            if (flow.done == sizeof(Header) &&
+                (flow.header.bytes != flow.piece.bytes || flow.header.tag != flow.piece.tag)) {
                 complaint_ = "rank " + std::to_string(rank_) + " expects " + std::to_string(flow.piece.bytes) +
                              " bytes of call " + std::to_string(flow.piece.tag) + " from rank " +
                              std::to_string(flow.piece.peer) + ", which sends " + std::to_string(flow.header.bytes) +

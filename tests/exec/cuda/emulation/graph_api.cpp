@@ -36,7 +36,8 @@ std::vector<std::vector<std::size_t>> chains_of(const std::vector<Node>& nodes) 
     std::vector<std::vector<std::size_t>> chains;
     for (std::size_t node = 0; node < nodes.size(); ++node) {
         const auto continues = [&](const std::vector<std::size_t>& chain) {
-            return std::find(nodes[node].after.begin(), nodes[node].after.end(), chain.back()) != nodes[node].after.end();
+            return std::find(nodes[node].after.begin(), nodes[node].after.end(), chain.back()) !=
+                   nodes[node].after.end();
         };
         const auto chain = std::find_if(chains.begin(), chains.end(), continues);
         if (chain == chains.end())
@@ -73,6 +74,7 @@ void run_chain(Launch& launch, const std::vector<std::size_t>& chain) {
                 failed = failure.code;
             }
         }
+        if (launch.moments[node]) come_late();
         const std::lock_guard lock(m.mutex);
         if (failed != cudaSuccess) launch.sticky = failed;
         if (launch.moments[node]) *launch.moments[node] = {true, now()};

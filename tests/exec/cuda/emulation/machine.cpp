@@ -73,11 +73,24 @@ cudaError_t invalidate(Capture& capture, cudaError_t code) {
 
 void start_worker(CUstream_st* stream) { std::thread(serve, stream).detach(); }
 
-void dawdle() {
-    static const long most = setting("EMULATED_CUDA_JITTER_US", 0);
+namespace {
+
+void pause(long most) {
     if (most <= 0) return;
     thread_local std::mt19937 random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned long>(most)));
+}
+
+}  // namespace
+
+void dawdle() {
+    static const long most = setting("EMULATED_CUDA_JITTER_US", 0);
+    pause(most);
+}
+
+void come_late() {
+    static const long most = setting("EMULATED_CUDA_LATE_US", 0);
+    pause(most);
 }
 
 cudaError_t note(cudaError_t code) {

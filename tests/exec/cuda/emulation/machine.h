@@ -38,7 +38,7 @@ struct Moment {
 
 struct Node {
     std::function<void()> run;
-    std::vector<std::size_t> after;    // indices of earlier nodes
+    std::vector<std::size_t> after;      // indices of earlier nodes
     struct CUevent_st* event = nullptr;  // an external recording
 };
 
@@ -80,8 +80,10 @@ cudaError_t take_last_error(bool keep);
 cudaError_t unsafe_call();
 cudaError_t capture_problem(CUstream_st* stream);  // of a synchronisation or query of the stream
 
-// A random pause before each piece of work, so that what is not ordered by an edge runs in any order.
+// A random pause before each piece of work, so that what is not ordered by an edge runs in any order; by EMULATED_CUDA_LATE_US
+// before each moment too, as where other processes have the GPU in turn.
 void dawdle();
+void come_late();
 // Queues work, or captures it; `null` is the legacy stream of the current device.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
 // As it is: moments, waits, external recordings.
@@ -108,8 +110,8 @@ struct CUstream_st {
 struct CUevent_st {
     int device = 0;
     unsigned int flags = 0;
-    std::shared_ptr<emulation::Moment> moment;          // last recording; null: none yet
-    std::shared_ptr<emulation::Capture> capture;        // last recorded inside this one
+    std::shared_ptr<emulation::Moment> moment;    // last recording; null: none yet
+    std::shared_ptr<emulation::Capture> capture;  // last recorded inside this one
     std::vector<std::size_t> nodes;
 };
 

@@ -50,7 +50,8 @@ void do_split(const std::shared_ptr<Group>& parent, const std::shared_ptr<Group>
     if (!child) return;
     std::vector<std::pair<int, int>> members;  // key, rank
     for (int rank = 0; rank < parent->ranks; ++rank)
-        if (const Choice& one = all[static_cast<std::size_t>(rank)]; one.color == own.color) members.emplace_back(one.key, rank);
+        if (const Choice& one = all[static_cast<std::size_t>(rank)]; one.color == own.color)
+            members.emplace_back(one.key, rank);
     std::sort(members.begin(), members.end());
     child->ranks = static_cast<int>(members.size());
     for (int i = 0; i < child->ranks; ++i)
@@ -129,9 +130,12 @@ ncclResult_t start(Kind kind, const void* input, void* output, std::size_t count
                    ncclComm_t comm, cudaStream_t stream) {
     if (const ncclResult_t state = usable(comm); state != ncclSuccess) return state;
     if (type != ncclFloat32 || root < 0 || root >= comm->group->ranks) return ncclInvalidArgument;
-    return issue({comm->group, stream,
-                  Collective{kind, static_cast<const char*>(input), static_cast<char*>(output), count * sizeof(float), root},
-                  {}, {}});
+    return issue(
+        {comm->group,
+         stream,
+         Collective{kind, static_cast<const char*>(input), static_cast<char*>(output), count * sizeof(float), root},
+         {},
+         {}});
 }
 
 ncclResult_t message(char* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream,
@@ -150,7 +154,8 @@ extern "C" {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
     *comm = nullptr;
-    if (config == nullptr || !is_valid(*config) || rank < 0 || rank >= ranks || ranks > most_ranks) return ncclInvalidArgument;
+    if (config == nullptr || !is_valid(*config) || rank < 0 || rank >= ranks || ranks > most_ranks)
+        return ncclInvalidArgument;
     auto group = std::make_shared<Group>();
     group->ranks = ranks;
     group->rank = rank;
@@ -171,7 +176,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     if (color >= 0) {
         child = std::make_shared<Group>();
         child->device = parent->device;
-        child->blocking = config != nullptr && config->blocking != NCCL_CONFIG_UNDEF_INT ? config->blocking != 0 : parent->blocking;
+        child->blocking =
+            config != nullptr && config->blocking != NCCL_CONFIG_UNDEF_INT ? config->blocking != 0 : parent->blocking;
         if (!child->blocking) child->state = ncclInProgress;
         *made = new ncclComm{child};
     }
@@ -189,7 +195,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
             std::unique_lock lock(group->mutex);
             group->changed.wait(lock, [&] { return group->given_up || group->served >= group->issued; });
         }
-        if (group->exchange->leave(group->given_up) == Outcome::peer_gone) group->fail(ncclRemoteError, "a peer is gone");
+        if (group->exchange->leave(group->given_up) == Outcome::peer_gone)
+            group->fail(ncclRemoteError, "a peer is gone");
     });
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
@@ -217,21 +224,23 @@ ncclResult_t ncclAllGather(const void* input, void* output, std::size_t count, n
 }
 ncclResult_t ncclReduceScatter(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
-    return op != ncclSum ? ncclInvalidArgument : start(Kind::reduce_scatter, input, output, count, type, 0, comm, stream);
+    return op != ncclSum ? ncclInvalidArgument
+                         : start(Kind::reduce_scatter, input, output, count, type, 0, comm, stream);
 }
 ncclResult_t ncclBroadcast(const void* input, void* output, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
     return start(Kind::broadcast, input, output, count, type, root, comm, stream);
 }
-ncclResult_t ncclReduce(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
     return op != ncclSum ? ncclInvalidArgument : start(Kind::reduce, input, output, count, type, root, comm, stream);
 }
 ncclResult_t ncclSend(const void* input, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
     return message(static_cast<char*>(const_cast<void*>(input)), count, type, peer, comm, stream, true);
 }
-ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
     return message(static_cast<char*>(output), count, type, peer, comm, stream, false);
 }
 }

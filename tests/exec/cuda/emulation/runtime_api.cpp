@@ -75,7 +75,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     if (!exists(device)) return note(cudaErrorInvalidDevice);
     switch (attribute) {
-        case cudaDevAttrMemoryClockRate: *value = 1000; return cudaSuccess;  // kHz
+        case cudaDevAttrMemoryClockRate: *value = 4; return cudaSuccess;  // kHz: what is sized by speed is small here
         case cudaDevAttrGlobalMemoryBusWidth: *value = 4096; return cudaSuccess;
         default: std::fprintf(stderr, "emulated CUDA: attribute %d is not emulated\n", static_cast<int>(attribute));
     }
@@ -145,7 +145,8 @@ cudaError_t cudaFree(void* data) {
     return note(cudaErrorInvalidValue);
 }
 
-cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
     const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (!to_device && !from_device) return note(cudaErrorInvalidMemcpyDirection);
@@ -153,8 +154,8 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
         return note(cudaErrorInvalidValue);
     return note(enqueue(stream, [=] { std::memmove(target, source, bytes); }));
 }
-cudaError_t cudaMemcpyPeerAsync(void* target, int target_device, const void* source, int source_device, std::size_t bytes,
-                                cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* target, int target_device, const void* source, int source_device,
+                                std::size_t bytes, cudaStream_t stream) {
     if (!exists(target_device) || !exists(source_device)) return note(cudaErrorInvalidDevice);
     if (bytes > 0 && (owner(target, bytes) != target_device || owner(source, bytes) != source_device))
         return note(cudaErrorInvalidValue);
@@ -165,7 +166,8 @@ cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cuda
         const std::lock_guard lock(machine().mutex);
         if (const cudaError_t code = unsafe_call(); code != cudaSuccess) return note(code);
     }
-    if (const cudaError_t code = cudaMemcpyAsync(target, source, bytes, kind, nullptr); code != cudaSuccess) return code;
+    if (const cudaError_t code = cudaMemcpyAsync(target, source, bytes, kind, nullptr); code != cudaSuccess)
+        return code;
     return cudaStreamSynchronize(nullptr);
 }
 cudaError_t cudaMemset(void* target, int value, std::size_t bytes) {

@@ -46,7 +46,10 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
     event->moment = moment;
     event->capture.reset();
     lock.unlock();
-    return enqueue_plain(handle, [moment] { finish(moment); });
+    return enqueue_plain(handle, [moment] {
+        come_late();
+        finish(moment);
+    });
 }
 
 // The stream joins the capture in which the event lies.
@@ -78,7 +81,8 @@ cudaError_t wait_done(std::unique_lock<std::mutex>& lock, const std::shared_ptr<
 extern "C" {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
-    if (flags != cudaStreamNonBlocking) return note(cudaErrorInvalidValue);  // others order themselves with the legacy one
+    if (flags != cudaStreamNonBlocking)
+        return note(cudaErrorInvalidValue);  // others order themselves with the legacy one
     const std::lock_guard lock(machine().mutex);
     *stream = new CUstream_st;
     (*stream)->device = current_device();

@@ -1,0 +1,37 @@
+#include "model/cases/other_work.h"
+
+#include <fmt/format.h>
+
+#include "model/cases/cells.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int usual_rank = 16;  // MLPerf's LoRA benchmark; NeMo's default is of the same cost
+
+bool names_one_of(const std::string& text, std::initializer_list<const char*> words) {
+    for (const char* word : words)
+        if (contains(text, word)) return true;
+    return false;
+}
+
+}  // namespace
+
+void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions) {
+    const auto text = lower_case(row.cell("case_id") + " " + row.cell("model") + " " + row.cell("notes"));
+    for (const char* word : {"inference", "rlhf", "_dpo", "dpo ", "grpo"})
+        if (contains(text, word))
+            throw ConfigError(fmt::format("notes: \"{}\" is other work than the training step that is modelled", word));
+    if (names_one_of(text, {"lora", "peft"})) {
+        const auto at = text.find("rank ");
+        const auto stated = at == std::string::npos ? std::nullopt : number_after(text, at);
+        workload.adapter_rank = static_cast<int>(stated.value_or(usual_rank));
+        assumptions.push_back(fmt::format("LoRA: weights frozen, adapters of rank {} beside every matrix, packed sequences",
+                                          workload.adapter_rank));
+    } else if (names_one_of(text, {"finetun", "fine-tun", "fine tun", "_sft", "sft ", "sft)"})) {
+        assumptions.push_back("fine-tuning of all weights on packed sequences: the work of pretraining");
+    }
+}
+
+}  // namespace stepcast
