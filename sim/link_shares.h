@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-// Exchanges meet on the links of the ranks that they have in common; on each of those every one gets its max-min fair part
-// (sim/network/link_use.h), and the rank that leaves an exchange least decides. What an exchange does not need elsewhere
-// is not handed on from rank to rank.
+// Exchanges meet on the links of the ranks that they have in common; on each of those every one gets its max-min fair
+// part (sim/network/link_use.h), and the rank that leaves an exchange least decides. What an exchange does not need
+// elsewhere is not handed on from rank to rank.
 class LinkShares {
 public:
     // `graph` and `links` must outlive the run; a run without links costs nothing.

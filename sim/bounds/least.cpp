@@ -1,4 +1,5 @@
-// Lower bounds of what is lost beside exchanges. While an exchange is in flight on a rank its kernels run at 1 / (1 + s).
+// Lower bounds of what is lost beside exchanges. While an exchange is in flight on a rank its kernels run at 1 / (1 +
+// s).
 //
 // A plan. Between two moments, all kernels (w seconds alone) and exchanges (c seconds) of a rank in between:
 //   time = kernels running + idle, and of the time kernels run beside exchanges the share s / (1 + s) is lost, hence
@@ -6,8 +7,9 @@
 // It is counted between the points of a plan that everything before them precedes and everything after them follows.
 //
 // A way through slots. Where exchanges take D without a gap from a moment on, work that follows that moment cannot be
-// further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of D
-// passes beside the plans' own exchanges, in which nothing is lost twice. Waiting does not help: it costs more than it saves.
+// further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of
+// D passes beside the plans' own exchanges, in which nothing is lost twice. Waiting does not help: it costs more than
+// it saves.
 //   zero 0, 1  a bucket that a layer fills in the last backward of a piece goes beside the layer after it
 //   zero 2     in every backward
 //   zero 3     the parameters of the layer after the next go beside a layer, in a backward after the gradients of the layer
@@ -171,7 +173,8 @@ void LeastExchanges::add(Features& f, Pass pass, double time) const {
         if (in_.model.layers[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
 }
 
-// The first layer of a slot follows an exchange only where the slot before it is of its stage; an embedding ends its slot.
+// The first layer of a slot follows an exchange only where the slot before it is of its stage; an embedding ends its
+// slot.
 void LeastExchanges::exchange(Features& f, const Parallelism& p, const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));

@@ -30,13 +30,13 @@ public:
     // `lower` with what the exchanges of each slot delay: zero 3 inside and between slots, else gradients beside them.
     // `data`: of any stage, as units of one kind are alike.
     [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
-    // What a way that begins with the first slot takes longer for the parameters that its slots await and that slow them;
-    // with zero 1 and 2 `parameters` of any stage are gathered without a gap, at least.
+    // What a way that begins with the first slot takes longer for the parameters that its slots await and that slow
+    // them; with zero 1 and 2 `parameters` of any stage are gathered without a gap, at least.
     [[nodiscard]] double start(const Parallelism& p, const DataTimes& data, double parameters) const;
 
 private:
-    // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `beside` own exchanges
-    // the most.
+    // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `beside` own
+    // exchanges the most.
     struct Layers {
         double all = 0, fewest = 0, alone = 0, beside = 0;
     };

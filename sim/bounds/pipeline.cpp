@@ -93,8 +93,8 @@ public:
         }
     }
 
-    // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they are
-    // done before the others.
+    // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
+    // are done before the others.
     void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
         std::vector<std::vector<int>> members;
         std::vector<StageUnits> units;

@@ -14,10 +14,10 @@ double StepBounds::Tables::send_time(int a, int b) {
     return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, group).si();
 }
 
-// Before each slot whose input was sent. Parts that came early are gathered behind the last exchange of the slot before, beside
-// what that slot still computes and sends; those that are waited for, when they are there. With several pieces a stage
-// computes while it sends: its own send goes beside the first kernels of the next slot (unless that waits for it), what it
-// receives comes at any moment.
+// Before each slot whose input was sent. Parts that came early are gathered behind the last exchange of the slot
+// before, beside what that slot still computes and sends; those that are waited for, when they are there. With several
+// pieces a stage computes while it sends: its own send goes beside the first kernels of the next slot (unless that
+// waits for it), what it receives comes at any moment.
 void StepBounds::Tables::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
     const double s = base_.cluster.interference.compute_slowdown;

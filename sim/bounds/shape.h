@@ -1,5 +1,5 @@
-// What one rank's share of a layer and of the ends costs and holds, for one way to split tensors, sequences and experts:
-// the plans of the step (model/transformer/layer_plans.h) priced once and run alone.
+// What one rank's share of a layer and of the ends costs and holds, for one way to split tensors, sequences and
+// experts: the plans of the step (model/transformer/layer_plans.h) priced once and run alone.
 #pragma once
 
 #include <array>
@@ -15,12 +15,13 @@ namespace stepcast {
 enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
 inline constexpr int unit_kinds = 4;
 
-// A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a time.
-// `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`, `filled`: in and
-// after each slot that makes gradients of weights, the latter before the next slot of its stage, `_single` where the piece is a lone layer; `opened`: in the last unit of
-// a forward for what comes next on its stage, so that whoever waits for that forward itself counts it off; `inside_last`:
-// layers but one of a slot that makes the last gradients of its piece, `after_last`: between it and the next slot of its
-// stage; hosts: what issuing a layer takes.
+// A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a
+// time. `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`,
+// `filled`: in and after each slot that makes gradients of weights, the latter before the next slot of its stage,
+// `_single` where the piece is a lone layer; `opened`: in the last unit of a forward for what comes next on its stage,
+// so that whoever waits for that forward itself counts it off; `inside_last`: layers but one of a slot that makes the
+// last gradients of its piece, `after_last`: between it and the next slot of its stage; hosts: what issuing a layer
+// takes.
 using Features = std::array<double, 40>;
 namespace feature {
 // Those before `settled` change with the exchanges of data parallelism, the others with shape and pipeline alone.
@@ -56,8 +57,9 @@ private:
     std::unordered_map<Gemm, Seconds, GemmHash> gemms_;
 };
 
-// `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with both; a layer in which the host
-// waits for the device as one of many. Sends are left out; layers computed again are filled in whether or not they are.
+// `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with
+// both; a layer in which the host waits for the device as one of many. Sends are left out; layers computed again are
+// filled in whether or not they are.
 struct BoundShape {
     RankShape shape;
     UnitMemory memory;

@@ -1,7 +1,7 @@
-// When the slots of a pipeline end under given times, for several directions side by side: with F a slot's end and S the end
-// of its send,
-//   F(i) = max(F + filled or opened, or S of the slot before it on its stage, S of the slot it waits for + arrival) + entry + duration,
-//          but no less than the host's time for all slots of the stage so far
+// When the slots of a pipeline end under given times, for several directions side by side: with F a slot's end and S
+// the end of its send,
+//   F(i) = max(F + filled or opened, or S of the slot before it on its stage, S of the slot it waits for + arrival)
+//          + entry + duration, but no less than the host's time for all slots of the stage so far
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // S before F where sends are not overlapped. Leaves out what hosts spend between plans and the sends' own hosts.
 #pragma once
@@ -23,7 +23,8 @@ public:
 
     void run(std::span<const Features> directions);  // at most `width`
 
-    // Of a node under a direction of the last run: its end, what decided it, the slot whose send its own waited for (or -1).
+    // Of a node under a direction of the last run: its end, what decided it, the slot whose send its own waited for (or
+    // -1).
     [[nodiscard]] double end(int i, std::size_t direction) const { return end_[at(i)][direction]; }
     [[nodiscard]] Cause cause(int i, std::size_t direction) const;
     [[nodiscard]] int send_waited_for(int i, std::size_t direction) const;

@@ -64,8 +64,8 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
 }
 
-// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others. Under
-// dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
+// Under dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
 double first_bucket(const TailInputs& in, const Work& work) {
     const bool ends_first = in.p.schedule == Schedule::dualpipe || in.p.schedule == Schedule::zb_v;
     const double forward = in.p.schedule == Schedule::dualpipe ? work.forward / 2 : work.forward;
@@ -80,8 +80,8 @@ double first_bucket(const TailInputs& in, const Work& work) {
            in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
-// full. Other stages wait for the last backwards of those after them.
+// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket
+// is full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
     const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;

@@ -1,5 +1,5 @@
-// The longest ways of a pipeline, packed: of their features only those that occur in any of them, side by side, so that the
-// time of a way is a short product.
+// The longest ways of a pipeline, packed: of their features only those that occur in any of them, side by side, so that
+// the time of a way is a short product.
 #pragma once
 
 #include "sim/bounds/pipeline.h"
@@ -8,7 +8,8 @@ namespace stepcast {
 
 class Ways {
 public:
-    // Times of the features that occur, in the order kept here; those that data parallelism changes and the others apart.
+    // Times of the features that occur, in the order kept here; those that data parallelism changes and the others
+    // apart.
     using Times = std::array<double, std::tuple_size_v<Features>>;
     struct Group {
         std::size_t first = 0, first_sharded = 0, last = 0;  // of its ways

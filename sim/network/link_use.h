@@ -1,4 +1,5 @@
-// Which share of its ranks' links an exchange needs while it runs, and what those get who want more of a link than it has.
+// Which share of its ranks' links an exchange needs while it runs, and what those get who want more of a link than it
+// has.
 #pragma once
 
 #include <array>
@@ -28,9 +29,9 @@ struct LinkUses {
     friend bool operator==(const LinkUses&, const LinkUses&) = default;
 };
 
-// Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2; flows as in SimGrid, Casanova
-// et al. 2014): everybody gets what he wants up to a level at which the link is full. The level: infinite while demands sum
-// up to no more than 1; demand / level is how many times longer somebody above it takes.
+// Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2; flows as in SimGrid,
+// Casanova et al. 2014): everybody gets what he wants up to a level at which the link is full. The level: infinite
+// while demands sum up to no more than 1; demand / level is how many times longer somebody above it takes.
 double fair_level(std::span<const double> demands);
 
 }  // namespace stepcast
