@@ -150,7 +150,7 @@ struct FamilyRule {
 constexpr std::string_view llama_words = "gated feed-forward, rmsnorm, rotary positions, untied, no biases";
 constexpr std::string_view gpt_words = "two-matrix feed-forward, layernorm, learned positions, tied, biases";
 // The first that a name begins with: longer ones before shorter ones.
-constexpr std::array<FamilyRule, 30> families{{
+constexpr auto families = std::to_array<FamilyRule>({
     {"gpt-oss", gpt_oss, "gated feed-forward, rmsnorm, rotary positions, untied, biases, heads of 64, full attention"},
     {"gpt", gpt, gpt_words},
     {"megatron", gpt, gpt_words},
@@ -191,7 +191,7 @@ constexpr std::array<FamilyRule, 30> families{{
     {"transformer-xl", transformer_xl,
      "two-matrix feed-forward, relative positions, a memory as long as the sequence, logits of a tenth of the symbols"},
     {"nemotron3", nullptr, "a hybrid of Mamba and attention layers"},
-}};
+});
 
 Framework megatron_before_2022() {
     return {.attention = AttentionKind::plain,
@@ -359,7 +359,7 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 31> frameworks{{
+constexpr auto frameworks = std::to_array<FrameworkRule>({
     {"dgxc", "maxtext", "MaxText", maxtext},
     {"dgxc", "paxml", "Paxml", paxml},
     {"dgxc", "dgxc_24", "NeMo", nemo},
@@ -391,7 +391,7 @@ constexpr std::array<FrameworkRule, 31> frameworks{{
     {"llm", "", "llm.c", small_ddp},
     {"deeplearningexamples_bert", "", "the BERT examples", bert_examples},
     {"deeplearningexamples_t", "", "the Transformer-XL examples", transformer_xl_examples},
-}};
+});
 
 }  // namespace
 

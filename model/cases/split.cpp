@@ -59,7 +59,7 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     const bool digit = stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
     if (!states(row, "zero")) {
         assumptions.push_back("zero not stated: 0");
-    } else if (text.starts_with("none") || text.starts_with("off") || text.starts_with("ddp")) {
+    } else if (first_word(text) == "none" || first_word(text) == "off" || first_word(text) == "ddp") {
         p.zero = 0;
     } else if (digit) {
         p.zero = static_cast<int>(*stage);

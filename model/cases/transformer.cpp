@@ -91,10 +91,10 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, As
     if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *known));
     w.moe.experts = *known;
     w.moe.top_k = *top_k;
-    if (w.ffn > 0)
-        w.moe.ffn = ffn;
-    else
+    if (w.ffn == 0)
         w.ffn = ffn;
+    else if (w.moe.ffn == 0)  // else both widths are the family's
+        w.moe.ffn = ffn;
     read_expert_notes(row.cell("notes"), w);
 }
 

@@ -200,7 +200,14 @@ TEST_CASE("a DeepSeek row has latent attention, dense first layers, shared exper
     CHECK(w.mla == Mla{1536, 512, 128, 64, 128});
     CHECK(w.ffn == 18432);
     CHECK(w.moe ==
-          Moe{.experts = 256, .top_k = 8, .shared_experts = 1, .ffn = 2048, .dense_layers = 1, .router_bias = true});
+          Moe{.experts = 256,
+                .top_k = 8,
+                .shared_experts = 1,
+                .ffn = 2048,
+                .dense_layers = 1,
+                .groups = 8,
+                .top_groups = 4,
+                .router_bias = true});
     CHECK(c.experiment.routing.kind == RoutingSpec::Kind::uniform);
     CHECK(assumes(c, "routing not stated: uniform"));
     CHECK(c.measured_peak == parse_bytes("104.3 GiB"));
@@ -253,8 +260,8 @@ TEST_CASE("recompute is read from the words that tables use") {
     CHECK(kind("norm, act") == Recompute::none);
     CHECK(kind("moe_act") == Recompute::none);
     CHECK(kind("save_nothing") == Recompute::full);
-    CHECK(refusal({{"recompute", "mlp"}}) ==
-          "c.csv:2: recompute: \"mlp\" is not understood; expected none, selective or full");
+    CHECK(refusal({{"recompute", "often"}}) ==
+          "c.csv:2: recompute: \"often\" is not understood; expected none, selective or full");
 }
 
 // Llama 3 8B: k 1024, o 4096 and up 14336 of 2 x 1024 + 2 x 4096 + 3 x 14336 columns: 0.3655 of 32 layers are 11.7.

@@ -137,7 +137,7 @@ TEST_CASE("a model that presets know by name needs no sizes") {
     CHECK(named("moonlight-16b").moe.top_k == 6);
     CHECK(named("gpt-oss-120b").head_dim == 64);
     CHECK(named("deepseek-v3").ffn == 18432);
-    CHECK(named("qwen3-235b-a22b").moe.ffn == 1536);
+    CHECK(named("qwen3-235b-a22b").ffn == 1536);
     CHECK(named("Mixtral-8x7B").moe.experts == 8);
 }
 
