@@ -54,8 +54,9 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     };
     // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
     const auto named = text.find("zero");
-    const auto stage = named == std::string::npos ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
-                                                  : number_after(text, named);
+    const auto stage = named == std::string::npos
+                           ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
+                           : number_after(text, named);
     const bool digit = stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
     if (!states(row, "zero")) {
         assumptions.push_back("zero not stated: 0");
