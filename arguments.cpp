@@ -144,6 +144,20 @@ std::vector<Override> overrides_of(const Options& options) {
     return overrides;
 }
 
+ImportRequest import_request_of(const Options& options) {
+    return {.logs = options.inputs,
+            .format = parse_log_format(options.format),
+            .out = options.out,
+            .routing_out = options.routing_out,
+            .medians_only = options.medians,
+            .kept_phases = options.phases,
+            .steps = options.step_range,
+            .pattern = options.pattern,
+            .system = options.system,
+            .model = options.model,
+            .inputs = options.step_inputs};
+}
+
 SweepQuestion question_of(const Options& options) {
     SweepQuestion question;
     question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/logs/import.h"
 #include "model/experiment.h"
 #include "sim/sweep/sweep.h"
 
@@ -21,6 +22,9 @@ std::vector<Override> overrides_of(const Options& options);
 
 // What `sweep` asks; throws ConfigError on axes, constraints and objectives that are not understood.
 SweepQuestion question_of(const Options& options);
+
+// What `import` reads and writes; throws ConfigError on an unknown format.
+ImportRequest import_request_of(const Options& options);
 
 // One function a verb.
 struct Verbs {

@@ -26,8 +26,10 @@ std::optional<Cluster> datasheet_of(const std::string& asked, const std::string&
     return {};
 }
 
-std::vector<SweepResult> measure(Device& device, bool fp8, const std::function<void(std::string_view)>& progress) {
-    std::vector<TaskGraph> graphs = gpu_sweeps(device.rank_count(), fp8);
+std::vector<SweepResult> measure(Device& device, const CudaGpu& gpu,
+                                 const std::function<void(std::string_view)>& progress) {
+    constexpr int ada = 89;
+    std::vector<TaskGraph> graphs = gpu_sweeps(device.rank_count(), gpu.capability >= ada, gpu.memory_bandwidth);
     std::vector<SweepResult> results;
     for (TaskGraph& graph : graphs) {
         if (progress) progress(fmt::format("sweep {} of {}", results.size() + 1, graphs.size()));
@@ -67,8 +69,7 @@ std::string plot_lines(const GpuFit& fit, const std::string& stem) {
 
 std::string calibrate_cuda(const Options& options, const std::function<void(std::string_view)>& progress) {
     CudaDeviceAndGpu opened = open_cuda_device({.ranks = options.ranks});
-    constexpr int ada = 89;
-    const std::vector<SweepResult> results = measure(*opened.device, opened.gpu.capability >= ada, progress);
+    const std::vector<SweepResult> results = measure(*opened.device, opened.gpu, progress);
     if (!opened.device->reports()) return "";
     const GpuPoints points = collect_gpu_points(results);
     const std::filesystem::path out(options.out);

@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
 #include "calibrate/from_measurements.h"
-#include "calibrate/logs/import.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
+#include "early_checks.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
@@ -49,25 +48,6 @@ void show_progress(std::string_view text) {
 }
 
 Experiment experiment_of(const Options& options) { return read_experiment(options.experiment, overrides_of(options)); }
-
-// Refuses a place that cannot be written before long work starts, not after it.
-void make_folder(const std::filesystem::path& folder) {
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) throw ConfigError(folder.string() + ": cannot be made (" + error.message() + ")");
-}
-
-// A trace in the place of the experiment that it shows would leave neither.
-void require_other_file(const std::string& trace, const std::string& experiment) {
-    std::error_code none;
-    if (!trace.empty() && std::filesystem::equivalent(trace, experiment, none))
-        throw ConfigError(trace + ": is the experiment; expected another file for --trace");
-}
-
-void require_device(const std::string& device) {
-    if (device != "host" && device != "cuda")
-        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
-}
 
 std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
     if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
@@ -121,10 +101,11 @@ void run_execute(const Options& options) {
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
                           std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
-    const auto device = open_device(options.device, graph.rank_count(), experiment.run);
-    ExecuteOptions how = execute_options(experiment.run);
-    if (options.steps > 0) how.steps = options.steps;
-    if (options.warmup >= 0) how.warmup = options.warmup;
+    Run run = experiment.run;
+    if (options.steps > 0) run.steps = options.steps;
+    if (options.warmup >= 0) run.warmup = options.warmup;
+    ExecuteOptions how = execute_options(run);
+    const auto device = open_device(options.device, graph.rank_count(), run);
     how.progress = show_progress;
     RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
     if (!options.out.empty() && device->reports()) {
@@ -149,7 +130,7 @@ void run_calibrate(const Options& options) {
             "files");
     if (!options.device.empty()) {
         require_device(options.device);
-        make_folder(std::filesystem::path(options.out).parent_path());
+        make_folder_of(options.out);
         return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
                                               : calibrate_host(options, show_progress));
     }
@@ -177,18 +158,7 @@ void run_compare(const Options& options) {
 }
 
 void run_import(const Options& options) {
-    const ImportRequest request{.logs = options.inputs,
-                                .format = parse_log_format(options.format),
-                                .out = options.out,
-                                .routing_out = options.routing_out,
-                                .medians_only = options.medians,
-                                .kept_phases = options.phases,
-                                .steps = options.step_range,
-                                .pattern = options.pattern,
-                                .system = options.system,
-                                .model = options.model,
-                                .inputs = options.step_inputs};
-    for (const std::string& line : import_to_files(request)) say(line);
+    for (const std::string& line : import_to_files(import_request_of(options))) say(line);
 }
 
 void run_list(const Options& options) {

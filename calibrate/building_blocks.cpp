@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
+#include "calibrate/script_tables.h"
+#include "calibrate/table_row.h"
 #include "model/csv.h"
 #include "model/errors.h"
 #include "model/units.h"
@@ -33,69 +34,19 @@ TableKind kind_of(const CsvReader& reader) {
     if (holds(header, {"step_s", "gpus"}) || holds(header, {"step_s", "model"})) return TableKind::cases;
     if (holds(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
     if (holds(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
+    if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"})) return TableKind::batches;
+    if (holds(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
+    if (holds(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
+    if (header == Names{"key", "value"}) return TableKind::environment;
     const bool timed = holds(header, {"time_us"}) || holds(header, {"value", "unit"});
     if (timed && holds(header, {"m", "n", "k"})) return TableKind::gemms;
     if (timed && holds(header, {"op", "ranks", "nodes", "bytes"})) return TableKind::collectives;
     reader.fail(
         "found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
         " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
-        "layers (num_tokens,hidden,inter,topk,experts,..), cases (docs/formats.md) or imported measurements");
+        "layers (num_tokens,hidden,inter,topk,experts,..), kernels of a script (docs/pytorch.md), cases "
+        "(docs/formats.md) or imported measurements");
 }
-
-// One row under the names of the header.
-class Row {
-public:
-    explicit Row(CsvReader& reader) : reader_(reader) {
-        for (std::size_t i = 0; i < reader.fields().size(); ++i) column_[reader.fields()[i]] = i;
-    }
-    bool next() {
-        while (reader_.next()) {
-            if (reader_.fields().front().starts_with('#')) continue;
-            reader_.expect_fields(column_.size());
-            return true;
-        }
-        return false;
-    }
-    [[nodiscard]] bool has(const std::string& name) const { return column_.contains(name); }
-    // Empty for a column that the file lacks.
-    [[nodiscard]] std::string text(const std::string& name) const {
-        const auto at = column_.find(name);
-        return at == column_.end() ? "" : reader_.fields()[at->second];
-    }
-    template <typename Parse>
-    auto read(const std::string& name, Parse parse) const {
-        try {
-            return parse();
-        } catch (const ConfigError& error) {
-            fail(name, error.what());
-        }
-    }
-    [[nodiscard]] int integer(const std::string& name, int missing = 0) const {
-        const std::string cell = text(name);
-        if (cell.empty() && missing > 0) return missing;
-        return read(name, [&] { return csv_int(cell, 1); });
-    }
-    [[nodiscard]] double positive(const std::string& name) const {
-        const double value = read(name, [&] { return csv_number(text(name)); });
-        if (!(value > 0)) fail(name, "\"" + text(name) + "\" is not above 0; expected a measured value");
-        return value;
-    }
-    [[noreturn]] void fail(const std::string& name, const std::string& what) const { reader_.fail(name + ": " + what); }
-    [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
-
-    // `work` is what a rate counts.
-    [[nodiscard]] Seconds time(Flops work) const {
-        const std::string unit = text("unit");
-        if (has("time_us")) return positive("time_us") * parse_seconds("1 us");
-        if (unit == "us" || unit == "ms" || unit == "s") return positive("value") * parse_seconds("1 " + unit);
-        if (unit == "TFLOP/s" && work > Flops(0)) return work / (positive("value") * parse_flop_rate("1 TFLOP/s"));
-        fail("unit", "found \"" + unit + "\"; expected us, ms, s or, for GEMMs, TFLOP/s");
-    }
-
-private:
-    CsvReader& reader_;
-    std::map<std::string, std::size_t> column_;
-};
 
 // "bf16", "bf16 -> fp32", "fp8 (128-wide scaling) -> bf16": the first word is the operands', an fp32 after the arrow
 // says that C is fp32.
@@ -111,7 +62,16 @@ bool has_rate(const Gpu& gpu, Dtype dtype) {
     }
 }
 
-void add_gemm(const Row& row, const Gpu& gpu, BuildingBlocks& blocks) {
+// "NT": A as written, B transposed. "TT" and others are no linear layer's.
+Gemm::Layout layout_of(const TableRow& row) {
+    const std::string text = row.text("layout");
+    if (text == "NT") return Gemm::Layout::nt;
+    if (text == "NN") return Gemm::Layout::nn;
+    if (text == "TN") return Gemm::Layout::tn;
+    row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
+}
+
+void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     if (row.has("op") && row.text("op") != "gemm") {
         ++blocks.other_op_rows;
         return;
@@ -126,11 +86,15 @@ void add_gemm(const Row& row, const Gpu& gpu, BuildingBlocks& blocks) {
                   row.read("dtype", [&] { return operand_dtype(dtype); }),
                   fp32_result(dtype)};
     found.groups = row.integer("groups", 1);
+    if (row.has("layout")) {
+        found.between_events = true;
+        found.gemm.layout = layout_of(row);
+    }
     found.time = row.time(found.groups * flops_of(found.gemm));
     has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
 }
 
-void add_collective(const Row& row, BuildingBlocks& blocks) {
+void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
     if (std::find(known.begin(), known.end(), row.text("op")) == known.end()) {
         ++blocks.other_op_rows;
@@ -149,7 +113,7 @@ void add_collective(const Row& row, BuildingBlocks& blocks) {
     blocks.collectives.push_back(found);
 }
 
-double skew_of(const Row& row) {
+double skew_of(const TableRow& row) {
     const std::string text = row.text("distribution"), prefix = "power_law_";
     if (text.empty() || text == "balanced") return 0;
     if (text.starts_with(prefix))
@@ -157,7 +121,7 @@ double skew_of(const Row& row) {
     row.fail("distribution", "found \"" + text + "\"; expected balanced or power_law_EXPONENT");
 }
 
-void add_moe_layer(const Row& row, const Gpu& gpu, BuildingBlocks& blocks) {
+void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     MoeLayerRow found;
     found.where = row.where();
     found.tokens = row.integer("num_tokens");
@@ -207,7 +171,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
     const TableKind kind = kind_of(reader);
     if (kind == TableKind::samples || kind == TableKind::cases)
         throw std::logic_error("read_building_blocks: " + path + " is no building-block table");
-    Row row(reader);
+    TableRow row(reader);
     while (row.next()) {
         if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
             ++blocks.other_device_rows;
@@ -218,6 +182,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
         if (kind == TableKind::gemms) add_gemm(row, gpu, blocks);
         if (kind == TableKind::collectives) add_collective(row, blocks);
         if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks);
+        add_script_row(kind, row, gpu, blocks);
     }
 }
 

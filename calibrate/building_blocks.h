@@ -12,15 +12,27 @@
 namespace stepcast {
 
 // What a file given to `calibrate --measurements` holds, told by its header.
-enum class TableKind : std::uint8_t { samples, gemms, collectives, moe_layers, cases };
+enum class TableKind : std::uint8_t {
+    samples,
+    gemms,
+    collectives,
+    moe_layers,
+    cases,
+    batches,
+    passes,
+    launches,
+    environment
+};
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each.
+// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// events around one call of a script, which a short kernel waits for.
 struct GemmRow {
     std::string where;
     Gemm gemm;
     int groups = 1;
     Seconds time;
+    bool between_events = false;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
@@ -45,8 +57,26 @@ struct MoeLayerRow {
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
+// Another kernel between events. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+struct KernelRow {
+    std::string where, kind, call;
+    Op op;
+    Seconds time;
+    friend bool operator==(const KernelRow&, const KernelRow&) = default;
+};
+
+// One way of launching a kernel of nothing, many times: a call.
+struct LaunchRow {
+    std::string where, kind;
+    int calls = 0;
+    Seconds time;
+    friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
+};
+
 struct BuildingBlocks {
     std::vector<GemmRow> gemms;
+    std::vector<KernelRow> kernels;
+    std::vector<LaunchRow> launches;
     std::vector<CollectiveRow> collectives;
     std::vector<MoeLayerRow> moe_layers;
     std::vector<std::string> devices;  // of rows that were passed over, each once

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "calibrate/fit_corrections.h"
+#include "calibrate/fit_kernels.h"
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -132,7 +133,8 @@ bool is_inside_bounds(const FitParameter& parameter) {
 
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
-    if (how.keep_launch) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
+    const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
+    if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
     Experiment holder;
     holder.cluster = start;
     for (FitParameter& general : parameters) {
@@ -156,8 +158,9 @@ void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
 
 FitCase gemm_case(const GemmRow& row) {
     const Gemm& g = row.gemm;
+    const char* layout = g.layout == Gemm::Layout::nn ? " nn" : g.layout == Gemm::Layout::tn ? " tn" : "";
     const std::string name =
-        fmt::format("gemm {}x{}x{} {}{}{}", g.m, g.n, g.k, to_string(g.dtype), g.accumulate ? " to fp32" : "",
+        fmt::format("gemm {}x{}x{} {}{}{}{}", g.m, g.n, g.k, to_string(g.dtype), layout, g.accumulate ? " to fp32" : "",
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
         const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
@@ -207,13 +210,12 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress, TablesHow how) {
-    const HeldOutShare share = how.share;
     std::vector<FitCase> gemms, collectives, layers;
-    for (const GemmRow& row : blocks.gemms) gemms.push_back(gemm_case(row));
+    for (const GemmRow& row : above_floor(blocks.gemms)) gemms.push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
-    if (gemms.empty() && collectives.empty() && layers.empty())
+    if (gemms.empty() && collectives.empty() && layers.empty() && blocks.kernels.empty() && blocks.launches.empty())
         throw ConfigError(fmt::format(
             "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
             start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
@@ -221,7 +223,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     TablesFit all{start, {}};
     Fitted fitted = start.fitted.value_or(Fitted{});
     const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-                         const auto& refine) {
+                         const auto& refine, HeldOutShare share) {
         const Split split = split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all.cluster, parameters, split, progress);
@@ -232,12 +234,32 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         all.results.push_back(std::move(result));
     };
     const auto as_fitted = [](Cluster&) {};
-    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted);
+    if (const FitResult launches = launch_fit(all.cluster, blocks); !launches.parameters.empty()) {
+        fitted = merged(fitted, *launches.cluster.fitted);
+        all.cluster = launches.cluster;
+        all.results.push_back(launches);
+    }
+    const auto add_kernels = [&](bool passes) {
+        for (const KernelFit& part : kernel_fits(blocks)) {
+            if ((part.kinds.front() == "memory_pass") != passes) continue;
+            std::vector<FitCase> cases;
+            for (const KernelRow& row : above_floor(blocks.kernels))
+                if (std::find(part.kinds.begin(), part.kinds.end(), row.kind) != part.kinds.end())
+                    cases.push_back(kernel_case(row));
+            add(part.parameters, cases, as_fitted, HeldOutShare::fifth);  // short tables
+        }
+    };
+    add_kernels(true);  // what events add and what a launch costs, which GEMMs cannot tell apart
+    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted, how.share);
+    add_kernels(false);
     if (!collectives.empty()) all.cluster.intra.corrections.clear();
-    add(collective_parameters(start), collectives, [&](Cluster& cluster) {
-        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, share), cluster);
-    });
-    add(moe_layer_parameters(), layers, as_fitted);
+    add(
+        collective_parameters(start), collectives,
+        [&](Cluster& cluster) {
+            cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
+        },
+        how.share);
+    add(moe_layer_parameters(), layers, as_fitted, how.share);
     Fitted ranges;
     ranges.ranges = ranges_of(blocks);
     ranges.date = fitted.date;

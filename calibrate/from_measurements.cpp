@@ -25,7 +25,11 @@ Family family_of(const std::string& path) {
         case TableKind::cases: return Family::cases;
         case TableKind::gemms:
         case TableKind::collectives:
-        case TableKind::moe_layers: return Family::tables;
+        case TableKind::moe_layers:
+        case TableKind::batches:
+        case TableKind::passes:
+        case TableKind::launches:
+        case TableKind::environment: return Family::tables;
     }
     throw std::logic_error("calibrate: unknown table");
 }
@@ -88,9 +92,9 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
     std::string text = fmt::format(
-        "{} GEMMs, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{} GEMMs, {} other kernels, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
         "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
-        blocks.gemms.size(), blocks.collectives.size(), blocks.moe_layers.size(), start.gpu.name,
+        blocks.gemms.size(), blocks.kernels.size(), blocks.collectives.size(), blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, request));
     for (const FitResult& result : fit.results) text += describe(result);

@@ -35,6 +35,8 @@ std::string pass_kind(const MemoryPass& pass) {
         case MemoryPass::Access::stream: return "memory_pass";
         case MemoryPass::Access::transpose: return "transpose";
         case MemoryPass::Access::optimizer: return "optimizer";
+        case MemoryPass::Access::rows: return "rows";
+        case MemoryPass::Access::strided: return "strided";
     }
     return "";
 }

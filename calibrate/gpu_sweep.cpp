@@ -1,6 +1,7 @@
 #include "calibrate/gpu_sweep.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace stepcast {
@@ -9,16 +10,30 @@ namespace {
 
 constexpr double graph_flops = 2e13;  // of one graph: some 40 ms at 500 TFLOP/s
 
+// How often the lengths of an H200's shapes are halved, and its sizes in bytes divided by eight, for a slower GPU.
+int halvings_for(BytesPerSecond bandwidth) {
+    constexpr double h200 = 4.8e12;
+    if (bandwidth.si() <= 0 || bandwidth.si() >= h200) return 0;
+    return static_cast<int>(std::log2(h200 / bandwidth.si()) / 3);
+}
+
 class GpuSweep {
 public:
-    explicit GpuSweep(int ranks) : ranks_(ranks) {}
+    GpuSweep(int ranks, int halvings) : ranks_(ranks), halvings_(halvings) {}
+
+    // Sixteen divides every length, as kernels want it.
+    [[nodiscard]] long length(long whole) const {
+        constexpr long step = 16;
+        return halvings_ == 0 ? whole : std::max(step, (whole >> halvings_) / step * step);
+    }
+    [[nodiscard]] Bytes size(double whole) const { return Bytes(std::max(std::ldexp(whole, -3 * halvings_), 16.0)); }
 
     // A graph whose kernels find the host ahead: it queues them while the passes at the front run.
     void begin() {
         graphs_.emplace_back(ranks_);
         flops_ = 0;
         align();
-        for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{Bytes(1e9), Bytes(1e9)});
+        for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{size(1e9), size(1e9)});
     }
     // After everything that the graph has so far.
     void together_after_all(std::string_view name, Op op) {
@@ -44,9 +59,9 @@ public:
     }
     // Begins another graph when this one is long enough.
     void measure(std::string_view name, const Op& op, double weight = 1) {
-        const double size = weight * flops_of(op).si();
-        if (graphs_.empty() || flops_ + size > graph_flops) begin();
-        flops_ += size + 1e10;
+        const double work = std::ldexp(weight * flops_of(op).si(), 3 * halvings_);
+        if (graphs_.empty() || flops_ + work > graph_flops) begin();
+        flops_ += work + 1e10;
         on_each(name, op);
     }
     // Over the first `members` ranks.
@@ -62,8 +77,8 @@ public:
     std::vector<TaskGraph> take() { return std::move(graphs_); }
 
 private:
-    int ranks_;
-    double flops_ = 0;
+    int ranks_, halvings_;
+    double flops_ = 0;  // of the last graph, as on an H200
     std::vector<TaskGraph> graphs_;
 };
 
@@ -77,36 +92,39 @@ void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t firs
         for (const long n : widths)
             for (const long k : widths) {
                 if (next++ % every != 0) continue;
-                sweep.measure("gemm", Gemm{m, n, k, 1, dtype}, dtype == Dtype::fp32 ? 12 : 1);
+                sweep.measure("gemm", Gemm{sweep.length(m), sweep.length(n), sweep.length(k), 1, dtype},
+                              dtype == Dtype::fp32 ? 12 : 1);
             }
 }
 
 void add_special_gemms(GpuSweep& sweep) {
+    const auto measure = [&](long m, long n, long k, Dtype dtype, bool accumulate = false) {
+        sweep.measure("gemm", Gemm{sweep.length(m), sweep.length(n), sweep.length(k), 1, dtype, accumulate},
+                      dtype == Dtype::fp32 ? 12 : 1);
+    };
     for (const long vocabulary : {32000L, 50257L, 128256L})
-        for (const long k : {768L, 2048L, 4096L}) {
-            sweep.measure("gemm", Gemm{1024, vocabulary, k, 1, Dtype::bf16});
-            sweep.measure("gemm", Gemm{8192, vocabulary, k, 1, Dtype::bf16});
-        }
+        for (const long k : {768L, 2048L, 4096L})
+            for (const long rows : {1024L, 8192L}) measure(rows, vocabulary, k, Dtype::bf16);
     for (const long tokens : {1024L, 4096L, 8192L, 16384L})  // weight gradients, added to fp32
-        for (const long width : {768L, 1600L, 4096L}) {
-            sweep.measure("gemm", Gemm{width, 4 * width, tokens, 1, Dtype::bf16, true});
-            sweep.measure("gemm", Gemm{width, width, tokens, 1, Dtype::bf16, true});
-        }
+        for (const long width : {768L, 1600L, 4096L})
+            for (const long n : {4 * width, width}) measure(width, n, tokens, Dtype::bf16, true);
     for (const long tokens : {88L, 104L, 124L})
         for (const auto& [n, k] : {std::pair{2048L, 2048L}, {512L, 2048L}, {8192L, 2048L}, {2048L, 8192L}})
-            sweep.measure("gemm", Gemm{tokens, n, k, 1, Dtype::fp32}, 12);
+            measure(tokens, n, k, Dtype::fp32);
     for (const long groups : {4L, 8L, 16L, 64L})
         for (const long tokens : {128L, 512L, 2048L}) {
-            std::vector<long> even(static_cast<std::size_t>(groups), tokens);
-            sweep.measure("gemm", GroupedGemm{even, 4096, 1024, Dtype::bf16});
-            sweep.measure("gemm", GroupedGemm{even, 1024, 4096, Dtype::bf16});
+            const std::vector<long> even(static_cast<std::size_t>(groups), sweep.length(tokens));
+            const long narrow = sweep.length(1024), wide = sweep.length(4096);
+            sweep.measure("gemm", GroupedGemm{even, wide, narrow, Dtype::bf16});
+            sweep.measure("gemm", GroupedGemm{even, narrow, wide, Dtype::bf16});
         }
 }
 
 // Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then
 // attention.
 void add_sustained(GpuSweep& sweep) {
-    for (const auto& [width, tokens, layers] : {std::tuple{768L, 8192L, 60}, {1600L, 8192L, 20}, {4096L, 8192L, 6}}) {
+    for (const auto& [whole, layers] : {std::pair{768L, 60}, {1600L, 20}, {4096L, 6}}) {
+        const long width = sweep.length(whole), tokens = sweep.length(8192);
         sweep.begin();
         const Bytes activation(2.0 * static_cast<double>(tokens * width));
         for (int layer = 0; layer < layers; ++layer)
@@ -121,8 +139,10 @@ void add_sustained(GpuSweep& sweep) {
     sweep.begin();
     for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
         for (const bool backward : {false, true}) {
-            sweep.on_each("sustained", Attention{batch, 16, seq, seq, 64, true, backward, Dtype::bf16});
-            sweep.on_each("between", MemoryPass{Bytes(1e8), Bytes(1e8)});
+            const long tokens = sweep.length(seq);
+            sweep.on_each("sustained",
+                          Attention{batch, 16, tokens, tokens, sweep.length(64), true, backward, Dtype::bf16});
+            sweep.on_each("between", MemoryPass{sweep.size(1e8), sweep.size(1e8)});
         }
 }
 
@@ -131,9 +151,9 @@ void add_memory_passes(GpuSweep& sweep) {
          {MemoryPass::Access::stream, MemoryPass::Access::transpose, MemoryPass::Access::optimizer}) {
         sweep.begin();
         for (double bytes = 16384; bytes <= 2.0 * (1 << 30); bytes *= 2) {
-            sweep.on_each("memory", MemoryPass{Bytes(bytes / 2), Bytes(bytes / 2), access});
+            sweep.on_each("memory", MemoryPass{sweep.size(bytes / 2), sweep.size(bytes / 2), access});
             if (access == MemoryPass::Access::stream)
-                sweep.on_each("memory", MemoryPass{Bytes(bytes * 2 / 3), Bytes(bytes / 3), access});
+                sweep.on_each("memory", MemoryPass{sweep.size(bytes * 2 / 3), sweep.size(bytes / 3), access});
         }
     }
 }
@@ -151,7 +171,7 @@ AllToAll uniform_exchange(int ranks, Bytes bytes) {
 void add_collectives(GpuSweep& sweep, int members) {
     for (double bytes = 512; bytes <= 512.0 * (1 << 20); bytes *= 4) {
         sweep.begin_without_head();
-        const Bytes size(bytes);
+        const Bytes size = sweep.size(bytes);
         const auto add = [&](std::string_view name, const Op& op) {
             for (int repetition = 0; repetition < 3; ++repetition) {
                 sweep.align();
@@ -170,21 +190,22 @@ void add_collectives(GpuSweep& sweep, int members) {
 
 // Products on one lane while large all-reduces fill the other, and both apart. The last tasks of the front are one a rank.
 void add_interference(GpuSweep& sweep) {
-    constexpr Bytes large(512.0 * (1 << 20));
+    const AllReduce large{sweep.size(512.0 * (1 << 20))};
+    const Gemm product{sweep.length(8192), sweep.length(4096), sweep.length(4096), 1, Dtype::bf16};
     sweep.begin();
-    sweep.together_after_all("beside", AllReduce{large});
-    for (int more = 0; more < 3; ++more) sweep.together("beside", AllReduce{large});
-    for (int product = 0; product < 40; ++product) sweep.on_each("beside", Gemm{8192, 4096, 4096, 1, Dtype::bf16});
+    sweep.together_after_all("beside", large);
+    for (int more = 0; more < 3; ++more) sweep.together("beside", large);
+    for (int i = 0; i < 40; ++i) sweep.on_each("beside", product);
     sweep.begin();
-    for (int product = 0; product < 40; ++product) sweep.on_each("apart", Gemm{8192, 4096, 4096, 1, Dtype::bf16});
+    for (int i = 0; i < 40; ++i) sweep.on_each("apart", product);
     sweep.begin_without_head();
-    sweep.together("apart", AllReduce{large});
+    sweep.together("apart", large);
 }
 
 }  // namespace
 
-std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8) {
-    GpuSweep sweep(ranks);
+std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth) {
+    GpuSweep sweep(ranks, halvings_for(bandwidth));
     add_gemms(sweep, Dtype::bf16, 3, 0);
     add_gemms(sweep, Dtype::fp16, 23, 5);
     add_gemms(sweep, Dtype::tf32, 23, 7);

@@ -26,9 +26,16 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
         {"kernel.gemm_boost", "0.05", 1.5, "0.001", "1"},
         {"kernel.gemm_boost_time", "200 us", 0.5, "20 us", "5 ms"},
     };
-    if (std::any_of(blocks.gemms.begin(), blocks.gemms.end(), [](const GemmRow& row) { return row.gemm.accumulate; }))
+    const auto any = [&](auto holds) { return std::any_of(blocks.gemms.begin(), blocks.gemms.end(), holds); };
+    if (any([](const GemmRow& row) { return row.gemm.accumulate; }))
         parameters.push_back({"kernel.gemm_accumulate", "0.97", 0.1, "0.5", "1.2"});
-    if (std::any_of(blocks.gemms.begin(), blocks.gemms.end(), [](const GemmRow& row) { return row.groups > 1; }))
+    if (any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::nn; }))
+        parameters.push_back({"kernel.gemm_nn", "1", 0.1, "0.5", "1.5"});
+    if (any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::tn; }))
+        parameters.push_back({"kernel.gemm_tn", "1", 0.1, "0.5", "1.5"});
+    if (any([](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; }))
+        parameters.push_back({"kernel.gemm_fp32", "0.9", 0.3, "0.2", "1.5"});
+    if (any([](const GemmRow& row) { return row.groups > 1; }))
         parameters.push_back({"kernel.grouped_gemm", "0.9", 0.3, "0.05", "1.2"});
     return parameters;
 }

@@ -49,6 +49,8 @@ public:
     virtual void synchronize(int rank, Seconds timeout) = 0;
     // A recorded time, on one clock for all ranks as far as clocks can be aligned.
     [[nodiscard]] virtual Seconds elapsed(TaskId task, int rank, Edge edge) const = 0;
+    // How far the recorded times of the last step may be off as a whole, against other ranks or the host.
+    [[nodiscard]] virtual Seconds clock_error(int) const { return Seconds(); }
     // Thread CPU time over wall time of the last step; 1 where it says nothing about the device.
     [[nodiscard]] virtual double cpu_share(int rank) const = 0;
 

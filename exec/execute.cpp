@@ -29,6 +29,7 @@ struct Repetitions {
     const ExecuteOptions& options;
     std::vector<std::vector<TaskId>> tasks_of;  // by rank, in id order
     Measurement measurement;
+    std::vector<Seconds> clock_errors;  // by sample
     Seconds first_sample;
     std::mutex failure_mutex;
     std::exception_ptr failure;
@@ -53,15 +54,18 @@ void run_task(Repetitions& run, TaskId task, int rank) {
     }
 }
 
-// A rank's report of one step: when it began, its CPU share, then start and finish of each of its tasks.
+// A rank's report of one step: when it began, its CPU share, its clock's error, then start and finish of each of its tasks.
+constexpr std::size_t report_head = 3;
+
 std::vector<double> run_step(Repetitions& run, int rank) {
     const std::vector<TaskId>& tasks = run.tasks_of[static_cast<std::size_t>(rank)];
     std::vector<double> report;
-    report.reserve(2 + 2 * tasks.size());
+    report.reserve(report_head + 2 * tasks.size());
     report.push_back(run.device.begin_step(rank).si());
     for (const TaskId task : tasks) run_task(run, task, rank);
     run.device.synchronize(rank, run.options.timeout);
     report.push_back(run.device.cpu_share(rank));
+    report.push_back(run.device.clock_error(rank).si());
     for (const TaskId task : tasks) {
         report.push_back(run.device.elapsed(task, rank, Edge::start).si());
         report.push_back(run.device.elapsed(task, rank, Edge::finish).si());
@@ -74,7 +78,7 @@ std::vector<double> run_step(Repetitions& run, int rank) {
 Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& reports) {
     double zero = reports.front()[0];
     for (const std::vector<double>& report : reports) zero = std::min(zero, report[0]);
-    std::vector<std::size_t> next(reports.size(), 2);
+    std::vector<std::size_t> next(reports.size(), report_head);
     Trace trace{Trace::Origin::executed, {}};
     for (TaskId task = 0; task < run.graph.size(); ++task) {
         const std::vector<int> ranks = participants(run.graph.places(task));
@@ -109,7 +113,12 @@ int accepted_steps(const Measurement& measurement) {
 bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& reports) {
     Measurement& measurement = run.measurement;
     MeasuredStep step;
-    for (const std::vector<double>& report : reports) step.cpu_share = std::min(step.cpu_share, report[1]);
+    double clock_error = 0;
+    for (const std::vector<double>& report : reports) {
+        step.cpu_share = std::min(step.cpu_share, report[1]);
+        clock_error = std::max(clock_error, report[2]);
+    }
+    run.clock_errors.emplace_back(2 * clock_error);  // of two ranks, one against the other
     step.accepted = accepts(step.cpu_share, run.options.quiet);
     Trace trace = trace_of(run, reports);
     step.times = step_times(run.graph, trace);
@@ -191,8 +200,14 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need.
-    if (run.cuda_graph) options.warmup = std::max(options.warmup, 2);
+    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need; the step that
+    // is captured starts its graph for the first time.
+    constexpr int fewest = 2;
+    if (run.cuda_graph && options.warmup < fewest)
+        throw ConfigError(fmt::format(
+            "execute: {} warm-up step{} with run.cuda_graph, where the first step runs task by task and the second "
+            "is captured; expected at least {} (--warmup or run.warmup)",
+            options.warmup, options.warmup == 1 ? "" : "s", fewest));
     return options;
 }
 
@@ -208,7 +223,7 @@ ExecuteOptions sweep_options() {
 }
 
 Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions& options) {
-    Repetitions run{graph, device, options, split_by_rank(graph), {}, {}, {}, {}};
+    Repetitions run{graph, device, options, split_by_rank(graph), {}, {}, {}, {}, {}};
     Measurement& measurement = run.measurement;
     measurement.device = device.description();
     measurement.versions = device.versions();
@@ -226,8 +241,10 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     // Between processes, and between a GPU and its host: set once a step, after that their oscillators run apart.
     constexpr Seconds clock_error(1e-4);
     constexpr double clock_drift = 1e-4;
-    for (const Trace& trace : measurement.traces)
-        check_trace(graph, trace, clock_error + clock_drift * step_end(trace));
+    for (std::size_t i = 0; i < measurement.traces.size(); ++i) {
+        const Trace& trace = measurement.traces[i];
+        check_trace(graph, trace, clock_error + run.clock_errors[i] + clock_drift * step_end(trace));
+    }
     add_doubts(measurement, options.quiet);
     for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));
     if (options.ask_estimates) measurement.estimates = device.estimates();

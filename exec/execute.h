@@ -24,7 +24,7 @@ struct ExecuteOptions {
     std::function<void(std::string_view)> progress;
 };
 
-// What an experiment's [run] table asks for.
+// What an experiment's [run] table asks for. ConfigError when samples would be mixed with what comes before them.
 ExecuteOptions execute_options(const Run& run);
 
 // For the many short graphs of a calibration: few repetitions each, few more on a busy machine.

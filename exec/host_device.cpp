@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/host_fused.h"
 #include "exec/host_machine.h"
-#include "exec/host_ops.h"
 #include "exec/shared_collectives.h"
 
 namespace stepcast {
@@ -49,15 +49,6 @@ std::vector<std::size_t> counts_of(const AllToAll& op, std::size_t size) {
         counts.insert(counts.end(), row.begin(), row.end());
     }
     return counts;
-}
-
-std::size_t scattered_floats(const TaskGraph& graph) {
-    std::size_t most = 0;
-    for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op);
-            fused != nullptr && fused->transfer == FusedGemm::Transfer::scatter)
-            most = std::max(most, float_count(fused->remote_bytes_per_block));
-    return most;
 }
 
 }  // namespace
@@ -192,40 +183,17 @@ void HostDevice::launch(TaskId task, const Op& op, std::span<const Place>, int r
     }
 }
 
-// Remote blocks come first, their peers in turn. Gather copies a block's rows from the peer's input before the block
-// is multiplied, scatter copies its results into this rank's window on the peer afterwards; no two ranks write one place.
 void HostDevice::run_fused(const FusedGemm& op, int rank) {
-    HostMemory& memory = at(rank).memory();
-    const bool gathers = op.transfer == FusedGemm::Transfer::gather;
-    const std::size_t moved = float_count(op.remote_bytes_per_block);
-    const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k),
-               c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
-    const std::span<float> a = memory.input.take(static_cast<std::size_t>(op.blocks) * a_block);
-    const std::span<float> b = memory.input.take(static_cast<std::size_t>(op.k * op.n));
-    const std::span<float> c = memory.output.take(static_cast<std::size_t>(op.blocks) * c_block);
-    const std::span<float> staged =
-        memory.output.take(gathers ? static_cast<std::size_t>(op.remote_blocks) * moved : 0);
-    for (long first = 0; first < op.blocks; first += op.blocks_per_thread_block) {
-        const long last = std::min(op.blocks, first + op.blocks_per_thread_block);
-        const auto peer_of = [&](long block) {
-            return static_cast<std::size_t>((rank + 1 + (rank_count_ > 1 ? block % (rank_count_ - 1) : 0)) %
-                                            rank_count_);
-        };
-        for (long block = first; gathers && block < std::min(last, op.remote_blocks); ++block) {
-            const std::span<float> theirs = ranks_[peer_of(block)].memory().input.all();
-            const std::size_t offset = static_cast<std::size_t>(block) * moved % (theirs.size() - moved + 1);
-            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset), moved,
-                        staged.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * moved));
-        }
-        const auto at_block = static_cast<std::size_t>(first);
-        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block,
-                 op.n, op.k);
-        for (long block = first; !gathers && block < std::min(last, op.remote_blocks); ++block) {
-            std::vector<float>& window = shared_->windows[peer_of(block)][static_cast<std::size_t>(rank)];
-            std::copy_n(c.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(block) * c_block),
-                        std::min(moved, c_block), window.begin());
-        }
-    }
+    const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
+        const std::span<float> theirs = at(peer).memory().input.all();
+        std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
+                    rows.size(), rows.begin());
+    };
+    const auto deliver = [&](int peer, std::span<const float> rows) {
+        std::copy(rows.begin(), rows.end(),
+                  shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
+    };
+    stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
 }
 
 void HostDevice::synchronize(int rank, Seconds) { at(rank).end_step(); }

@@ -9,9 +9,13 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/host_fused.h"
 #include "exec/host_machine.h"
 #include "exec/host_rank.h"
+#include "exec/mpi_clock.h"
 #include "exec/mpi_group.h"
+#include "exec/mpi_ops.h"
+#include "exec/mpi_window.h"
 #include "exec/rank_group.h"
 #include "model/errors.h"
 
@@ -48,8 +52,8 @@ private:
     void free_groups();
     MpiGroup make_group(const std::vector<int>& ranks, int tag);
     void connect(const TaskGraph& graph);
-    void align_clock();
-    double exchange_time(int peer, bool first);
+    void open_windows();
+    void run_fused(const FusedGemm& op);
 
     MpiGroup world_;
     int local_index_ = 0, local_size_ = 1;
@@ -63,6 +67,10 @@ private:
     std::vector<std::uint64_t> seen_;        // by task: the last step in which its end was received
     std::vector<MPI_Request> notices_;
     std::uint64_t step_ = 0;
+    // For fused kernels with remote rows: this rank's input, and where the others scatter to, one part a rank.
+    MpiWindow shown_, landing_;
+    std::size_t landing_part_ = 0;
+    std::vector<float> landed_;
 };
 
 MpiDevice::MpiDevice() {
@@ -112,6 +120,8 @@ std::vector<std::string> MpiDevice::versions() const {
 void MpiDevice::free_groups() {
     for (auto& [ranks, group] : groups_) MPI_Comm_free(&group.comm);
     groups_.clear();
+    shown_.close();
+    landing_.close();
 }
 
 MpiGroup MpiDevice::make_group(const std::vector<int>& ranks, int tag) {
@@ -152,55 +162,17 @@ void MpiDevice::connect(const TaskGraph& graph) {
     }
 }
 
-double MpiDevice::exchange_time(int peer, bool first) {
-    double value = wall_clock().si();
-    MPI_Request request = MPI_REQUEST_NULL;
-    for (const bool send : {first, !first}) {
-        if (send)
-            check(MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
-        else
-            check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &request));
-        finish(world_, request, {peer});
-        if (!send && !first) value = wall_clock().si();
-    }
-    return value;
-}
-
-// Rank 0's clock at the middle of the quickest of some round trips.
-void MpiDevice::align_clock() {
-    constexpr int trips = 20;
-    if (world_.index == 0) {
-        for (const int peer : world_.ranks)
-            for (int trip = 0; peer != 0 && trip < trips; ++trip) exchange_time(peer, false);
-        return;
-    }
-    Seconds quickest(INFINITY);
-    for (int trip = 0; trip < trips; ++trip) {
-        const Seconds sent = wall_clock();
-        const Seconds theirs(exchange_time(0, true));
-        const Seconds back = wall_clock();
-        if (back - sent >= quickest) continue;
-        quickest = back - sent;
-        offset_ = theirs - 0.5 * (sent + back);
-    }
-}
-
 std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds timeout) {
     if (graph.rank_count() != rank_count())
         throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
                                       graph.rank_count(), rank_count()));
-    for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->remote_blocks > 0)
-            throw ConfigError(
-                "execute: fused_gemm works on other ranks' memory, which MPI processes do not share; run the "
-                "ranks as threads, without the launcher");
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const bool enough = local_size_ <= cores;
     world_.patience = {timeout, enough};
     graph_ = &graph;
     rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
     connect(graph);
-    align_clock();
+    offset_ = clock_offset(world_);
     std::vector<std::string> doubts = host_doubts(graph);
     if (!enough)
         doubts.push_back(
@@ -212,6 +184,30 @@ void MpiDevice::attach(int rank) {
     const std::vector<int> cores = allowed_cores();
     pin_to_core(cores[static_cast<std::size_t>(local_index_) % cores.size()]);
     rank_.attach(rank);
+    open_windows();
+}
+
+// Only where a fused kernel has remote rows, which all ranks see in the graph.
+void MpiDevice::open_windows() {
+    const bool any = std::any_of(graph_->ops().begin(), graph_->ops().end(), [](const Op& op) {
+        const auto* fused = std::get_if<FusedGemm>(&op);
+        return fused != nullptr && fused->remote_blocks > 0;
+    });
+    if (!any) return;
+    landing_part_ = scattered_floats(*graph_);
+    landed_.assign(landing_part_ * world_.ranks.size(), 0);
+    shown_ = MpiWindow(world_, rank_.memory().input.all());
+    landing_ = MpiWindow(world_, landed_);
+}
+
+void MpiDevice::run_fused(const FusedGemm& op) {
+    const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
+        shown_.fetch(world_, peer, offset, rows);
+    };
+    const auto deliver = [&](int peer, std::span<const float> rows) {
+        landing_.deliver(peer, landing_part_ * world_.index, rows);
+    };
+    stepcast::run_fused(op, own_rank(), rank_count(), rank_.memory(), {fetch, deliver});
 }
 
 Seconds MpiDevice::begin_step(int) {
@@ -247,56 +243,11 @@ void MpiDevice::synchronize(int, Seconds) {
     rank_.end_step();
 }
 
-// One rank's share of a collective, on buffers from its memory.
-struct Collective {
-    const MpiGroup& group;
-    HostMemory& memory;
-
-    [[nodiscard]] std::span<float> in(std::size_t count) const { return memory.input.take(count); }
-    [[nodiscard]] std::span<float> out(std::size_t count) const { return memory.output.take(count); }
-    [[nodiscard]] std::size_t own_part(Bytes bytes) const {
-        const Part part = part_of(float_count(bytes), group.index, group.ranks.size());
-        return part.end - part.begin;
-    }
-
-    void operator()(const AllReduce& op) const {
-        all_reduce(group, in(float_count(op.bytes)), out(float_count(op.bytes)));
-    }
-    void operator()(const AllGather& op) const {
-        all_gather(group, in(own_part(op.bytes)), out(float_count(op.bytes)));
-    }
-    void operator()(const ReduceScatter& op) const {
-        reduce_scatter(group, in(float_count(op.bytes)), out(own_part(op.bytes)));
-    }
-    void operator()(const Broadcast& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        broadcast(group, root, group.index == root ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
-    }
-    void operator()(const Reduce& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        reduce(group, root, in(float_count(op.bytes)), out(group.index == root ? float_count(op.bytes) : 0));
-    }
-    void operator()(const AllToAll& op) const {
-        const ExchangeCounts counts = exchange_counts(op, group.index, group.ranks.size());
-        const Footprint sizes = footprint(op, group.index, group.ranks.size());
-        all_to_all(group, counts.to, counts.from, in(static_cast<std::size_t>(sizes.input)),
-                   out(static_cast<std::size_t>(sizes.output)));
-    }
-    void operator()(const SendRecv& op) const {
-        send_receive(group, op.messages, group.index == 0 ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
-    }
-    void operator()(const Barrier&) const { meet(group); }
-    template <typename Other>
-    void operator()(const Other& op) const {
-        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
-    }
-};
-
 void MpiDevice::launch(TaskId task, const Op& op, std::span<const Place>, int) {
     if (const MpiGroup* group = group_of_[task]; group != nullptr) {
-        std::visit(Collective{*group, rank_.memory()}, op);
+        communicate(*group, rank_.memory(), op);
     } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
-        rank_.compute(Gemm{fused->blocks * fused->rows_per_block, fused->n, fused->k, 1, fused->dtype});
+        run_fused(*fused);
     } else {
         rank_.compute(op);
     }

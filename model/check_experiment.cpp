@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "model/check_transformer.h"
+#include "model/eager/transformer.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/keys.h"
@@ -149,6 +150,7 @@ void check_experiment(const Experiment& experiment) {
     check_moe_system(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
+    if (experiment.parallelism.eager_script) check_eager(experiment);
     check_cluster(experiment.cluster);
     check_peak(experiment);
 }

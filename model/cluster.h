@@ -81,6 +81,10 @@ struct KernelCosts {
     Seconds gemm_boost_time = Seconds(2e-4);  // .. against this time
     double gemm_accumulate = 1;               // rate when C is fp32 and added to
     double gemm_unaligned = 1;                // rate when rows are not aligned to 8 elements
+    double gemm_fp32 = 1;                     // rate of fp32 on plain cores relative to what the law says
+    double gemm_nn = 1;                       // rate of an input gradient's layout relative to the forward's
+    double gemm_tn = 1;                       // the same of a weight gradient's
+    double batched_gemm = 1;                  // rate of a batch in one kernel relative to one GEMM of as many tiles
     double grouped_gemm = 1;                  // rate of one kernel over groups relative to one GEMM
     double memory_efficiency = 0.85;          // achieved share of the datasheet bandwidth in memory passes
     Seconds fused_ramp = Seconds(0.39e-3);    // fused expert kernel: start, before the first wave
@@ -89,12 +93,18 @@ struct KernelCosts {
     double fused_scatter_exposed = 0.44;      // scatter: share of the remote writes that compute does not hide
     double wgrad_efficiency = 0.26;           // of the datasheet peak, grouped weight gradients of block lists
     double transpose_efficiency = 0.25;       // of the datasheet bandwidth, weight transposes
+    double row_efficiency = 0.8;              // the same, norms and softmax
+    double strided_efficiency = 0.5;          // the same, permuted copies and sums over columns
+    Bytes cache;                              // passes well below this find their operands in the L2; 0 = none do
+    double cache_gain = 1;                    // their rate relative to memory's
+    Seconds event;                            // more that a pair of events around one kernel alone shows
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
     double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
     double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
     double attention_backward = 0.75;         // rate of its backward relative to its forward
     double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device
     double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
+    double attention_width = 0;               // width of a head whose products take as long as its exponentials
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
     std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law
     bool gemm_table_by_weight = false;  // the table holds rows of single weights (n, k); the law answers elsewhere

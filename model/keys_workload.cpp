@@ -177,6 +177,8 @@ const Key table[] = {
     {"parallelism.eager", field<&E::parallelism, &P::eager>,
      "element-wise passes run operation by operation, with twice the traffic"},
     {"parallelism.unfused", field<&E::parallelism, &P::unfused>, "each element-wise operation is a kernel by itself"},
+    {"parallelism.eager_script", field<&E::parallelism, &P::eager_script>,
+     "one rank: each operator is the kernels that an eager PyTorch script launches for it"},
     {"parallelism.fused_accumulation", field<&E::parallelism, &P::fused_accumulation>,
      "weight-gradient GEMMs add into the accumulated gradients themselves"},
     {"parallelism.expert_tensor_parallel", field<&E::parallelism, &P::expert_tensor_parallel>,

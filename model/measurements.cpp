@@ -15,6 +15,7 @@ namespace {
 const std::vector<std::string> header{"run_id", "system", "model", "experts", "ranks",
                                       "phase",  "rank",   "step",  "value",   "unit"};
 constexpr std::size_t most_samples = 20'000'000;
+constexpr double longest = 1e7;  // s, four months
 
 Sample sample_of(const std::vector<std::string>& f) {
     Sample s;
@@ -35,6 +36,8 @@ Sample sample_of(const std::vector<std::string>& f) {
     s.unit = f[9];
     if (s.unit != "s" && s.unit != "B" && s.unit != "1")
         throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
+    if (s.unit == "s" && (s.value < 0 || s.value > longest))
+        throw ConfigError(fmt::format("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest));
     if (s.run_id.empty() || s.phase.empty()) throw ConfigError("run_id and phase must not be empty");
     return s;
 }

@@ -13,13 +13,17 @@
 namespace stepcast {
 
 // C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
-// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements.
+// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements. `layout` says for A
+// and B whether memory holds them as written (n) or transposed (t): of a linear layer with weights [out, in] the forward
+// is nt, the input gradient nn, the weight gradient tn.
 struct Gemm {
+    enum class Layout : std::uint8_t { nt, nn, tn };
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
     bool accumulate = false;
     bool unaligned = false;
+    Layout layout = Layout::nt;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -63,9 +67,10 @@ struct Attention {
 };
 
 // Streams memory: permute, GELU, add, softmax-shaped passes; `transpose` walks one side with a stride,
-// `optimizer` many tensors at once.
+// `optimizer` many tensors at once, `rows` reduces within rows (norms, softmax), `strided` goes element by element to
+// computed offsets (permuted copies, sums over columns).
 struct MemoryPass {
-    enum class Access : std::uint8_t { stream, transpose, optimizer };
+    enum class Access : std::uint8_t { stream, transpose, optimizer, rows, strided };
     Bytes read, written;
     Access access = Access::stream;
     friend bool operator==(const MemoryPass&, const MemoryPass&) = default;

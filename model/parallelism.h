@@ -63,6 +63,7 @@ struct Parallelism {
     Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
     bool eager = false;                      // element-wise passes run operation by operation: see Planner
     bool unfused = false;            // each element-wise operation is counted by itself: model/transformer/operations.h
+    bool eager_script = false;       // one rank: each operator is the kernels that eager PyTorch launches: model/eager/
     bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)

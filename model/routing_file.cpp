@@ -86,12 +86,33 @@ void read_totals(CsvReader& csv, Routing& routing) {
     if (rows != routing.totals.size()) incomplete(csv, rows, routing.totals.size());
 }
 
+// "moe_routing.csv#8/skewed": of a table experts,gate,expert,count of several layers on one rank, the one of that name.
+Routing read_named(const std::string& path, const std::string& name) {
+    CsvReader csv(path);
+    expect_header(csv, {"experts", "gate", "expert", "count"});
+    Routing routing;
+    routing.ranks = 1;
+    while (csv.next()) {
+        csv.expect_fields(4);
+        if (csv.fields()[0] + "/" + csv.fields()[1] != name) continue;
+        routing.experts = cell(csv, 0, "experts", most_experts);
+        if (cell(csv, 2, "expert", routing.experts) != static_cast<int>(routing.counts.size()))
+            csv.fail(fmt::format("expert: {}; expected {}, the next", csv.fields()[2], routing.counts.size()));
+        routing.counts.push_back(cell(csv, 3, "count", 1 << 30));
+    }
+    if (routing.counts.empty() || static_cast<int>(routing.counts.size()) != routing.experts)
+        csv.fail(fmt::format("holds {} experts of {}; expected as many as its name says", routing.counts.size(), name));
+    return routing;
+}
+
 }  // namespace
 
 std::string_view to_string(RoutingSpec::Kind kind) { return name_of(kinds, kind); }
 RoutingSpec::Kind parse_routing_kind(std::string_view text) { return value_named(kinds, text, "a routing kind"); }
 
 Routing read_routing(const std::string& path) {
+    if (const auto name = path.rfind(".csv#"); name != std::string::npos)
+        return read_named(path.substr(0, name + 4), path.substr(name + 5));
     CsvReader csv(path);
     if (!csv.next() || csv.fields()[0] != "# stepcast routing 1" || csv.fields().size() != 4)
         csv.fail("not a routing file; expected the first line \"" + std::string(first_line) + "\"");

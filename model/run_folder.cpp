@@ -11,6 +11,7 @@
 #include "model/keys.h"
 #include "model/measurements.h"
 #include "model/toml_reader.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -18,20 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* format_line = "format = 1\n";
-
-// A temporary file beside it, then a rename: readers see the old or the new file, never a part.
-void replace_file(const fs::path& path, const std::string& text) {
-    const fs::path temporary = path.string() + ".part";
-    {
-        std::ofstream file(temporary, std::ios::binary);
-        file << text;
-        file.flush();
-        if (!file) throw ConfigError(fmt::format("{}: cannot be written", temporary.string()));
-    }
-    std::error_code error;
-    fs::rename(temporary, path, error);
-    if (error) throw ConfigError(fmt::format("{}: {}", path.string(), error.message()));
-}
 
 std::string array_text(const std::vector<std::string>& texts) {
     std::string text = "[";
@@ -147,28 +134,30 @@ std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv",
 }  // namespace
 
 void write_run(const std::string& folder, const RunRecord& record, const Experiment& experiment) {
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) throw ConfigError(fmt::format("{}: {}", folder, error.message()));
     const fs::path root(folder);
+    std::vector<PlannedFile> files;
+    const auto add = [&](const std::string& name, std::string text) {
+        files.push_back({(root / name).string(), std::move(text)});
+    };
     std::string reference = record.experiment;
     if (fs::is_regular_file(record.experiment)) {
         std::ifstream file(record.experiment, std::ios::binary);
-        replace_file(root / "experiment.toml", {std::istreambuf_iterator<char>(file), {}});
+        add("experiment.toml", {std::istreambuf_iterator<char>(file), {}});
         reference = "experiment.toml";
     }
-    replace_file(root / "cluster.toml", write_cluster(record.cluster));
+    add("cluster.toml", write_cluster(record.cluster));
     const std::vector<Trace>& traces = record.measurement.traces;
     for (std::size_t step = 0; step < traces.size(); ++step)
         if (step + 1 == traces.size() || !fs::exists(root / trace_name(step)))
-            replace_file(root / trace_name(step), write_trace(traces[step]));
+            add(trace_name(step), write_trace(traces[step]));
     if (const auto& estimates = record.measurement.estimates; !estimates.empty()) {
         std::string text = "task,estimate_s\n";
         for (const TaskEstimate& one : estimates) text += fmt::format("{},{:.9g}\n", one.task, one.time.si());
-        replace_file(root / "estimates.csv", text);
+        add("estimates.csv", text);
     }
-    replace_file(root / "run.csv", write_measurements(samples_of(record.measurement, experiment)));
-    replace_file(root / "run.toml", run_text(record, reference));
+    add("run.csv", write_measurements(samples_of(record.measurement, experiment)));
+    add("run.toml", run_text(record, reference));
+    write_whole(files);
 }
 
 RunRecord read_run(const std::string& folder) {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <random>
 
+#include "model/eager/moe_layer.h"
+#include "model/eager/transformer.h"
 #include "model/errors.h"
 #include "model/mlp.h"
 #include "model/moe/layer.h"
@@ -98,9 +100,12 @@ Routing routing_of(const Experiment& e, int draw) {
 TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
     if (e.workload.kind == Workload::Kind::coca) return build_coca_step(e, folding);
-    if (e.workload.kind == Workload::Kind::transformer) return build_transformer_step(e, routing, folding);
+    if (e.workload.kind == Workload::Kind::transformer)
+        return e.parallelism.eager_script ? build_eager_transformer_step(e)
+                                          : build_transformer_step(e, routing, folding);
     const MoeLayer layer = layer_of(e);
     check_routing(layer, routing);
+    if (e.parallelism.eager_script) return build_eager_moe_step(e, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
     for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch) {

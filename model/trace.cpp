@@ -10,18 +10,24 @@ namespace {
 
 [[noreturn]] void broken(std::string what) { throw std::logic_error("check_trace: " + std::move(what)); }
 
-// When `rank` has seen the task of these spans finish: on itself when it took part (the ranks of an executed
-// collective leave it one after another), else everywhere.
-Seconds finish_seen_by(int rank, std::span<const Span> spans) {
-    Seconds own, all;
-    bool took_part = false;
-    for (const Span& span : spans) {
-        all = std::max(all, span.finish);
-        if (span.place.rank() != rank) continue;
-        took_part = true;
-        own = std::max(own, span.finish);
+// When the rank of `span` has seen the task of `spans` finish: on itself when it took part (the ranks of an executed
+// collective leave it one after another). Else on those ranks that meet it in its own task, which waits for their arrival
+// unless it leaves early; else everywhere.
+Seconds finish_seen_by(const Span& span, std::span<const Place> places, std::span<const Span> spans) {
+    Seconds own, common, all;
+    bool took_part = false, meets = false;
+    for (const Span& one : spans) {
+        const int rank = one.place.rank();
+        all = std::max(all, one.finish);
+        if (rank == span.place.rank()) {
+            took_part = true;
+            own = std::max(own, one.finish);
+        } else if (std::any_of(places.begin(), places.end(), [&](const Place& p) { return p.rank() == rank; })) {
+            meets = true;
+            common = std::max(common, one.finish);
+        }
     }
-    return took_part ? own : all;
+    return took_part ? own : meets ? std::min(common, span.finish) : all;
 }
 
 }  // namespace
@@ -38,7 +44,8 @@ void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
     std::size_t next = 0;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const std::size_t first = next;
-        for (const Place& place : graph.places(t)) {
+        const std::span<const Place> places = graph.places(t);
+        for (const Place& place : places) {
             if (next == trace.spans.size())
                 broken(fmt::format("no span of task {} ({}) on rank {}", t, graph.name(t), place.rank()));
             const Span& span = trace.spans[next++];
@@ -48,7 +55,7 @@ void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
             if (span.finish < span.start)
                 broken(fmt::format("task {} ({}) finishes before it starts", t, graph.name(t)));
             for (const TaskId earlier : graph.predecessors(t))
-                if (span.start + slack < finish_seen_by(place.rank(), spans_of[earlier]))
+                if (span.start + slack < finish_seen_by(span, places, spans_of[earlier]))
                     broken(fmt::format("task {} ({}) starts before its predecessor {} ({}) has finished", t,
                                        graph.name(t), earlier, graph.name(earlier)));
             if (span.start + slack < free[place.index])

@@ -26,7 +26,8 @@ struct Trace {
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 
 // Throws std::logic_error naming the first broken rule of task_graph.h: a span missing or doubled, a task before its
-// predecessor (by more than `slack`; on a rank that took part in the predecessor, its own finish counts), two tasks of one place overlapping or out of id order.
+// predecessor (by more than `slack`; where both have a rank, its finish there counts), two tasks of one place
+// overlapping or out of id order.
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack = Seconds(1e-12));
 
 }  // namespace stepcast

@@ -5,6 +5,7 @@
 
 #include "model/csv.h"
 #include "reports/attribution_tables.h"
+#include "reports/side_by_side.h"
 #include "reports/tables.h"
 #include "reports/text.h"
 
@@ -132,6 +133,12 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
     }
 }
 
+// Where phases were measured with every step.
+bool of_script(const Comparisons& comparisons) {
+    return std::count_if(comparisons.begin(), comparisons.end(),
+                         [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
+}
+
 std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     if (comparisons.empty()) return {"no cases: the input has a header and no rows; nothing was compared"};
     const CompareSummary s = summarise(comparisons);
@@ -149,6 +156,7 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     if (s.with_peak > 0)
         sentences.push_back(
             fmt::format("peak memory of {} cases: mean error {}", s.with_peak, percent_text(s.peak_mape)));
+    if (of_script(comparisons)) sentences.push_back(phase_errors_text(comparisons));
     add_roles(sentences, comparisons);
     return sentences;
 }
@@ -184,7 +192,7 @@ std::string provenance_text(const Cluster& cluster) {
 std::string comparison_table(const Comparisons& comparisons) {
     std::string text = comparisons.empty() ? std::string() : case_lines(comparisons);
     for (const std::string& sentence : summary_sentences(comparisons)) text += wrapped(sentence);
-    text += phase_lines(comparisons) + detail_lines(comparisons) + "\n";
+    text += phase_lines(comparisons) + detail_lines(comparisons) + side_by_side_table(comparisons) + "\n";
     for (const Comparison& c : comparisons)
         if (c.attribution) text += attribution_table(c.what.case_id, *c.attribution) + "\n";
     for (const std::string& line : all_provenance(comparisons)) text += wrapped(line);

@@ -32,7 +32,7 @@ inline Experiment small_gpt() {
                      FlopsPerSecond(4e12),
                      FlopsPerSecond(4e12),
                      FlopsPerSecond(8e12),
-                     FlopsPerSecond(16e12)};
+                     FlopsPerSecond(0)};
     e.cluster.intra.bandwidth = BytesPerSecond(100e9);
     e.cluster.intra.latency = Seconds(2e-6);
     e.cluster.inter.bandwidth = BytesPerSecond(10e9);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -87,7 +88,12 @@ CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
     for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
 }
 
-CudaDevice::~CudaDevice() = default;
+// NCCL ends a communicator when all its ranks have ended theirs: side by side, one after another would wait for itself.
+CudaDevice::~CudaDevice() {
+    std::vector<std::thread> threads;
+    for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
+    for (std::thread& thread : threads) thread.join();
+}
 
 // NCCL tells GPUs apart by host and bus; NCCL_HOSTID gives processes of one host different names, for tests.
 void CudaDevice::require_own_gpus() {

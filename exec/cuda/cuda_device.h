@@ -32,6 +32,7 @@ public:
     void record(TaskId task, int rank, Edge edge) override;
     void synchronize(int rank, Seconds timeout) override;
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override;
+    [[nodiscard]] Seconds clock_error(int rank) const override { return at(rank).timeline().clock_error(); }
     [[nodiscard]] double cpu_share(int) const override { return 1; }
     std::vector<std::string> doubts() override;
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override;

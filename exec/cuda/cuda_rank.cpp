@@ -141,9 +141,9 @@ struct CudaRank::Compute {
         CudaRegion& input = rank.memory_->input(rank.memory_->common);
         input.begin(read);
         rank.memory_->output.begin(written);
-        const auto pass = op.access == MemoryPass::Access::stream      ? stream_memory
+        const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
                           : op.access == MemoryPass::Access::transpose ? transpose_memory
-                                                                       : optimizer_memory;
+                                                                       : stream_memory;
         check(pass(input.take(read), read, rank.memory_->output.take(written), written, rank.memory_->sink.data(),
                    stream));
     }

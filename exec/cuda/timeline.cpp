@@ -71,6 +71,7 @@ Seconds Timeline::begin_step() {
         check(cudaEventSynchronize(origin_.get()));
         const Seconds after = now();
         origin_time_ = 0.5 * (before + after);
+        clock_error_ = 0.5 * (after - before);
         if (attempt >= fewest && after - before < close) break;
     }
     last_.fill(none);

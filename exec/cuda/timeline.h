@@ -44,6 +44,7 @@ public:
     [[nodiscard]] cudaStream_t any_stream() const { return streams_[origin_lane_].get(); }
     [[nodiscard]] cudaEvent_t finished(TaskId task) const { return finish_[task].get(); }
     [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const;
+    [[nodiscard]] Seconds clock_error() const { return clock_error_; }  // of begin_step()
     // The first task that the GPU has not finished, as far as all are queued; graph.size() when there is none.
     [[nodiscard]] TaskId first_unfinished();
     void forget_progress() { unfinished_ = 0; }
@@ -85,7 +86,7 @@ private:
     std::array<TaskId, lane_count> last_{};                  // by lane: the task whose end is its last entry
     std::vector<Seconds> host_start_, host_finish_;          // by task, of the host lane
     Owned<cudaEvent_t> origin_, join_;
-    Seconds origin_time_;
+    Seconds origin_time_, clock_error_;
     Owned<cudaGraphExec_t> step_;
     TaskId unfinished_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/cases/cells.h"
+#include "model/cases/pytorch.h"
 #include "model/cases/transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
@@ -38,11 +39,12 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     return run;
 }
 
-bool holds_measurements(const std::string& path) {
+// The first row that is no comment; empty for an empty file.
+std::vector<std::string> header_of(const std::string& path) {
     CsvReader csv(path);
     bool rows = csv.next();
     while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
-    return rows && csv.fields().front() == "run_id";
+    return rows ? csv.fields() : std::vector<std::string>{};
 }
 
 Comparison comparison_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
@@ -84,9 +86,12 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
 
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
     std::vector<Comparison> found;
+    const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
     if (fs::is_directory(path)) {
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
-    } else if (holds_measurements(path)) {
+    } else if (holds_pytorch_steps(header)) {
+        found = comparisons_of_pytorch(path, cluster);
+    } else if (!header.empty() && header.front() == "run_id") {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
         const std::vector<Sample> samples = read_measurements(path);
         for (Case& known : cases_of_measurements(samples, routing, cluster))

@@ -177,7 +177,7 @@ std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
     for (const auto& name : preset_names(PresetKind::cluster)) {
         const auto device = shelf.named(name).gpu.name;
         if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
-        known += (known.empty() ? "" : ", ") + device;
+        if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
     }
     const auto family = family_in(gpu);
     for (const auto& rule : devices)

@@ -347,8 +347,8 @@ Framework small_ddp() {
             .words = "compiled, flash attention, no dropout, fp32 gradients in buckets of 25 MiB beside backward"};
 }
 
-// Its README's times are older than the fused attention of its framework.
-Framework nanogpt() {
+// Its README's figure is of December 2022, before the script called a fused kernel for attention.
+Framework nano_gpt() {
     Framework f = small_ddp();
     f.attention = AttentionKind::plain;
     f.words = "compiled, plain attention, no dropout, fp32 gradients in buckets of 25 MiB beside backward";
@@ -420,7 +420,7 @@ constexpr auto frameworks = std::to_array<FrameworkRule>({
     {"jax", "pax", "Paxml", paxml},
     {"jax", "", "JAX", jax},
     {"flash_attention", "", "PyTorch DDP", small_ddp},
-    {"nanogpt", "", "PyTorch DDP", nanogpt},
+    {"nanogpt", "", "PyTorch DDP", nano_gpt},
     {"llm", "", "llm.c", small_ddp},
     {"deeplearningexamples_bert", "", "the BERT examples", bert_examples},
     {"deeplearningexamples_t", "", "the Transformer-XL examples", transformer_xl_examples},

@@ -27,7 +27,7 @@ struct StepBound {
 class StepBounds {
 public:
     // Whether these closed forms know all that the step does. They do not: other workloads than transformers, stages cut
-    // between modules, blocking sends and what they resend, operations counted one by one (parallelism.unfused), MoE systems
+    // between modules, blocking sends and what they resend, operations counted one by one (parallelism.unfused, eager_script), MoE systems
     // but alltoall, ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 

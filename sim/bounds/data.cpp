@@ -123,27 +123,32 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
-// The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one.
+// The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one; zero 2 joins what is left
+// of a micro-batch with the next.
 void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
     times.elements = all.dense + all.experts;
     const auto joined = [&](const RingPath* path) { return path && path->nodes == 1 ? least_factor_ : 1.0; };
-    const double dense = joined(dense_) * gradients(in, all.dense, 0);
-    const double experts = joined(experts_) * gradients(in, 0, all.experts);
-    const int rounds = p.zero >= 2 ? micro_batches(p) / directions(p) : 1;  // of a copy of the model
-    times.least_lane = dense + experts;
-    if (p.zero == 3) {
-        times.least_lane = 0;
-        for (std::size_t k = 0; k < unit_kinds; ++k)
-            times.least_lane += count_of(units, k) * (times.exchanged[k] + 2 * times.gathered[k]);
+    const int of_copy = micro_batches(p) / directions(p);  // at least
+    const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
+    const double bucket = p.bucket / size_of(p.gradient_dtype);
+    double least = all.dense, one_by_one = 0, gathered = 0;
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        const RankWeights& unit = in.weights[k];
+        times.flushed[k] = joined(dense_) * gradients(in, unit.dense, 0);
+        times.filled[k] = (unit.dense >= bucket ? times.flushed[k] : 0) +
+                          (unit.experts >= bucket ? joined(experts_) * gradients(in, 0, unit.experts) : 0);
+        if (count_of(units, k) > 0) least = std::min(least, unit.dense);
+        one_by_one += count_of(units, k) * rounds * (p.zero == 3 ? times.exchanged[k] : times.filled[k]);
+        if (p.zero == 3) gathered += count_of(units, k) * rounds * 2 * times.gathered[k];
     }
-    times.least_lane *= rounds;
-    times.least_waited = dense + experts;
-    double least = all.dense;
-    for (std::size_t k = 0; k < unit_kinds; ++k)
-        if (count_of(units, k) > 0) least = std::min(least, in.weights[k].dense);
-    times.least_last = joined(dense_) * gradients(in, least, 0);
+    const double in_one = p.zero == 3 ? 0
+                                      : joined(dense_) * gradients(in, rounds * all.dense, 0) +
+                                            joined(experts_) * gradients(in, 0, rounds * all.experts);
+    times.least_waited = std::max(in_one, one_by_one);
+    times.least_lane = times.least_waited + gathered;
+    times.least_last = of_copy > 0 ? joined(dense_) * gradients(in, least, 0) : 0;
 }
 
 DataTimes DataPrices::times(const DataInputs& in, const StageUnits& units) {

@@ -22,14 +22,16 @@ struct DataTimes {
     std::array<double, unit_kinds> exchanged{}, gathered{};  // gradients and parameters of a unit
     double gradients = 0;                                    // all buckets of the stage
     double last_bucket = 0;
-    double first_layers = 0;       // layers whose gradients fill the first bucket
-    double parameters = 0;         // zero 1, 2: all gathers of the stage, unit by unit
-    double least_last = 0;         // between the last backward and the norm, at least: where exchanges overlap,
-    double least_waited = 0;       // where they wait for it
-    double least_lane = 0;         // of a whole step on the data lane, at least
-    double norm = 0, update = 0;   // of a whole step
-    double elements = 0;           // of all gradients
-    double parameters_joined = 0;  // zero 1, 2: gathered after the update
+    double first_layers = 0;  // layers whose gradients fill the first bucket
+    double parameters = 0;    // zero 1, 2: all gathers of the stage, unit by unit
+    double least_last = 0;    // between the last backward and the norm, at least: where exchanges overlap,
+    double least_waited = 0;  // where they wait for it
+    double least_lane = 0;    // of a whole step on the data lane, at least
+    std::array<double, unit_kinds> filled{}, flushed{};  // exchanges of a unit that fills buckets itself (else 0), or
+                                                         // closes one with what came before, at least
+    double norm = 0, update = 0;                         // of a whole step
+    double elements = 0;                                 // of all gradients
+    double parameters_joined = 0;                        // zero 1, 2: gathered after the update
 };
 
 class DataPrices {

@@ -85,6 +85,14 @@ public:
             add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
     }
 
+    void find_pieces(Pipeline& pipeline) {
+        pipeline.shortest_piece = w_.layers;
+        for (const Piece& piece : pieces_of(w_, p_, 0)) {
+            pipeline.shortest_piece = std::min(pipeline.shortest_piece, piece.last - piece.first);
+            for (int l = piece.first; l < piece.last; ++l) ++pipeline.model.layers[has_experts(w_, l) ? 1 : 0];
+        }
+    }
+
     void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
         std::vector<std::vector<int>> members;
         const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
@@ -193,6 +201,7 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::sp
                        std::span<const Features> sharded) {
     Pipeline pipeline;
     Finder finder(key, workload);
+    finder.find_pieces(pipeline);
     finder.find_memory(pipeline);
     finder.find_groups(pipeline, directions, sharded);
     return pipeline;

@@ -27,6 +27,7 @@ bool near_link(const PipelineKey& key, int stage);
 // A way through the slots for the micro-batches of the key, and what each further round of micro-batches adds to it.
 struct PipelinePath {
     Features once{}, round{};
+    bool by_host = false;  // begins with what a host issues, not with the first slot
 };
 
 // Layers and ends of a stage (both copies under dualpipe).
@@ -67,6 +68,8 @@ struct Pipeline {
     std::vector<StageGroup> groups;
     std::vector<PieceKind> kinds;
     std::vector<MemoryStage> memory;  // stages that can be the fullest
+    StageUnits model;                 // layers of one copy
+    int shortest_piece = 0;           // layers
 };
 
 // Micro-batches from which on a pipeline repeats: m stands for `least` + rounds * `round`.

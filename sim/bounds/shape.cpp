@@ -6,6 +6,7 @@
 #include "model/transformer/counts.h"
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/stage.h"
+#include "sim/bounds/least.h"
 #include "sim/simulate.h"
 
 namespace stepcast {
@@ -33,6 +34,7 @@ namespace {
 // What a plan takes on one rank.
 struct PlanTimes {
     double lower = 0, estimate = 0, host = 0, computing = 0;
+    double alone = 0;  // of lower: kernels beside no exchange of the plan
 };
 
 class PlanPricer {
@@ -48,8 +50,9 @@ public:
         PlanTimes times;
         const Run once = stamped(plan, phase, rank, 1);
         const Costs device = without_hosts(once);
-        run_in_order(once.graph, device, timeline_);
-        times.lower = timeline_.end.si();
+        const LeastTimes least = least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
+        times.lower = least.all;
+        times.alone = least.alone;
         for (TaskId t = 0; t < once.graph.size(); ++t)
             times.host += (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0))).si();
         const Interference& interference = prices_.cluster().interference;
@@ -160,6 +163,7 @@ void fill(BoundShape& s, UnitKind kind, const KindTimes& times) {
         s.lower[feature::unit(kind, pass)] = times.passes[i].lower;
         s.estimate[feature::unit(kind, pass)] = times.passes[i].estimate;
         s.computing[feature::unit(kind, pass)] = times.passes[i].computing;
+        s.alone[feature::unit(kind, pass)] = times.passes[i].alone;
         if (kind > UnitKind::experts) continue;
         s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = times.passes[i].host;
     }
@@ -167,6 +171,7 @@ void fill(BoundShape& s, UnitKind kind, const KindTimes& times) {
     s.lower[feature::again(kind)] = times.again.lower;
     s.estimate[feature::again(kind)] = times.again.estimate;
     s.computing[feature::again(kind)] = times.again.computing;
+    s.alone[feature::again(kind)] = times.again.alone;
     s.lower[feature::host_again(kind)] = s.estimate[feature::host_again(kind)] = times.again.host;
 }
 

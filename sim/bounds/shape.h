@@ -18,8 +18,9 @@ inline constexpr int unit_kinds = 4;
 // A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a time.
 // `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`, `filled`: in and
 // after each slot that makes gradients of weights, the latter before the next slot of its stage, `_single` where the piece is a lone layer; `opened`: in the last unit of
-// a forward for what comes next on its stage, so that whoever waits for that forward itself counts it off; hosts: what
-// issuing a layer takes.
+// a forward for what comes next on its stage, so that whoever waits for that forward itself counts it off; `inside_last`:
+// layers but one of a slot that makes the last gradients of its piece, `after_last`: between it and the next slot of its
+// stage; hosts: what issuing a layer takes.
 using Features = std::array<double, 40>;
 namespace feature {
 inline constexpr int device_end = 30;
@@ -28,7 +29,8 @@ constexpr std::size_t unit(UnitKind kind, Pass pass) {
 }
 constexpr std::size_t again(UnitKind kind) { return 16 + static_cast<std::size_t>(kind); }  // of a layer
 inline constexpr std::size_t send_near = 18, send_far = 19, send_wrap = 20, entry = 21, arrival = 22, filled = 23,
-                             filling = 24, opened = 25, filled_single = 26, filling_single = 27;
+                             filling = 24, opened = 25, filled_single = 26, filling_single = 27, inside_last = 28,
+                             after_last = 29;
 constexpr std::size_t host(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(device_end + static_cast<int>(pass) * 2 + static_cast<int>(kind));
 }
@@ -62,7 +64,7 @@ private:
     std::unordered_map<Gemm, Seconds, GemmHash> gemms_;
 };
 
-// `lower`: device time without hosts and contention. `estimate`: alone on its rank with both; a layer in which the host
+// `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with both; a layer in which the host
 // waits for the device as one of many. Sends are left out; layers computed again are filled in whether or not they are.
 struct BoundShape {
     RankShape shape;
@@ -75,6 +77,7 @@ struct BoundShape {
     std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
     Features computing{};  // part of `estimate` in which kernels run beside no exchange of their own plan
+    Features alone{};      // the same of `lower`
     Seconds gather;        // of activations that were sent in parts
 };
 

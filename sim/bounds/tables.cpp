@@ -1,10 +1,12 @@
 #include "sim/bounds/tables.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "model/step.h"
 #include "model/transformer/counts.h"
+#include "sim/bounds/least.h"
 
 namespace stepcast {
 namespace {
@@ -226,10 +228,11 @@ double StepBounds::Tables::send_time(int a, int b) {
 void StepBounds::Tables::bind_sends() {
     const Parallelism& p = now_.parallelism;
     lower_ = shape_->shape.lower;
+    alone_ = shape_->shape.alone;
     estimate_ = shape_->shape.estimate;
     sending_ = 0;
     if (p.recompute != Recompute::full)
-        for (Features* f : {&lower_, &estimate_})
+        for (Features* f : {&lower_, &alone_, &estimate_})
             for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
                 (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
     if (p.pp > 1) {
@@ -272,10 +275,10 @@ void StepBounds::Tables::bind_sends() {
               : 0;
 }
 
-double StepBounds::Tables::latest(const std::vector<PipelinePath>& paths, const Features& times) const {
+double StepBounds::Tables::latest(const std::vector<PipelinePath>& paths, const Features& times, double start) const {
     double end = 0;
     for (const PipelinePath& path : paths) {
-        const double once = dot(path.once, times);
+        const double once = dot(path.once, times) + (path.by_host ? 0 : start);
         end = std::max(end, rounds_.count > 0 ? once + rounds_.count * dot(path.round, times) : once);
     }
     return end;
@@ -285,7 +288,6 @@ void StepBounds::Tables::bind_slots() {
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
-        ends_[g].lower_slots = latest(group.paths, lower_);
         ends_[g].slots = latest(group.paths, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
@@ -313,8 +315,36 @@ void StepBounds::Tables::bind_data() {
     }
 }
 
+// What exchanges delay at least. Where experts are uneven, ranks wait for each other, and nothing is added.
+void StepBounds::Tables::bind_least() {
+    const Parallelism& p = now_.parallelism;
+    least_ = lower_;
+    least_start_ = 0;
+    if (shape_->routing.counts.empty() && (p.dp > 1 || p.cp > 1)) {
+        double parameters = std::numeric_limits<double>::infinity();
+        for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
+            parameters = std::min(parameters, ends_[g].least.parameters);
+        const double send =
+            std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
+        const LeastInputs in{p,
+                             lower_,
+                             alone_,
+                             ends_[0].least,
+                             pipeline_->model,
+                             pipeline_->shortest_piece,
+                             send + lower_[feature::arrival],
+                             base_.cluster.interference.compute_slowdown};
+        least_ = with_least_exchanges(in);
+        if (p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params))
+            least_start_ = least_start(in, parameters);
+    }
+    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
+        ends_[g].lower_slots = latest(pipeline_->groups[g].paths, least_, least_start_);
+}
+
 void StepBounds::Tables::bind_ends() {
     const Parallelism& p = now_.parallelism;
+    bind_least();
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];

@@ -56,8 +56,10 @@ private:
     void bind_memory();
     void bind_slots();
     void bind_data();
+    void bind_least();
     void bind_ends();
-    [[nodiscard]] double latest(const std::vector<PipelinePath>& paths, const Features& times) const;
+    // `start`: what ways that begin with the first slot take longer.
+    [[nodiscard]] double latest(const std::vector<PipelinePath>& paths, const Features& times, double start = 0) const;
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
     [[nodiscard]] double across(Bytes bytes, const Group& group);
@@ -81,8 +83,10 @@ private:
     RankGroups groups_;
     std::optional<LayerContext> context_;
     std::array<RankWeights, unit_kinds> weights_;
-    Features lower_{}, estimate_{};
-    double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
+    Features lower_{}, alone_{}, estimate_{};
+    Features least_{};        // lower_ with exchanges of data parallelism
+    double least_start_ = 0;  // of ways that begin with the first slot
+    double sending_ = 0;      // share of the slots beside which something is sent, and slows them already
     std::vector<GroupEnd> ends_;
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;

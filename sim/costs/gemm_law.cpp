@@ -119,7 +119,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
         }
     }
     if (kernel.boosts) best = best / (1 + costs.gemm_boost * std::exp(-(best / costs.gemm_boost_time)));
-    return costs.launch + best;
+    return costs.launch + (kernel.boosts ? costs.event : Seconds(0)) + best;
 }
 
 // In a step tensor cores run at the clock that the power leaves them; fp32 without them does not reach that limit. Narrow:
@@ -135,12 +135,21 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
     return {shapes, dtype, accumulate, in_step ? rate_in_step(dtype, cluster.kernel) : 1.0, !in_step};
 }
 
+// How the law's rate changes with layout, type and batch.
+double rate_of(const Gemm& op, const KernelCosts& kernel) {
+    const double layout = op.layout == Gemm::Layout::nn   ? kernel.gemm_nn
+                          : op.layout == Gemm::Layout::tn ? kernel.gemm_tn
+                                                          : 1.0;
+    return layout * (op.unaligned ? kernel.gemm_unaligned : 1.0) * (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
+           (op.batch > 1 ? kernel.batched_gemm : 1.0);
+}
+
 }  // namespace
 
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting) {
     const Shape shape{op.m, op.n, op.k, op.batch};
     Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
-    if (op.unaligned) kernel.rate *= cluster.kernel.gemm_unaligned;
+    kernel.rate *= rate_of(op, cluster.kernel);
     return law_time(kernel, cluster);
 }
 

@@ -69,6 +69,14 @@ struct Pricer {
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
 
+    // Of fused attention. fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels
+    // of the second generation.
+    [[nodiscard]] FlopsPerSecond attention_peak(const Attention& op) const {
+        const bool split = op.dtype == Dtype::fp32 && cluster.gpu.tf32 > FlopsPerSecond(0);
+        const FlopsPerSecond rate = split ? cluster.gpu.tf32 / 3 : peak(cluster.gpu, op.dtype);
+        return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
+    }
+
     // Flash attention: two products forward; backward computes the scores again, five products (2.5 times). Causal: only
     // the keys a query sees. Not below its operands' bytes, which the backward moves twice (gradients).
     Seconds flash(const Attention& op) const {
@@ -79,12 +87,12 @@ struct Pricer {
         const double seen = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
         const Flops work(2 * batch * queries * keys * seen * (width + values) * (op.backward ? 2.5 : 1.0));
         const KernelCosts& k = cluster.kernel;
-        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) *
-                                  (op.second_generation ? k.attention_v2 : 1.0) /
-                                  (1 + k.attention_ramp / std::max(1.0, queries));
+        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) /
+                                  (1 + k.attention_ramp / std::max(1.0, queries)) /
+                                  (1 + k.attention_width / std::max(1.0, width));
         const Bytes operands =
             batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
-        return cluster.kernel.launch + std::max(work / (peak(cluster.gpu, op.dtype) * efficiency),
+        return cluster.kernel.launch + std::max(work / (attention_peak(op) * efficiency),
                                                 memory_time(operands, cluster.kernel.memory_efficiency, cluster));
     }
 
@@ -103,7 +111,13 @@ struct Pricer {
         if (!cluster.kernel.memory_curve.empty())  // of streams
             return interpolate(cluster.kernel.memory_curve, bytes) *
                    (cluster.kernel.memory_efficiency / pass_efficiency(op.access));
-        return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster);
+        return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster) / warmth(bytes);
+    }
+
+    // Between a cache that holds what a pass moves and memory: a share 1 / (1 + (bytes / cache)^3) goes at the cache's rate.
+    [[nodiscard]] double warmth(Bytes bytes) const {
+        if (cluster.kernel.cache == Bytes(0)) return 1;
+        return 1 + (cluster.kernel.cache_gain - 1) / (1 + std::pow(bytes / cluster.kernel.cache, 3));
     }
 
     [[nodiscard]] double pass_efficiency(MemoryPass::Access access) const {
@@ -111,6 +125,8 @@ struct Pricer {
             case MemoryPass::Access::stream: return cluster.kernel.memory_efficiency;
             case MemoryPass::Access::transpose: return cluster.kernel.transpose_efficiency;
             case MemoryPass::Access::optimizer: return cluster.kernel.optimizer_efficiency;
+            case MemoryPass::Access::rows: return cluster.kernel.row_efficiency;
+            case MemoryPass::Access::strided: return cluster.kernel.strided_efficiency;
         }
         throw std::logic_error("op_time: unknown access");
     }

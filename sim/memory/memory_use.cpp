@@ -6,6 +6,7 @@
 
 #include "model/step.h"
 #include "sim/memory/coca_memory.h"
+#include "sim/memory/eager_memory.h"
 #include "sim/memory/transformer_memory.h"
 #include "sim/predict.h"
 
@@ -39,7 +40,8 @@ Bytes optimizer_bytes(const Workload& w, double parameters) {
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::coca) return coca_memory(e);
-    if (w.kind == Workload::Kind::transformer) return transformer_memory(e, routing);
+    if (w.kind == Workload::Kind::transformer)
+        return e.parallelism.eager_script ? eager_memory(e) : transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn, tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
     const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));

@@ -9,6 +9,7 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/mpi_group.h"
+#include "exec/mpi_window.h"
 #include "tests/exec/all_ops.h"
 
 using namespace stepcast;
@@ -57,6 +58,23 @@ void check_collectives(const MpiGroup& world) {
     expect("send_receive", message, {1, 2, 3, 4, 5});
 }
 
+// Rank r shows 8 floats, 10 r + 0 .. 7. An offset past the last place for two floats starts again: 9 mod 7 = 2.
+void check_windows(const MpiGroup& world) {
+    const bool first = world.index == 0;
+    const int peer = first ? 1 : 0;
+    Floats shown(8), landed(4, -1), rows(2);
+    std::iota(shown.begin(), shown.end(), first ? 0.0f : 10.0f);
+    MpiWindow source(world, shown), target(world, landed);
+    source.fetch(world, peer, 9, rows);
+    expect("fetch", rows, first ? Floats{12, 13} : Floats{2, 3});
+    target.deliver(peer, 2 * world.index, rows);
+    meet(world);
+    expect("deliver", landed, first ? Floats{-1, -1, 2, 3} : Floats{12, 13, -1, -1});
+    meet(world);
+    source.close();
+    target.close();
+}
+
 ExecuteOptions options() {
     ExecuteOptions options;
     options.steps = 3;
@@ -90,7 +108,8 @@ int main(int count, char** arguments) {
         std::_Exit(0);
     }
     check_collectives(world);
-    const TaskGraph graph = all_ops(0);
+    check_windows(world);
+    const TaskGraph graph = all_ops(3);
     const Measurement measurement = execute(graph, *device, options());
     if (!device->reports()) return 0;
     for (const Trace& trace : measurement.traces) check_trace(graph, trace, Seconds(1e-4));

@@ -40,6 +40,10 @@ TEST_CASE("broken measurements are refused with their line") {
           "m.csv:1: not a measurements file; expected the header \"" + header.substr(0, header.size() - 1) + "\"");
     CHECK(read(header + good + "r,s,m,0,1,step,-1,0,0.") == "m.csv:3: found 9 fields; expected 10 as in the header");
     CHECK(read(header + "r,s,m,0,1,step,-1,0,fast,s\n") == "m.csv:2: value: \"fast\" is no finite number");
+    CHECK(read(header + "r,s,m,0,1,step,-1,0,-0.1,s\n") ==
+          "m.csv:2: value: -0.1 s is no time of a phase; expected 0 to 10000000 s");
+    CHECK(read(header + "r,s,m,0,1,step,-1,0,1e300,s\n") ==
+          "m.csv:2: value: 1e+300 s is no time of a phase; expected 0 to 10000000 s");
     CHECK(read(header + "r,s,m,4.5,1,step,-1,0,1,s\n") == "m.csv:2: experts: \"4.5\" is no integer of at least 0");
     CHECK(read(header + "r,s,m,0,1,step,-2,0,1,s\n") == "m.csv:2: rank: \"-2\" is no integer of at least -1");
     CHECK(read(header + "r,s,m,0,1,step,-1,0,1,ms\n") == "m.csv:2: unit: \"ms\" is no unit here; expected s, B or 1");

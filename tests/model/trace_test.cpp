@@ -79,6 +79,22 @@ TEST_CASE("a rank that did not take part waits for every rank that did") {
                       "check_trace: task 1 (sum) starts before its predecessor 0 (a) has finished");
 }
 
+// A message from 0 to 1 ends at 2 on rank 1, at 2.5 on the sender; the sum of ranks 1 and 2 begins when rank 1 has arrived.
+TEST_CASE("a rank that did not take part waits for those that meet it, not for who is elsewhere") {
+    TaskGraph graph(3);
+    const Place up(0, Lane::send_up), down(1, Lane::receive_up);
+    const TaskId message = graph.add("message", Phase::forward, SendRecv{8_B, 1}, {up, down}, {});
+    graph.add("sum", Phase::forward, AllReduce{8_B}, {collective(1), collective(2)}, {message});
+    Trace trace{Trace::Origin::executed,
+                {span(0, up, 0, 2.5), span(0, down, 0, 2), span(1, collective(1), 2, 3), span(1, collective(2), 2, 3)}};
+    CHECK_NOTHROW(check_trace(graph, trace));
+    trace.spans.back().start = Seconds(1.5);
+    CHECK_THROWS_WITH(check_trace(graph, trace),
+                      "check_trace: task 1 (sum) starts before its predecessor 0 (message) has finished");
+    trace.spans.back().finish = Seconds(1.5);  // it only sends, and is off before rank 1 comes
+    CHECK_NOTHROW(check_trace(graph, trace));
+}
+
 // Rank 1 leaves the sum at 3; b may start there at 3, not before, up to the slack.
 TEST_CASE("a task before its predecessor is named, beyond the slack") {
     Trace trace = whole();

@@ -132,6 +132,7 @@ TEST_CASE("every step that a GPU machine is asked for fits an H200 and can be re
     const Override single{"cluster.gpus_per_node", "1"}, cluster{"cluster.preset", "dgx-h200"};
     const std::pair<const char*, std::vector<Override>> list[] = {
         {"one_gpu_gpt2_124m", {}},
+        {"one_gpu_gpt2_124m_pytorch", {}},
         {"one_gpu_gpt2_1.5b", {}},
         {"one_gpu_bert_large", {}},
         {"one_gpu_llama3_4_layers", {}},

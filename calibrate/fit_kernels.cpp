@@ -1,0 +1,111 @@
+#include "calibrate/fit_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "calibrate/fit_parameter.h"
+#include "model/measurements.h"
+#include "sim/costs/costs.h"
+#include "sim/costs/gemm_law.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double floor_margin = 1.25;
+
+void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blocks, const char* key, const char* kind,
+                Seconds prior, int least, int most) {
+    std::vector<double> times;
+    for (const LaunchRow& row : blocks.launches)
+        if (row.kind == kind && row.calls >= least && row.calls <= most) times.push_back(row.time.si());
+    if (times.empty()) return;
+    const auto [low, high] = std::minmax_element(times.begin(), times.end());
+    ParameterReport report;
+    report.parameter = {key, to_string(Seconds(median(times))), to_string(prior), std::log(*high / *low) / 2, true};
+    report.data_error = report.parameter.relative_error;
+    reports.push_back(report);
+}
+
+std::string name_of(const KernelRow& row) {
+    if (const auto* g = std::get_if<Gemm>(&row.op))
+        return fmt::format("{} {} of {}x{}x{} {}", row.call, g->batch, g->m, g->n, g->k, to_string(g->dtype));
+    if (const auto* a = std::get_if<Attention>(&row.op))
+        return fmt::format("{} {} of {} keys, width {} {}", row.call, a->batch * a->heads, a->seq_k, a->head_dim,
+                           to_string(a->dtype));
+    const auto& pass = std::get<MemoryPass>(row.op);
+    return fmt::format("{} of {}", row.call, to_string(pass.read + pass.written));
+}
+
+Seconds alone(const Op& op, const Cluster& c) {
+    if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm_law_time(*gemm, c);
+    return op_time(op, Phase::forward, {}, c) + c.kernel.event;
+}
+
+}  // namespace
+
+FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
+    std::vector<ParameterReport> reports;
+    add_launch(reports, blocks, "host.call", "eager host issue", HostCosts{}.call, 10, 1000);
+    add_launch(reports, blocks, "kernel.launch", "graph replay wall", KernelCosts{}.launch, 100, 1 << 30);
+    add_launch(reports, blocks, "host.read", "host read", HostCosts{}.read, 1, 1 << 30);
+    FitResult result;
+    result.cluster = start;
+    Fitted fitted;
+    fitted.samples = static_cast<int>(blocks.launches.size());
+    for (const ParameterReport& report : reports) {
+        result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
+        fitted.parameters.push_back(report.parameter);
+    }
+    result.cluster.fitted = fitted;
+    result.parameters = std::move(reports);
+    return result;
+}
+
+std::vector<KernelRow> above_floor(const std::vector<KernelRow>& rows) {
+    std::map<std::string, Seconds> fastest;
+    for (const KernelRow& row : rows) {
+        const auto [at, fresh] = fastest.emplace(row.call, row.time);
+        if (!fresh) at->second = std::min(at->second, row.time);
+    }
+    std::vector<KernelRow> kept;
+    for (const KernelRow& row : rows)
+        if (row.time > floor_margin * fastest.at(row.call)) kept.push_back(row);
+    return kept;
+}
+
+std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
+    Seconds fastest(INFINITY);
+    for (const GemmRow& row : rows)
+        if (row.between_events) fastest = std::min(fastest, row.time);
+    std::vector<GemmRow> kept;
+    for (const GemmRow& row : rows)
+        if (!row.between_events || row.time > floor_margin * fastest) kept.push_back(row);
+    return kept;
+}
+
+FitCase kernel_case(const KernelRow& row) {
+    return {name_of(row), row.kind, "tables", row.time, [op = row.op](const Cluster& c) { return alone(op, c); }};
+}
+
+std::vector<KernelFit> kernel_fits(const BuildingBlocks& blocks) {
+    const bool launch_known = std::any_of(blocks.launches.begin(), blocks.launches.end(),
+                                          [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
+    const FitParameter start = launch_known ? FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "50 us"}
+                                            : FitParameter{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"};
+    return {{{"memory_pass", "rows"},
+             {start,
+              {"kernel.memory_efficiency", "0.88", 0.2, "0.2", "1.1"},
+              {"kernel.row_efficiency", "0.8", 0.3, "0.1", "1.1"},
+              {"kernel.cache", "40 MB", 0.5, "4 MB", "400 MB"},
+              {"kernel.cache_gain", "1.5", 0.4, "1.01", "8"}}},
+            {{"batched_gemm"}, {{"kernel.batched_gemm", "0.9", 0.3, "0.1", "1.5"}}},
+            {{"attention"},
+             {{"kernel.attention_efficiency", "0.7", 0.4, "0.1", "1"},
+              {"kernel.attention_ramp", "600", 0.7, "10", "10000"},
+              {"kernel.attention_width", "40", 0.7, "0.5", "500"}}}};
+}
+
+}  // namespace stepcast

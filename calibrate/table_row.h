@@ -1,0 +1,67 @@
+// One row of a table under the names of its header, comments passed over. Internal to calibrate/.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "model/csv.h"
+#include "model/errors.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+class TableRow {
+public:
+    explicit TableRow(CsvReader& reader) : reader_(reader) {
+        for (std::size_t i = 0; i < reader.fields().size(); ++i) column_[reader.fields()[i]] = i;
+    }
+    bool next() {
+        while (reader_.next()) {
+            if (reader_.fields().front().starts_with('#')) continue;
+            reader_.expect_fields(column_.size());
+            return true;
+        }
+        return false;
+    }
+    [[nodiscard]] bool has(const std::string& name) const { return column_.contains(name); }
+    // Empty for a column that the file lacks.
+    [[nodiscard]] std::string text(const std::string& name) const {
+        const auto at = column_.find(name);
+        return at == column_.end() ? "" : reader_.fields()[at->second];
+    }
+    template <typename Parse>
+    auto read(const std::string& name, Parse parse) const {
+        try {
+            return parse();
+        } catch (const ConfigError& error) {
+            fail(name, error.what());
+        }
+    }
+    [[nodiscard]] int integer(const std::string& name, int missing = 0) const {
+        const std::string cell = text(name);
+        if (cell.empty() && missing > 0) return missing;
+        return read(name, [&] { return csv_int(cell, 1); });
+    }
+    [[nodiscard]] double positive(const std::string& name) const {
+        const double value = read(name, [&] { return csv_number(text(name)); });
+        if (!(value > 0)) fail(name, "\"" + text(name) + "\" is not above 0; expected a measured value");
+        return value;
+    }
+    [[noreturn]] void fail(const std::string& name, const std::string& what) const { reader_.fail(name + ": " + what); }
+    [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
+
+    // `work` is what a rate counts.
+    [[nodiscard]] Seconds time(Flops work) const {
+        const std::string unit = text("unit");
+        if (has("time_us")) return positive("time_us") * parse_seconds("1 us");
+        if (unit == "us" || unit == "ms" || unit == "s") return positive("value") * parse_seconds("1 " + unit);
+        if (unit == "TFLOP/s" && work > Flops(0)) return work / (positive("value") * parse_flop_rate("1 TFLOP/s"));
+        fail("unit", "found \"" + unit + "\"; expected us, ms, s or, for GEMMs, TFLOP/s");
+    }
+
+private:
+    CsvReader& reader_;
+    std::map<std::string, std::size_t> column_;
+};
+
+}  // namespace stepcast

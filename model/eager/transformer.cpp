@@ -1,0 +1,257 @@
+// T tokens, A = T x hidden elements, F = T x ffn, S = batch x heads x seq^2 scores, L = T x vocabulary.
+#include "model/eager/transformer.h"
+
+#include "model/eager/script.h"
+#include "model/errors.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Access = MemoryPass::Access;
+
+double number(long count) { return static_cast<double>(count); }
+
+class Step {
+public:
+    explicit Step(const Experiment& e)
+        : w_(e.workload),
+          batch_(e.parallelism.micro_batch),
+          tokens_(batch_ * w_.seq),
+          head_(head_dim(w_)),
+          graph_(1, e.cluster.launch_blocking),
+          script_(graph_, w_.dtype) {}
+
+    TaskGraph write() {
+        script_.begin(Phase::forward);
+        embed();
+        for (int l = 0; l < w_.layers; ++l) layer();
+        head();
+        script_.begin(Phase::backward);
+        script_.host(issue::event + issue::backward_start);
+        head_backward();
+        for (int l = 0; l < w_.layers; ++l) layer_backward();
+        embed_backward();
+        if (w_.optimizer == Optimizer::adam) {
+            script_.begin(Phase::optimizer);
+            script_.host(issue::event);
+            script_.adam(count_parameters(w_).total(), tensors());
+        }
+        return std::move(graph_);
+    }
+
+private:
+    [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
+    [[nodiscard]] double inner() const { return number(tokens_ * w_.ffn); }
+    [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
+    [[nodiscard]] double logits() const { return number(tokens_) * w_.vocab; }
+    [[nodiscard]] double scores() const { return number(batch_ * w_.heads * w_.seq) * w_.seq; }
+    [[nodiscard]] bool plain() const { return w_.attention == AttentionKind::plain; }
+    // A norm and a linear layer have two parameters each; then two embeddings, the final norm and the logits.
+    [[nodiscard]] int tensors() const { return w_.layers * 12 + 5; }
+
+    [[nodiscard]] EagerLinear qkv() const { return {"qkv", tokens_, 3L * w_.hidden, w_.hidden, true}; }
+    [[nodiscard]] EagerLinear output() const { return {"attention_output", tokens_, w_.hidden, w_.hidden, true}; }
+    [[nodiscard]] EagerLinear up() const { return {"ffn_up", tokens_, w_.ffn, w_.hidden, true}; }
+    [[nodiscard]] EagerLinear down() const { return {"ffn_down", tokens_, w_.hidden, w_.ffn, true}; }
+    [[nodiscard]] EagerLinear to_logits() const { return {"logits", tokens_, w_.vocab, w_.hidden, false}; }
+
+    // Rows of the table gathered; positions counted, gathered and added to every sequence.
+    void embed() {
+        const Bytes e = script_.element();
+        script_.host(2 * issue::module);
+        script_.pass("embedding", outer(), e, e);
+        script_.host(issue::function);
+        script_.small("positions", 1, w_.seq);
+        script_.host(issue::module);
+        script_.pass("positions", positions(), e, e);
+        script_.host(issue::operation);
+        script_.kernel("positions", MemoryPass{(outer() + positions()) * e, outer() * e});
+    }
+
+    void layer() {
+        script_.host(issue::module);
+        script_.norm("attention_norm", outer());
+        script_.linear(qkv());
+        script_.host(issue::views);
+        plain() ? plain_attention() : flash_attention(false);
+        script_.linear(output());
+        script_.add("residual", outer());
+        script_.norm("ffn_norm", outer());
+        script_.linear(up());
+        script_.gelu(inner());
+        script_.linear(down());
+        script_.add("residual", outer());
+    }
+
+    // One kernel that reads the permuted views where they lie; fp32 operands are multiplied as such, whatever the products'
+    // mode. Backward: dO * O summed, the kernel, dQ cast.
+    void flash_attention(bool backward) {
+        Attention op{batch_, w_.heads, w_.seq, w_.seq, head_, w_.causal, backward, w_.dtype, true};
+        if (w_.dtype == Dtype::tf32) op.dtype = Dtype::fp32;
+        op.second_generation = w_.attention == AttentionKind::flash2;
+        script_.host(backward ? issue::attention_node + 2 * issue::launch : issue::attention);
+        script_.kernel(backward ? "attention_backward" : "attention", op);
+    }
+
+    [[nodiscard]] Gemm product(long m, long n, long k) const {
+        return {.m = m, .n = n, .k = k, .batch = batch_ * w_.heads, .dtype = w_.dtype};
+    }
+
+    // Of more than one sequence the batched products want q, k^T and v laid out anew: k^T truly transposed. No mask. The
+    // heads are put side by side again by a copy.
+    void plain_attention() {
+        const Bytes e = script_.element();
+        script_.host(issue::product);
+        if (batch_ > 1) {
+            script_.pass("head_layout", outer(), e, e, Access::strided);
+            script_.pass("head_layout", outer(), e, e, Access::transpose);
+        }
+        script_.kernel("scores", product(w_.seq, w_.seq, head_));
+        script_.host(issue::operation);
+        script_.pass("scale", scores(), e, e);
+        script_.host(issue::function);
+        script_.pass("softmax", scores(), e, e, Access::rows);
+        script_.host(issue::product);
+        if (batch_ > 1) script_.pass("head_layout", outer(), e, e, Access::strided);
+        script_.kernel("values", product(w_.seq, head_, w_.seq));
+        script_.host(issue::function);
+        script_.pass("head_layout", outer(), e, e, Access::strided);
+    }
+
+    void plain_attention_backward() {
+        const Bytes e = script_.element();
+        script_.host(2 * issue::node);
+        script_.pass("head_layout_backward", outer(), e, e, Access::strided);
+        script_.host(3 * issue::node);
+        script_.kernel("values", product(w_.seq, head_, w_.seq));
+        script_.kernel("values", product(w_.seq, w_.seq, head_));
+        script_.host(2 * issue::node);
+        script_.pass("softmax_backward", scores(), 2.0 * e, e, Access::rows);
+        script_.host(issue::node);
+        script_.pass("scale_backward", scores(), e, e);
+        script_.host(3 * issue::node);
+        script_.kernel("scores", product(head_, w_.seq, w_.seq));
+        script_.kernel("scores", product(w_.seq, head_, w_.seq));
+    }
+
+    // Gradients of q, k and v, stacked, then permuted into the order of the projection's columns.
+    void stack_projections() {
+        const Bytes e = script_.element();
+        const double all = 3 * outer();
+        script_.host(2 * issue::node);
+        script_.pass("stack_gradients", all, e, e, Access::strided);
+        script_.host(2 * issue::node);
+        script_.pass("head_layout_backward", all, e, e, Access::strided);
+    }
+
+    void layer_backward() {
+        script_.linear_backward(down());
+        script_.gelu_backward(inner());
+        script_.linear_backward(up());
+        script_.norm_backward("ffn_norm_backward", outer());
+        script_.accumulate(outer());
+        script_.linear_backward(output());
+        plain() ? plain_attention_backward() : flash_attention(true);
+        stack_projections();
+        script_.linear_backward(qkv());
+        script_.norm_backward("attention_norm_backward", outer());
+        script_.accumulate(outer());
+    }
+
+    // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
+    // in work (two of 200 kB a multiprocessor) are about what the L2 holds: three in ten of the repeats are taken to hit it.
+    // The loss picks one value a token.
+    void head() {
+        const Bytes e = script_.element(), wide(4);
+        script_.norm("final_norm", outer());
+        script_.linear(to_logits());
+        script_.host(2 * issue::operation);
+        if (e != wide) script_.pass("cast_logits", logits(), e, wide);
+        script_.host(2 * issue::function);
+        script_.pass("log_softmax", logits(), 2.4 * wide, wide, Access::rows);
+        script_.small("loss", 1, number(tokens_) * 4);
+    }
+
+    // The gradient of the picked values is a tensor of zeros with one value a token; the softmax's reads it twice (see above)
+    // and the result once; cast back. The weight's gradient comes before the input's.
+    void head_backward() {
+        const Bytes e = script_.element(), wide(4);
+        script_.small("ones", 1);
+        script_.host(issue::node);
+        script_.pass("loss_backward", logits(), Bytes(0), wide);
+        script_.small("loss_backward", 1, number(tokens_) * 4);
+        script_.host(issue::node);
+        script_.pass("log_softmax_backward", logits(), 2.7 * wide, wide, Access::rows);
+        script_.host(issue::node);
+        if (e != wide) script_.pass("cast_logits_backward", logits(), wide, e);
+        script_.linear_backward(to_logits());
+        script_.norm_backward("final_norm_backward", outer());
+    }
+
+    // Few rows are added one by one; for more than 3072 the indices are sorted and counted (a dozen small kernels), then rows of
+    // one index summed in fp32 pieces and written. The gradient of a table is set to zero first.
+    void table_gradient(std::string_view name, double rows, double gathered) {
+        constexpr double sorted_from = 3072;
+        const Bytes e = script_.element(), wide(4);
+        script_.host(2 * issue::node);
+        script_.pass(name, rows * w_.hidden, Bytes(0), e);
+        if (gathered <= sorted_from) return script_.pass(name, gathered * w_.hidden, 2.0 * e, e, Access::rows);
+        script_.host(4 * issue::node);
+        script_.small(name, 12, gathered);
+        script_.pass(name, gathered * w_.hidden, e, wide, Access::rows);
+        script_.pass(name, gathered * w_.hidden, wide, e, Access::rows);
+    }
+
+    void embed_backward() {
+        const Bytes e = script_.element();
+        script_.host(2 * issue::node);
+        script_.kernel("positions_backward", MemoryPass{outer() * e, positions() * e});
+        table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq, w_.seq);
+        table_gradient("embedding_backward", w_.vocab, number(tokens_));
+    }
+
+    const Workload& w_;
+    long batch_, tokens_, head_;
+    TaskGraph graph_;
+    EagerScript script_;
+};
+
+template <class T>
+void expect(bool holds, const char* key, const T& found, const char* expected) {
+    if (!holds)
+        throw ConfigError(std::string(key) + ": " + std::string(found) + ", with parallelism.eager_script expected " +
+                          expected);
+}
+
+}  // namespace
+
+void check_eager(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
+    expect(rank_count(e.cluster) == 1, "cluster.gpus_per_node", std::to_string(rank_count(e.cluster)), "1 rank");
+    expect(micro_batches(p) == 1, "parallelism.global_batch", std::to_string(p.global_batch), "one micro-batch");
+    expect(w.dtype != Dtype::fp8, "workload.dtype", to_string(w.dtype), "fp32, tf32, fp16 or bf16");
+    if (w.kind == Workload::Kind::moe_layer) return;
+    expect(w.kind == Workload::Kind::transformer, "workload.kind", to_string(w.kind), "transformer or moe_layer");
+    expect(p.recompute == Recompute::none, "parallelism.recompute", to_string(p.recompute), "none");
+    expect(w.moe.experts == 0, "workload.moe.experts", std::to_string(w.moe.experts), "0");
+    expect(!w.gated && w.activation == Activation::gelu, "workload.gated", "another activation", "GELU without gate");
+    expect(w.norm == Norm::layernorm, "workload.norm", to_string(w.norm), "layernorm");
+    expect(w.positions == Positions::learned, "workload.positions", to_string(w.positions), "learned");
+    expect(!w.tied, "workload.tied", "true", "false");
+    expect(w.linear_bias && w.qkv_bias, "workload.linear_bias", "false", "true, as qkv_bias");
+    expect(w.dropout == 0, "workload.dropout", std::to_string(w.dropout), "0");
+    expect(!w.autocast, "workload.autocast", "true", "false");
+    expect(w.kv_heads == 0 || w.kv_heads == w.heads, "workload.kv_heads", std::to_string(w.kv_heads),
+           "as many as heads");
+    expect(w.heads > 0 && head_dim(w) * w.heads == w.hidden, "workload.heads", std::to_string(w.heads),
+           "a divisor of hidden");
+    expect(w.attention != AttentionKind::mla, "workload.attention", to_string(w.attention), "plain or flash");
+    expect(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::none, "workload.optimizer",
+           to_string(w.optimizer), "adam or none");
+}
+
+TaskGraph build_eager_transformer_step(const Experiment& e) { return Step(e).write(); }
+
+}  // namespace stepcast

@@ -1,0 +1,92 @@
+#include "reports/side_by_side.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "model/measurements.h"
+#include "reports/compare.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+auto shape_of(const Comparison& c) {
+    const Workload& w = c.what.experiment.workload;
+    return std::tuple(w.kind, w.layers, w.hidden, w.heads, w.ffn, w.vocab, w.seq, w.moe.experts, w.dtype,
+                      w.attention == AttentionKind::plain, c.what.experiment.parallelism.micro_batch,
+                      rank_count(c.what.experiment.cluster));
+}
+
+struct Line {
+    const Comparison* what;
+    const char* by;
+};
+
+std::string lines_text(const std::vector<Line>& lines) {
+    std::size_t width = 12;
+    for (const Line& line : lines) width = std::max(width, line.what->what.case_id.size());
+    std::string text = fmt::format("\n{:<{}}  {:<8}  {:>11}  {:>11}  {:>8}\n", "side by side", width, "by", "measured",
+                                   "predicted", "error");
+    for (const auto& [c, by] : lines)
+        text += fmt::format("{:<{}}  {:<8}  {:>11}  {:>11}  {:>8}\n", c->what.case_id, width, by,
+                            time_text(c->what.measured_step), time_text(c->forecast->step.p50),
+                            signed_percent_text(relative_error(*c)));
+    return text;
+}
+
+// Measured over predicted of each phase that the case states.
+std::map<std::string, double> phase_errors(const Comparison& c) {
+    std::map<std::string, double> errors;
+    const auto add = [&](const std::string& name, const std::optional<Seconds>& measured, Seconds predicted) {
+        if (measured && *measured > Seconds(0)) errors[name] = predicted / *measured - 1;
+    };
+    add("forward", c.what.measured_forward, c.forecast->forward.p50);
+    add("backward", c.what.measured_backward, predicted_backward(c));
+    for (const PhaseComparison& p : phase_comparisons(c))
+        if (p.rank < 0) add(p.name, p.measured, p.predicted);
+    return errors;
+}
+
+}  // namespace
+
+std::string side_by_side_table(const std::vector<Comparison>& comparisons) {
+    std::map<decltype(shape_of(comparisons.front())), std::vector<const Comparison*>> by_shape;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) by_shape[shape_of(c)].push_back(&c);
+    std::vector<Line> lines;
+    for (const auto& [shape, cases] : by_shape) {
+        const auto of = [&](const char* source, const char* by) {
+            std::vector<Line> found;
+            for (const Comparison* c : cases)
+                if (c->what.source == source) found.push_back({c, by});
+            return found;
+        };
+        const std::vector<Line> executed = of("executed", "executed"), scripts = of("pytorch", "PyTorch");
+        if (executed.empty() || scripts.empty()) continue;
+        lines.insert(lines.end(), executed.begin(), executed.end());
+        lines.insert(lines.end(), scripts.begin(), scripts.end());
+    }
+    return lines.empty() ? "" : lines_text(lines);
+}
+
+std::string phase_errors_text(const std::vector<Comparison>& comparisons) {
+    std::map<std::string, std::vector<double>> errors;
+    for (const Comparison& c : comparisons)
+        if (c.forecast)
+            for (const auto& [name, error] : phase_errors(c)) errors[name].push_back(std::abs(error));
+    std::string text;
+    for (const auto& [name, values] : errors) {
+        if (values.size() < 2) continue;
+        double sum = 0;
+        for (const double value : values) sum += value;
+        text += fmt::format("{}{} {}, {}", text.empty() ? "errors of phases (median, mean): " : "; ", name,
+                            percent_text(median(values)), percent_text(sum / static_cast<double>(values.size())));
+    }
+    return text;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,72 @@
+// A = tokens x hidden elements. A layer saves: its input, two norms' results, q, k and v (3 A), what attention makes, the
+// middle of the residual stream, and twice the inner width (before and after GELU): 8 A + 2 F; means and deviations of two
+// norms (16 bytes a token); flash: a logarithm of each row's sum (4 bytes a token and head), plain: the softmax's result.
+// The ends: input and result of the final norm, logarithms of the softmax in fp32. Checked against the storages that live
+// while PyTorch runs such a step on shapes alone (docs/pytorch.md): equal to the MiB.
+// The fullest moment is one of: the softmax's backward (two more fp32 tensors of the logits' size), the middle of the first
+// layer's backward (one of each block), the last gradient of all, the optimizer. Gradients have the parameters' type.
+#include "sim/memory/eager_memory.h"
+
+#include <algorithm>
+
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+// cuBLAS takes 32 MiB for each of the two threads that issue products, the script's and the backward's.
+const Bytes workspaces = parse_bytes("64 MiB");
+
+struct Sizes {
+    explicit Sizes(const Experiment& e) : w(e.workload), batch(e.parallelism.micro_batch), element(size_of(w.dtype)) {}
+
+    const Workload& w;
+    double batch;
+    Bytes element;
+    double tokens = batch * w.seq;
+    Bytes outer = tokens * w.hidden * element, inner = tokens * w.ffn * element;
+    Bytes scores = batch * w.heads * w.seq * w.seq * element;
+    Bytes wide_logits = tokens * w.vocab * Bytes(4);
+    bool plain = w.attention == AttentionKind::plain;
+
+    [[nodiscard]] Bytes layer() const {
+        const Bytes attention = plain ? scores : tokens * w.heads * Bytes(4);
+        return 8.0 * outer + 2.0 * inner + tokens * Bytes(16) + attention;
+    }
+    [[nodiscard]] Bytes ends() const { return 2.0 * outer + tokens * Bytes(8); }
+    // Beside the last layer's: what its backward makes, block by block.
+    [[nodiscard]] Bytes layer_work() const {
+        return std::max(2.0 * outer + 2.0 * inner, 8.0 * outer + (plain ? 2.0 * scores : Bytes(0)));
+    }
+};
+
+}  // namespace
+
+MemoryUse eager_memory(const Experiment& e) {
+    const Sizes s(e);
+    const Workload& w = s.w;
+    const double parameters = count_parameters(w).total();
+    MemoryUse use;
+    use.weights = parameters * s.element;
+    use.optimizer = w.optimizer == Optimizer::adam ? 2.0 * use.weights : Bytes(0);
+    const Bytes layers = w.layers * s.layer(), head_gradient = w.vocab * static_cast<double>(w.hidden) * s.element;
+    struct Moment {
+        Bytes gradients, activations, work;
+        [[nodiscard]] Bytes sum() const { return gradients + activations + work; }
+    };
+    const Moment loss{Bytes(0), layers + s.ends() + s.wide_logits, 2.0 * s.wide_logits};
+    const Moment first_layer{head_gradient, layers, s.layer_work()};
+    const Moment last{use.weights, Bytes(0), s.outer};
+    const Moment fullest =
+        std::max({loss, first_layer, last}, [](const Moment& a, const Moment& b) { return a.sum() < b.sum(); });
+    use.gradients = fullest.gradients;
+    use.activations = fullest.activations;
+    use.buffers = fullest.work + workspaces;
+    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
+    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
+    use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
+    return use;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,26 @@
+// A grid of threads, one block after another: the threads of a block are fibers that change places where they wait for each
+// other. And what kernels see of it (device_code.h).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace emulation {
+
+void run_grid(dim3 grid, dim3 block, const std::function<void()>& thread);
+
+// Called by a kernel's thread.
+void wait_for_block();
+// Leaves a word and takes the one that lane `lane` of the same warp left.
+std::uint32_t exchange_in_warp(std::uint32_t word, unsigned lane);
+
+struct Position {
+    uint3 thread;
+    uint3 block;
+    dim3 block_size, grid_size;
+};
+Position& position();  // of the thread that runs
+
+}  // namespace emulation

@@ -1,0 +1,67 @@
+#include "sim/memory/eager_memory.h"
+
+#include <catch2/catch.hpp>
+
+using namespace stepcast;
+
+namespace {
+
+struct Shape {
+    int layers, hidden, heads, ffn, vocab, seq, batch;
+    Dtype dtype;
+    AttentionKind attention;
+    double mebibytes;
+};
+
+Experiment experiment_of(const Shape& s) {
+    Experiment e;
+    Workload& w = e.workload;
+    w.kind = Workload::Kind::transformer;
+    w.layers = s.layers;
+    w.hidden = s.hidden;
+    w.heads = s.heads;
+    w.ffn = s.ffn;
+    w.vocab = s.vocab;
+    w.seq = s.seq;
+    w.tied = false;
+    w.dtype = s.dtype;
+    w.attention = s.attention;
+    w.optimizer = Optimizer::adam;
+    e.parallelism.eager_script = true;
+    e.parallelism.micro_batch = s.batch;
+    return e;
+}
+
+}  // namespace
+
+// What lived at most beside weights and moments while PyTorch 2.11 ran such steps on shapes alone (storages alive between
+// operators, whole 512 bytes each), in MiB; less the 64 MiB that cuBLAS takes on a GPU.
+TEST_CASE("memory of an eager script is what PyTorch's automatic differentiation holds") {
+    constexpr AttentionKind flash = AttentionKind::flash, plain = AttentionKind::plain;
+    const Shape shapes[] = {
+        {12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, flash, 881.3},
+        {12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, plain, 1168.7},
+        {12, 768, 12, 3072, 50304, 1024, 8, Dtype::bf16, plain, 9349.6},
+        {12, 768, 12, 3072, 50304, 1024, 32, Dtype::bf16, flash, 28200.3},
+        {12, 768, 12, 3072, 50304, 1024, 32, Dtype::fp32, flash, 37512.3},
+        {12, 768, 12, 3072, 50304, 1024, 8, Dtype::fp32, plain, 13981.6},
+        {48, 1600, 25, 6400, 50304, 1024, 8, Dtype::bf16, flash, 24009.6},
+        {24, 1024, 16, 4096, 30528, 512, 16, Dtype::bf16, plain, 12113.1},
+        {4, 4096, 32, 16384, 32000, 4096, 1, Dtype::bf16, flash, 3614.3},
+        {2, 8192, 64, 32768, 32000, 2048, 2, Dtype::bf16, flash, 4168.4},
+    };
+    for (const Shape& shape : shapes) {
+        const MemoryUse use = eager_memory(experiment_of(shape));
+        const Bytes beside = use.peak - use.weights - use.optimizer - parse_bytes("64 MiB");
+        INFO(shape.hidden << " x " << shape.batch);
+        CHECK(beside.si() / 1048576 == Approx(shape.mebibytes).epsilon(0.0005));
+    }
+}
+
+// 163,109,376 parameters of two bytes, and two moments of the same.
+TEST_CASE("moments of an eager script have the parameters' type") {
+    const MemoryUse use =
+        eager_memory(experiment_of({12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, AttentionKind::flash, 0}));
+    CHECK(use.weights.si() == 2.0 * 163109376);
+    CHECK(use.optimizer.si() == 4.0 * 163109376);
+}
