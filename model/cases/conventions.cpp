@@ -250,6 +250,7 @@ Framework megatron_core() {
     return {.tied_gpt = false,
             .gradients = Dtype::fp32,
             .overlap_tp = true,
+            .interleaves = true,
             .bucket_weights = 40e6,
             .words =
                 "flash attention, untied, fp32 gradients in buckets of 40 million beside backward, parameters gathered "
@@ -261,6 +262,7 @@ Framework megatron_core() {
 Framework nemo() {
     Framework f = megatron_core();
     f.tied_gpt = true;
+    f.interleaves = false;
     f.gradients.reset();
     f.words =
         "flash attention, 16-bit gradients in buckets of 40 million beside backward, parameters gathered beside "

@@ -35,6 +35,7 @@ struct Framework {
     bool overlap_params = true;
     bool overlap_tp = false;
     bool overlap_p2p = true;
+    bool interleaves = false;             // stages hold several pieces where that is not stated
     bool overlap_weight_gradient = true;  // tensor-parallel exchanges of the backward beside weight gradients
     bool fused_accumulation = true;       // weight gradients are added by their GEMM
     bool fused_loss = true;               // one pass over the logits
