@@ -50,7 +50,8 @@ void plan_loss(Planner& planner, const LayerContext& c) {
 void plan_slices_backward(Planner& planner, const LayerContext& c) {
     const double pieces = c.experiment.workload.loss_pieces;
     if (pieces == 1) return;
-    const Bytes whole = static_cast<double>(c.shape.head_tokens) * static_cast<double>(c.shape.vocab) * c.shape.element();
+    const Bytes whole =
+        static_cast<double>(c.shape.head_tokens) * static_cast<double>(c.shape.vocab) * c.shape.element();
     planner.compute("loss_slices", MemoryPass{whole, (pieces + 1) * whole}, static_cast<float>(2 * pieces));
     planner.compute("loss_slices", MemoryPass{2 * (pieces - 1) * whole, (pieces - 1) * whole},
                     static_cast<float>(pieces - 1));

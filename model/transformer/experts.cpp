@@ -104,7 +104,8 @@ void send_once(AllToAll& op, const LayerContext& c, const Experts& x) {
     const auto node = [&](std::size_t i) { return ranks[i] / c.experiment.cluster.gpus_per_node; };
     for (std::size_t i = 0; i < ranks.size(); ++i) ++in_node[node(i)];
     const auto nodes = static_cast<double>(in_node.size());
-    const double inside = once_over_slots(c, x) * nodes, between = chance_of(moe, moe.experts / nodes) * nodes / moe.top_k;
+    const double inside = once_over_slots(c, x) * nodes,
+                 between = chance_of(moe, moe.experts / nodes) * nodes / moe.top_k;
     for (std::size_t i = 0; i < ranks.size(); ++i)
         for (std::size_t j = 0; j < ranks.size(); ++j)
             op.bytes[i * ranks.size() + j] *= i == j ? inside / nodes : node(i) == node(j) ? inside : between;
@@ -146,7 +147,8 @@ void plan_sort(Planner& planner, const LayerContext& c, const Experts& x, bool b
     if (x.ranks == 1 || (x.rows.front().size() == 1 && !goes_once(c))) return;
     const Bytes rows = rows_bytes(c, x, x.hidden);
     const Bytes tokens = goes_once(c) ? once_over_slots(c, x) * rows : rows;
-    if (goes_once(c)) return planner.compute("sort_by_expert", MemoryPass{back ? rows : tokens, back ? tokens : rows}, 2);
+    if (goes_once(c))
+        return planner.compute("sort_by_expert", MemoryPass{back ? rows : tokens, back ? tokens : rows}, 2);
     planner.compute("sort_by_expert", MemoryPass{rows, rows});
 }
 
@@ -224,7 +226,9 @@ void plan_experts_forward(Planner& planner, const LayerContext& c) {
     plan_sort(planner, c, x, true);
     plan_reduce_scatter(planner, c, x);
     plan_exchange(planner, c, x, true);
-    if (!once) planner.compute("unpermute", MemoryPass{slots, slots / static_cast<double>(c.experiment.workload.moe.top_k)}, 3);
+    if (!once)
+        planner.compute("unpermute", MemoryPass{slots, slots / static_cast<double>(c.experiment.workload.moe.top_k)},
+                        3);
     if (c.experiment.workload.moe.shared_experts > 0) {
         const Shared shared = shared_of(c);
         plan_column_forward(planner, c, shared.up);
