@@ -81,6 +81,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--measurements", options.measurements, "FILE.csv...");
     verb->add_option("--cluster", options.cluster, "file or preset to start from");
     verb->add_option("--out", options.out, "CLUSTER.toml")->required();
+    verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
     verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();

@@ -26,14 +26,14 @@ std::optional<Cluster> datasheet_of(const std::string& asked, const std::string&
     return {};
 }
 
-std::vector<SweepResult> measure(Device& device, const CudaGpu& gpu,
+std::vector<SweepResult> measure(Device& device, const CudaGpu& gpu, int steps,
                                  const std::function<void(std::string_view)>& progress) {
     constexpr int ada = 89;
     std::vector<TaskGraph> graphs = gpu_sweeps(device.rank_count(), gpu.capability >= ada, gpu.memory_bandwidth);
     std::vector<SweepResult> results;
     for (TaskGraph& graph : graphs) {
         if (progress) progress(fmt::format("sweep {} of {}", results.size() + 1, graphs.size()));
-        ExecuteOptions how = sweep_options();
+        ExecuteOptions how = sweep_options(steps);
         how.warmup = 2;  // the first loads kernels, the second finds the clock where work puts it
         Measurement measurement = execute(graph, device, how);
         results.push_back({std::move(graph), std::move(measurement)});
@@ -69,7 +69,7 @@ std::string plot_lines(const GpuFit& fit, const std::string& stem) {
 
 std::string calibrate_cuda(const Options& options, const std::function<void(std::string_view)>& progress) {
     CudaDeviceAndGpu opened = open_cuda_device({.ranks = options.ranks});
-    const std::vector<SweepResult> results = measure(*opened.device, opened.gpu, progress);
+    const std::vector<SweepResult> results = measure(*opened.device, opened.gpu, options.steps, progress);
     if (!opened.device->reports()) return "";
     const GpuPoints points = collect_gpu_points(results);
     const std::filesystem::path out(options.out);

@@ -23,11 +23,12 @@ void require_cores(int ranks) {
                           " cores; ranks that share a core measure each other, expected at most one a core");
 }
 
-std::vector<SweepResult> measure(Device& device, int ranks, const std::function<void(std::string_view)>& progress) {
+std::vector<SweepResult> measure(Device& device, int ranks, int steps,
+                                 const std::function<void(std::string_view)>& progress) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : host_sweeps(ranks)) {
         progress("sweep " + std::to_string(results.size() + 1));
-        ExecuteOptions how = sweep_options();
+        ExecuteOptions how = sweep_options(steps);
         how.check_idle = results.empty();
         const Measurement measurement = execute(graph, device, how);
         results.push_back({std::move(graph), measurement});
@@ -61,7 +62,7 @@ std::string calibrate_host(const Options& options, const std::function<void(std:
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     require_cores(ranks);
     const auto device = open_host_device(ranks);
-    const std::vector<SweepResult> results = measure(*device, ranks, progress);
+    const std::vector<SweepResult> results = measure(*device, ranks, options.steps, progress);
     if (!device->reports()) return "";
     const Cluster cluster = fit_host(results, processor_name(), available_memory() / ranks);
     write_whole({{options.out, write_cluster(cluster)}});

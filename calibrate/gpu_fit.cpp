@@ -38,6 +38,23 @@ void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
             gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
 }
 
+// What a rank sends, or receives, of a collective of so many bytes, relative to them ("bus bandwidth" of nccl-tests).
+double share_sent(const CollectiveRow& row) {
+    const double others = static_cast<double>(row.ranks - 1) / row.ranks;
+    if (row.op == "all_reduce") return 2 * others;
+    return row.op == "broadcast" || row.op == "reduce" ? 1 : others;
+}
+
+// Nor of its links: the best rate at which ranks exchanged anything.
+BytesPerSecond measured_link(const GpuPoints& points) {
+    BytesPerSecond best;
+    for (const CollectiveRow& row : points.blocks.collectives)
+        best = std::max(best, share_sent(row) * row.bytes / row.time);
+    for (const OpPoint& point : points.ops)
+        if (const auto* message = std::get_if<SendRecv>(&point.op)) best = std::max(best, message->bytes / point.time);
+    return best;
+}
+
 FitCase case_of(const OpPoint& point, std::size_t number) {
     return {fmt::format("{} {}", point.kind, number), point.kind, "sweeps", point.time,
             [op = point.op](const Cluster& c) {
@@ -115,6 +132,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     if (!same) {
         cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}, {}, {}, {}, {}, {}};
         measured_datasheet(cluster.gpu, points);
+        cluster.intra.bandwidth = measured_link(points);
     }
     cluster.source = same ? "datasheet: " + known->source : "measured: best rates, and what the driver says";
     cluster.nodes = 1;

@@ -188,7 +188,8 @@ void add_collectives(GpuSweep& sweep, int members) {
     }
 }
 
-// Products on one lane while large all-reduces fill the other, and both apart. The last tasks of the front are one a rank.
+// Products on one lane while large all-reduces fill the other, and both apart. The last tasks of the front are one a
+// rank.
 void add_interference(GpuSweep& sweep) {
     const AllReduce large{sweep.size(512.0 * (1 << 20))};
     const Gemm product{sweep.length(8192), sweep.length(4096), sweep.length(4096), 1, Dtype::bf16};

@@ -18,8 +18,8 @@ namespace stepcast {
 //   collectives go by their kind's name
 //
 // For `ranks` ranks that all run at once; with fp8 where the GPU has it. A graph takes some 50 ms, all of them with a
-// dozen repetitions some two minutes on an H200. `bandwidth` is the memory's, 0 when unknown: a GPU eight times slower than
-// an H200 gets shapes of half the length, so that it takes as long.
+// dozen repetitions some two minutes on an H200. `bandwidth` is the memory's, 0 when unknown: a GPU eight times slower
+// than an H200 gets shapes of half the length, so that it takes as long.
 std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth);
 
 }  // namespace stepcast

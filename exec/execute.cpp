@@ -54,7 +54,8 @@ void run_task(Repetitions& run, TaskId task, int rank) {
     }
 }
 
-// A rank's report of one step: when it began, its CPU share, its clock's error, then start and finish of each of its tasks.
+// A rank's report of one step: when it began, its CPU share, its clock's error, then start and finish of each of its
+// tasks.
 constexpr std::size_t report_head = 3;
 
 std::vector<double> run_step(Repetitions& run, int rank) {
@@ -200,8 +201,8 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need; the step that
-    // is captured starts its graph for the first time.
+    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need; the step
+    // that is captured starts its graph for the first time.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
         throw ConfigError(fmt::format(
@@ -211,9 +212,9 @@ ExecuteOptions execute_options(const Run& run) {
     return options;
 }
 
-ExecuteOptions sweep_options() {
+ExecuteOptions sweep_options(int steps) {
     ExecuteOptions options;
-    options.steps = 11;
+    options.steps = steps > 0 ? steps : 11;
     options.warmup = 1;
     options.check_idle = false;
     options.retry = {5, Seconds(2)};

@@ -27,8 +27,8 @@ struct ExecuteOptions {
 // What an experiment's [run] table asks for. ConfigError when samples would be mixed with what comes before them.
 ExecuteOptions execute_options(const Run& run);
 
-// For the many short graphs of a calibration: few repetitions each, few more on a busy machine.
-ExecuteOptions sweep_options();
+// For the many short graphs of a calibration: few repetitions each (`steps`, 0 = 11), few more on a busy machine.
+ExecuteOptions sweep_options(int steps = 0);
 
 // Every sample is kept, accepted or not. A collective's spans start at the latest arrival of its ranks. Throws
 // DeviceError naming rank and task when a rank fails or does not arrive in time; what was finished by then has gone to

@@ -60,8 +60,6 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
             throw ConfigError(fmt::format(
                 "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
                 to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
-        if (dtype == Dtype::fp8 && std::holds_alternative<GroupedGemm>(op))
-            throw ConfigError("execute: grouped_gemm in fp8, which cuBLAS has not; choose bf16");
     };
     for (const Op& op : graph.ops())
         std::visit(
@@ -69,27 +67,35 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
                 if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
             },
             op);
-    for (const Op& op : graph.ops())
-        if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->remote_blocks > 0 && processes)
-            throw ConfigError(
-                "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
-                "ranks as threads, without the launcher");
+    if (processes && moves_rows(graph))
+        throw ConfigError(
+            "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
+            "ranks as threads, without the launcher");
+}
+
+bool moves_rows(const TaskGraph& graph) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
+        const auto* fused = std::get_if<FusedGemm>(&op);
+        return fused != nullptr && fused->remote_blocks > 0;
+    });
 }
 
 std::vector<std::string> execution_doubts(const TaskGraph& graph) {
-    bool flash = false, narrow = false, fused = false, host = false;
+    bool flash = false, narrow = false, fused = false, host = false, groups = false;
     for (const Op& op : graph.ops()) {
         if (const auto* attention = std::get_if<Attention>(&op)) {
             flash = flash || attention->flash;
             narrow = narrow || attention->dtype == Dtype::fp8;
         }
         fused = fused || std::holds_alternative<FusedGemm>(op);
+        if (const auto* group = std::get_if<GroupedGemm>(&op)) groups = groups || group->dtype == Dtype::fp8;
         host = host || std::holds_alternative<HostWork>(op);
     }
     std::vector<std::string> doubts;
     if (flash)
         doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
     if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
+    if (groups) doubts.emplace_back("grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
     if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
     if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
     return doubts;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_rank.h"
 #include "exec/footprint.h"
 
@@ -20,6 +21,7 @@ void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
         const bool member = self != key.ranks.end();
         communicators_.emplace(key, world_.split(member ? 0 : -1, static_cast<int>(self - key.ranks.begin()), watch));
     }
+    if (!moves_rows(setting_->graph)) return;  // memory that others reach makes CUDA's calls wait for them
     for (CudaRank* peer : setting_->peers) {
         int can = 0;
         if (peer == nullptr || peer == this) continue;
@@ -123,6 +125,7 @@ void CudaRank::check_health() const {
 }
 
 void CudaRank::abort() noexcept {
+    if (timeline_) timeline_->give_up();
     for (auto& [key, communicator] : communicators_) communicator.abort();
     world_.abort();
     communicators_.clear();

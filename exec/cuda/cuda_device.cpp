@@ -34,13 +34,6 @@ std::string host_name() {
     return text;
 }
 
-bool moves_rows(const TaskGraph& graph) {
-    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
-        const auto* fused = std::get_if<FusedGemm>(&op);
-        return fused != nullptr && fused->remote_blocks > 0;
-    });
-}
-
 // Processes find rank 0 by the address that the launcher states; where it states none, by MPI.
 std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
     if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());
@@ -248,7 +241,7 @@ Seconds CudaDevice::begin_step(int rank) {
 }
 
 void CudaDevice::wait(TaskId task, int rank, TaskId predecessor) {
-    Timeline& timeline = at(rank).timeline();
+    StreamTimeline& timeline = at(rank).timeline();
     if (!timeline.issues()) return;
     const std::vector<int> before = participants(run_->graph.places(predecessor));
     if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
@@ -267,7 +260,7 @@ void CudaDevice::launch(TaskId task, const Op& op, std::span<const Place>, int r
 }
 
 void CudaDevice::record(TaskId task, int rank, Edge edge) {
-    Timeline& timeline = at(rank).timeline();
+    StreamTimeline& timeline = at(rank).timeline();
     if (!timeline.issues()) return;
     if (edge == Edge::start) return timeline.start(task);
     timeline.finish(task);

@@ -1,4 +1,5 @@
-// GPUs as a device: ranks are threads of this process, one for each GPU, or one process each as a launcher started them.
+// GPUs as a device: ranks are threads of this process, one for each GPU, or one process each as a launcher started
+// them.
 #pragma once
 
 #include <atomic>

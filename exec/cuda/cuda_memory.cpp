@@ -36,6 +36,11 @@ Element element_of(Dtype dtype) {
 Element result_of(Dtype dtype) { return dtype == Dtype::fp8 ? Element::bf16 : element_of(dtype); }
 Element score_element(Dtype dtype) { return result_of(dtype); }
 
+long stored_rows(const GroupedGemm& op, long rows) {
+    constexpr long step = 16;
+    return op.dtype == Dtype::fp8 && op.weight_gradient ? (rows + step - 1) / step * step : rows;
+}
+
 namespace {
 
 double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
@@ -51,7 +56,9 @@ struct Needs {
     }
     Need operator()(const GroupedGemm& op) const {
         const Footprint sizes = footprint(op, index, count);
-        return {element_of(op.dtype), sizes.input * bytes(op.dtype),
+        double padding = 0;
+        for (const long rows : op.rows) padding += area(stored_rows(op, rows) - rows, op.k + op.n);
+        return {element_of(op.dtype), (sizes.input + padding) * bytes(op.dtype),
                 sizes.output * static_cast<double>(size_of(result_of(op.dtype)))};
     }
     Need operator()(const FusedGemm& op) const {

@@ -21,6 +21,9 @@ Element score_element(Dtype dtype);  // of attention: fp8 runs as bf16
 
 inline constexpr std::size_t alignment = 256;  // bytes, of every buffer: what cuBLASLt's fastest kernels want
 
+// Rows of one group as they lie in memory: fp8 kernels sum over whole sixteens.
+long stored_rows(const GroupedGemm& op, long rows);
+
 // What participant `index` of `count` reads and writes in a task, in bytes; `element` where the op states one.
 struct Need {
     std::optional<Element> element;

@@ -50,12 +50,12 @@ void CudaRank::clear() {
 void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watch) {
     check(cudaSetDevice(gpu_));
     setting_.emplace(std::move(setting));
-    timeline_ = std::make_unique<Timeline>(setting_->graph, rank_, setting_->replay);
+    timeline_ = std::make_unique<StreamTimeline>(setting_->graph, rank_, setting_->replay);
     memory_ = std::make_unique<CudaMemory>(setting_->plan, setting_->graph.rank_count(),
                                            setting_->seed * 1000 + static_cast<std::uint64_t>(rank_),
                                            timeline_->any_stream());
     products_ = std::make_unique<Products>();
-    grouped_ = std::make_unique<GroupedProducts>();
+    grouped_ = std::make_unique<GroupedProducts>(*products_);
     choose_algorithms();
     connect(id, watch);
     check(cudaDeviceSynchronize());
@@ -160,8 +160,8 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
         communicate(task, op, watch);
 }
 
-// One copy for each peer beside one product: gather before it, from the peers' inputs; scatter after it, into this rank's
-// part of the peers' windows.
+// One copy for each peer beside one product: gather before it, from the peers' inputs; scatter after it, into this
+// rank's part of the peers' windows.
 void CudaRank::run_fused(const FusedGemm& op, TaskId task) {
     const std::size_t size = size_of(element_of(op.dtype));
     const long rows = op.blocks * op.rows_per_block, ranks = setting_->graph.rank_count();

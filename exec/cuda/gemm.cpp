@@ -74,7 +74,7 @@ Products::Planned& Products::planned(const Product& p) {
     plan.a = p.b_transposed ? layout(type, p.k, p.n, p.batch) : layout(type, p.n, p.k, p.batch);
     plan.b = p.a_transposed ? layout(type, p.m, p.k, p.batch) : layout(type, p.k, p.m, p.batch);
     plan.c = layout(p.accumulate ? CUDA_R_32F : data_type(result_of(p.dtype)), p.n, p.m, p.batch);
-    const std::vector<cublasLtMatmulHeuristicResult_t> answers = ask(plan, 1);
+    const std::vector<cublasLtMatmulHeuristicResult_t> answers = ask(plan, p.aligned, 1);
     if (answers.empty())
         throw ConfigError(fmt::format(
             "execute: cuBLASLt has no kernel on this GPU for a {} product {} x {} x {}, batch {}{}; choose another "
@@ -85,12 +85,15 @@ Products::Planned& Products::planned(const Product& p) {
     return plans_.emplace(p, std::move(plan)).first->second;
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan, int most) {
+std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan, unsigned int aligned, int most) {
     cublasLtMatmulPreference_t made = nullptr;
     check(cublasLtMatmulPreferenceCreate(&made));
     const Owned<cublasLtMatmulPreference_t> preference(made);
     check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                                sizeof workspace_bytes));
+    for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+        check(cublasLtMatmulPreferenceSetAttribute(made, operand, &aligned, sizeof aligned));
     std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<std::size_t>(most));
     int found = 0;
     const cublasStatus_t status =
@@ -106,7 +109,7 @@ void Products::prepare(const Product& product) { planned(product); }
 
 std::vector<cublasLtMatmulAlgo_t> Products::algorithms(const Product& product, int most) {
     std::vector<cublasLtMatmulAlgo_t> found;
-    for (const auto& answer : ask(planned(product), most)) found.push_back(answer.algo);
+    for (const auto& answer : ask(planned(product), product.aligned, most)) found.push_back(answer.algo);
     return found;
 }
 

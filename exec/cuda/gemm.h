@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt and cuBLAS: the algorithm of each shape is the library's first heuristic answer, asked once.
+// Matrix products by cuBLASLt and cuBLAS: the algorithm of each shape is the library's first heuristic answer, asked
+// once.
 #pragma once
 
 #include <cublasLt.h>
@@ -19,6 +20,7 @@ struct Product {
     long m = 0, n = 0, k = 0, batch = 1;
     Dtype dtype = Dtype::fp32;
     bool a_transposed = false, b_transposed = false, accumulate = false;
+    unsigned int aligned = alignment;  // bytes that divide every operand's address
     friend auto operator<=>(const Product&, const Product&) = default;
 };
 // As a training step does it: a forward product with the weights as [n,k], an accumulating one as a weight gradient,
@@ -54,17 +56,18 @@ private:
     };
     static Owned<cublasLtMatrixLayout_t> layout(cudaDataType_t type, long rows, long columns, long batch);
     Planned& planned(const Product& product);
-    std::vector<cublasLtMatmulHeuristicResult_t> ask(const Planned& plan, int most);
+    std::vector<cublasLtMatmulHeuristicResult_t> ask(const Planned& plan, unsigned int aligned, int most);
 
     Owned<cublasLtHandle_t> handle_;
     std::map<Product, Planned> plans_;
 };
 
-// One grouped GEMM of a graph. Its operands lie at a few fixed places that are taken in turn, since the library reads
-// their addresses from GPU memory.
+// The grouped GEMMs of a graph. Their operands lie at a few fixed places that are taken in turn, since the library
+// reads the addresses from GPU memory. In fp8, which it has not, a product for each group, one after another; there the
+// operands of a weight gradient lie with the rows inside, padded (stored_rows()).
 class GroupedProducts {
 public:
-    GroupedProducts();
+    explicit GroupedProducts(Products& products);
 
     // Places the operands of `op` in `memory`, so often that a place is cold when its turn comes.
     void prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream);
@@ -76,11 +79,16 @@ private:
     struct Close {
         void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
     };
+    struct Operands {
+        const char *a, *b;
+        char* c;
+    };
     struct Planned {
         std::vector<cublasOperation_t> first_operation, second_operation;
         std::vector<int> m, n, k, first_lead, second_lead, c_lead, sizes;
         std::vector<float> alpha, beta;
-        std::vector<CudaBlock> places;  // each: pointers to B, A and C of every group
+        std::vector<CudaBlock> places;   // each: pointers to B, A and C of every group
+        std::vector<Operands> operands;  // fp8: the same on the host
         std::size_t next = 0;
     };
     static Planned shape(const GroupedGemm& op);
@@ -88,6 +96,9 @@ private:
     void launch(const GroupedGemm& op, const Planned& plan, const CudaBlock& place, void* workspace,
                 cudaStream_t stream);
 
+    void run_each(const GroupedGemm& op, Operands at, void* workspace, cudaStream_t stream);
+
+    Products& products_;
     std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, Close> handle_;
     std::map<const GroupedGemm*, Planned> plans_;
 };

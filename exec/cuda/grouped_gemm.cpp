@@ -21,7 +21,7 @@ cudaDataType_t grouped_type(Dtype dtype) {
         case Dtype::fp8:
         case Dtype::fp4: break;
     }
-    throw ConfigError("execute: cuBLAS has no grouped GEMM in fp8; choose bf16");
+    throw std::logic_error("grouped_type: fp8 has a product for each group");
 }
 
 int small(long value) {
@@ -35,17 +35,27 @@ struct Sizes {
     std::size_t a = 0, b = 0, c = 0;  // bytes
 };
 Sizes sizes_of(const GroupedGemm& op) {
-    const long rows = std::accumulate(op.rows.begin(), op.rows.end(), 0L);
+    long rows = 0;
+    for (const long all : op.rows) rows += stored_rows(op, all);
     const long groups = std::count_if(op.rows.begin(), op.rows.end(), [](long r) { return r > 0; });
     const std::size_t size = size_of(element_of(op.dtype));
-    const auto bytes = [&](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y) * size; };
-    if (op.weight_gradient) return {bytes(rows, op.k), bytes(rows, op.n), bytes(groups * op.k, op.n)};
-    return {bytes(rows, op.k), bytes(groups * op.k, op.n), bytes(rows, op.n)};
+    const std::size_t result = size_of(result_of(op.dtype));
+    const auto area = [](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y); };
+    if (op.weight_gradient)
+        return {area(rows, op.k) * size, area(rows, op.n) * size, area(groups * op.k, op.n) * result};
+    return {area(rows, op.k) * size, area(groups * op.k, op.n) * size, area(rows, op.n) * result};
+}
+
+// One group in fp8. Packed groups begin at any multiple of sixteen bytes.
+Product product_of_group(const GroupedGemm& op, long rows) {
+    constexpr unsigned int packed = 16;
+    if (op.weight_gradient) return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, false, true, false, packed};
+    return {rows, op.n, op.k, 1, op.dtype, false, true, false, packed};
 }
 
 }  // namespace
 
-GroupedProducts::GroupedProducts() {
+GroupedProducts::GroupedProducts(Products& products) : products_(products) {
     cublasHandle_t handle = nullptr;
     check(cublasCreate(&handle));
     handle_.reset(handle);
@@ -98,7 +108,10 @@ CudaBlock GroupedProducts::place(const GroupedGemm& op, const char* a, const cha
 
 void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream) {
     if (plans_.contains(&op)) return;
-    Planned plan = shape(op);
+    const bool each = op.dtype == Dtype::fp8;
+    Planned plan = each ? Planned{} : shape(op);
+    for (const long rows : op.rows)
+        if (each && rows > 0) products_.prepare(product_of_group(op, rows));
     const Sizes sizes = sizes_of(op);
     constexpr double most = 8;
     const double bytes = std::max(1.0, static_cast<double>(sizes.a + sizes.b + sizes.c));
@@ -109,23 +122,48 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
         memory.output.begin(sizes.c);
         const char* a = input.take(sizes.a);
         const char* b = input.take(sizes.b);
-        plan.places.push_back(place(op, a, b, memory.output.take(sizes.c), stream));
+        char* c = memory.output.take(sizes.c);
+        if (each)
+            plan.operands.push_back({a, b, c});
+        else
+            plan.places.push_back(place(op, a, b, c, stream));
     }
     plans_.emplace(&op, std::move(plan));
 }
 
 void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t stream) {
     Planned& plan = plans_.at(&op);
-    launch(op, plan, plan.places[plan.next], workspace, stream);
-    plan.next = (plan.next + 1) % plan.places.size();
+    if (op.dtype == Dtype::fp8)
+        run_each(op, plan.operands[plan.next], workspace, stream);
+    else
+        launch(op, plan, plan.places[plan.next], workspace, stream);
+    plan.next = (plan.next + 1) % std::max(plan.places.size(), plan.operands.size());
 }
 
 void GroupedProducts::run_on(const GroupedGemm& op, const void* a, const void* b, void* c, void* workspace,
                              cudaStream_t stream) {
-    const CudaBlock pointers =
-        place(op, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c), stream);
-    launch(op, shape(op), pointers, workspace, stream);
+    const Operands at{static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
+    CudaBlock pointers;
+    if (op.dtype == Dtype::fp8) {
+        run_each(op, at, workspace, stream);
+    } else {
+        pointers = place(op, at.a, at.b, at.c, stream);
+        launch(op, shape(op), pointers, workspace, stream);
+    }
     check(cudaStreamSynchronize(stream));
+}
+
+void GroupedProducts::run_each(const GroupedGemm& op, Operands at, void* workspace, cudaStream_t stream) {
+    const auto area = [](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y); };
+    const std::size_t result = size_of(result_of(op.dtype));
+    for (const long rows : op.rows) {
+        if (rows == 0) continue;
+        products_.run(product_of_group(op, rows), at.a, at.b, at.c, workspace, stream);
+        const long stored = stored_rows(op, rows);
+        at.a += area(stored, op.k);
+        at.b += op.weight_gradient ? area(stored, op.n) : area(op.k, op.n);
+        at.c += (op.weight_gradient ? area(op.k, op.n) : area(rows, op.n)) * result;
+    }
 }
 
 void GroupedProducts::launch(const GroupedGemm& op, const Planned& plan, const CudaBlock& place, void* workspace,

@@ -130,3 +130,31 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
     CHECK(start.gpu.bf16.si() == Approx(2e14));
     CHECK(start.gpu.sms == 7);
 }
+
+// 2 MB summed by four ranks in 10 us: each sends 2 x 3/4 x 2 MB, 300 GB/s; a message of 1 MB in 5 us is 200 GB/s.
+TEST_CASE("links that no datasheet describes are as fast as the best exchange that was measured") {
+    GpuPoints points;
+    points.ranks = 4;
+    points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
+    points.ops.push_back({"send_recv", SendRecv{Bytes(1e6), 1}, Seconds(5e-6)});
+    const Nameplate plate{"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)};
+    CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(2e11));
+    points.blocks.collectives.push_back({"", "all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});
+    CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(3e11));
+}
+
+// The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 is two halvings.
+TEST_CASE("a GPU 64 times slower than an H200 is swept with shapes of a quarter of the length") {
+    const auto first = [](double bandwidth, std::string_view name) {
+        const std::vector<TaskGraph> graphs = gpu_sweeps(1, false, BytesPerSecond(bandwidth));
+        TaskId task = 0;
+        while (graphs.front().name(task) != name) ++task;
+        return graphs.front().op(task);
+    };
+    for (const double whole : {0.0, 4.8e12, 8e12, 1e12}) {
+        CHECK(first(whole, "gemm") == Op(Gemm{16, 512, 512, 1, Dtype::bf16}));
+        CHECK(first(whole, "head") == Op(MemoryPass{Bytes(1e9), Bytes(1e9)}));
+    }
+    CHECK(first(7.5e10, "gemm") == Op(Gemm{16, 128, 128, 1, Dtype::bf16}));
+    CHECK(first(7.5e10, "head") == Op(MemoryPass{Bytes(1e9 / 64), Bytes(1e9 / 64)}));
+}

@@ -27,9 +27,11 @@ Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
 mpi.h:              exec/mpi_group.h sim/sweep/mpi.cpp
-cuda:               exec/cuda/*
-cublas:             exec/cuda/*
-nccl.h:             exec/cuda/*
+cuda:               exec/cuda/* tests/exec/cuda/emulation/*
+cublas:             exec/cuda/* tests/exec/cuda/emulation/*
+nccl.h:             exec/cuda/* tests/exec/cuda/emulation/*
+ucontext.h:         tests/exec/cuda/emulation/*
+cxxabi.h:           tests/exec/cuda/emulation/*
 dlfcn.h:            exec/shared_library.cpp startup.cpp
 malloc.h:           startup.cpp
 catch2/:            tests/*

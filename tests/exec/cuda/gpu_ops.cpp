@@ -1,5 +1,6 @@
 // Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
 // reason) without a GPU. `--without-times` leaves out what only compares speeds. With several GPUs the collectives run between them, with one they are its own.
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -12,12 +13,13 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/execute.h"
 #include "model/errors.h"
+#include "tests/exec/all_ops.h"
 
 using namespace stepcast;
 
 namespace {
 
-int wrong = 0;
+std::atomic<int> wrong = 0;  // ranks are threads
 
 void expect(bool right, const std::string& what) {
     std::printf("%s %s\n", right ? "ok   " : "WRONG", what.c_str());
@@ -118,7 +120,7 @@ Doubles reference(const Product& p, const Doubles& a, const Doubles& b, Doubles 
 
 struct Bench {
     Products products;
-    GroupedProducts grouped;
+    GroupedProducts grouped{products};
     CudaBlock workspace{workspace_bytes};
 };
 
@@ -141,24 +143,28 @@ void test_products(Bench& bench, Dtype dtype) {
 }
 
 // Groups one after another: the same product for each, on its part of the operands.
-void test_groups(Bench& bench) {
+void test_groups(Bench& bench, bool fp8) {
     const std::vector<long> rows{24, 0, 40, 8};
     constexpr long n = 48, k = 32, groups = 3;
-    const long all = std::accumulate(rows.begin(), rows.end(), 0L);
-    for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16})
+    for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
         for (const bool gradient : {false, true}) {
+            if (dtype == Dtype::fp8 && !fp8) continue;
             const GroupedGemm op{rows, n, k, dtype, gradient};
-            const Element element = element_of(dtype);
+            const Element element = element_of(dtype), result = result_of(dtype);
+            long all = 0;
+            for (const long r : rows) all += stored_rows(op, r);
             const Values a = random_values(element, static_cast<std::size_t>(all * k), 11);
             const Values b = random_values(element, static_cast<std::size_t>(gradient ? all * n : groups * k * n), 12);
-            const Values c = random_values(element, static_cast<std::size_t>(gradient ? groups * k * n : all * n), 13);
+            const Values c = random_values(result, static_cast<std::size_t>(gradient ? groups * k * n : all * n), 13);
             bench.grouped.run_on(op, a.block.data(), b.block.data(), c.block.data(), bench.workspace.data(), nullptr);
             Doubles expected;
             std::size_t at_a = 0, at_b = 0;
-            for (const long r : rows) {
-                if (r == 0) continue;
+            for (const long group : rows) {
+                if (group == 0) continue;
+                const long r = stored_rows(op, group);
+                const bool inside = dtype == Dtype::fp8;  // the rows of a weight gradient
                 const Product p =
-                    gradient ? Product{k, n, r, 1, dtype, true, false} : Product{r, n, k, 1, dtype, false, true};
+                    gradient ? Product{k, n, r, 1, dtype, !inside, inside} : Product{r, n, k, 1, dtype, false, true};
                 const std::size_t b_size = static_cast<std::size_t>((gradient ? r : k) * n);
                 const Doubles one = reference(p, Doubles(a.values.begin() + static_cast<long>(at_a), a.values.end()),
                                               Doubles(b.values.begin() + static_cast<long>(at_b), b.values.end()),
@@ -167,7 +173,7 @@ void test_groups(Bench& bench) {
                 at_a += static_cast<std::size_t>(r * k);
                 at_b += b_size;
             }
-            const double off = distance(download(c.block.data(), element, expected.size()), expected);
+            const double off = distance(download(c.block.data(), result, expected.size()), expected);
             expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
                                                (gradient ? " weight gradient" : "") + ": off by " +
                                                std::to_string(off));
@@ -421,6 +427,18 @@ void test_execution(bool replay) {
                       " takes " + to_string(median_times(measurement).step));
 }
 
+// And every kind that two ranks have together, as threads.
+void test_two_ranks(int gpus) {
+    CudaDevice device({.ranks = 2}, {}, gpus);
+    const TaskGraph graph = all_ops(2);
+    ExecuteOptions options;
+    options.steps = 3;
+    options.check_idle = false;
+    options.retry.extra_steps = 0;
+    const Measurement measurement = execute(graph, device, options);  // checks its traces
+    expect(measurement.steps.size() == 3, "a step of all ops on two ranks");
+}
+
 // How far the first heuristic answer is from the best of eight.
 void compare_heuristics(Bench& bench) {
     for (const Product& p :
@@ -499,9 +517,9 @@ int main(int count, char** arguments) {
                 Bench bench;
                 test_products(bench, dtype);
             });
-    attempt("groups", [] {
+    attempt("groups", [&] {
         Bench bench;
-        test_groups(bench);
+        test_groups(bench, capability >= ada);
     });
     attempt("attention", [] {
         Bench bench;
@@ -514,7 +532,8 @@ int main(int count, char** arguments) {
             compare_heuristics(bench);
         });
     attempt("collectives", [&] { test_all_ranks(gpus); });
+    if (gpus > 1) attempt("two ranks", [&] { test_two_ranks(gpus); });
     attempt("replay", [] { test_execution(true); });
-    std::printf("%d wrong\n", wrong);
+    std::printf("%d wrong\n", wrong.load());
     return wrong == 0 ? 0 : 1;
 }

@@ -50,8 +50,8 @@ OpenGroup& open_group() {
     return one;
 }
 
-// Faults on demand: EMULATED_NCCL_ABSENT=R,N: rank R never comes to its call N of a communicator; EMULATED_NCCL_ERROR=R,N: the
-// communicator fails there.
+// Faults on demand: EMULATED_NCCL_ABSENT=R,N: rank R never comes to its call N of a communicator;
+// EMULATED_NCCL_ERROR=R,N: the communicator fails there.
 bool is_due(const char* name, const Group& group, long call) {
     const char* text = std::getenv(name);
     int rank = -1;
@@ -100,6 +100,9 @@ void queue(const Call& call) {
         }
     }
     if (device != group.device) return group.fail(ncclInvalidUsage, "the stream is of another device");
+    load_first(&group);
+    if (captured && is_due("EMULATED_NCCL_ERROR", group, group.issued))
+        return group.fail(ncclSystemError, "an error on demand inside a capture");
     long ticket = -1;  // inside a graph its edges are the order
     if (!captured) {
         const std::lock_guard lock(group.mutex);

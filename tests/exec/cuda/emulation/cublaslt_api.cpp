@@ -1,4 +1,5 @@
-// A stand-in of cuBLASLt: descriptors, two heuristic answers a shape, and products that refuse what the library refuses.
+// A stand-in of cuBLASLt: descriptors, two heuristic answers a shape, and products that refuse what the library
+// refuses.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -25,7 +26,8 @@ struct Layout {
     std::int64_t stride = 0;
 };
 struct Preference {
-    std::uint64_t workspace = 0;
+    std::uint64_t workspace;
+    std::uint32_t alignment[4];  // of A, B, C and D
 };
 // Which problem an algorithm was offered for.
 struct Algorithm {
@@ -54,7 +56,8 @@ bool is_aligned(const Layout& layout, std::int64_t bytes) {
     return layout.lead * size % bytes == 0 && layout.stride * size % bytes == 0;
 }
 
-// Types as the table of cublasLtMatmul() has them; fp8 needs a transposed first and a plain second operand, and whole 16 bytes.
+// Types as the table of cublasLtMatmul() has them; fp8 needs a transposed first and a plain second operand, and whole
+// 16 bytes.
 bool takes(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
     if (d.scale != CUDA_R_32F || a.type != b.type) return false;
     const bool tf32 = d.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -146,6 +149,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t made, cub
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
     *made = new cublasLtMatmulPreferenceOpaque_t{};
+    as<Preference>(*made) = {0, {256, 256, 256, 256}};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
@@ -155,8 +159,15 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t made,
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void* data,
                                                     std::size_t size) {
-    if (attribute != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return CUBLAS_STATUS_NOT_SUPPORTED;
-    return store(as<Preference>(made).workspace, data, size);
+    auto& preference = as<Preference>(made);
+    switch (attribute) {
+        case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return store(preference.workspace, data, size);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return store(preference.alignment[0], data, size);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return store(preference.alignment[1], data, size);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return store(preference.alignment[2], data, size);
+        case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return store(preference.alignment[3], data, size);
+        default: return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
 }
 
 // The first answer takes half of the workspace that is allowed, the second none.
@@ -171,13 +182,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     const cublasStatus_t status = check_shapes(shape, as<Layout>(a), as<Layout>(b), as<Layout>(c), as<Layout>(d));
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     const std::uint64_t allowed = as<Preference>(preference).workspace;
-    constexpr std::uint64_t standard_alignment = 256;  // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_*_BYTES
+    const auto& aligned = as<Preference>(preference).alignment;
+    const std::uint64_t alignment = *std::min_element(aligned, aligned + 4);
     for (const std::uint64_t workspace : {allowed / 2, std::uint64_t{0}}) {
         if (*found == most) break;
         cublasLtMatmulHeuristicResult_t& answer = answers[(*found)++];
         answer = {};
         as<Algorithm>(&answer.algo) = {magic, problem_of(shape, as<Layout>(a), as<Layout>(b), as<Layout>(c)), workspace,
-                                       *found == 1 ? standard_alignment : 16};
+                                       *found == 1 ? alignment : std::min<std::uint64_t>(alignment, 16)};
         answer.workspaceSize = workspace;
         answer.state = CUBLAS_STATUS_SUCCESS;
         answer.wavesCount = 1;
@@ -202,7 +214,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         return CUBLAS_STATUS_INVALID_VALUE;
     if (algorithm.workspace > workspace_size || (algorithm.workspace > 0 && workspace == nullptr))
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (const void* pointer : {a, b, c, static_cast<const void*>(d), static_cast<const void*>(workspace)})
+    for (const void* pointer : {a, b, c, static_cast<const void*>(d)})
         if (reinterpret_cast<std::uintptr_t>(pointer) % algorithm.alignment != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
     const int device = *reinterpret_cast<int*>(handle);
     if (device != current_device()) return CUBLAS_STATUS_INVALID_VALUE;

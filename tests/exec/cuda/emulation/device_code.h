@@ -1,6 +1,6 @@
 // What our kernels' own text needs to be compiled for the host. A launch "kernel<<<...>>>(arguments)" is rewritten to
-// EMULATED_LAUNCH(kernel)(arguments) before (rewrite_launches.cmake); it is never called, it makes the kernel known under its name
-// and the types of its arguments.
+// EMULATED_LAUNCH(kernel)(arguments) before (rewrite_launches.cmake); it is never called, it makes the kernel known
+// under its name and the types of its arguments.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// How the ranks of an emulated communicator reach each other, threads or processes alike: rings in a file that all of them map.
+// How the ranks of an emulated communicator reach each other, threads or processes alike: rings in a file that all of
+// them map.
 #pragma once
 
 #include <atomic>

@@ -43,10 +43,9 @@ struct Block {
     Position position;
     std::exception_ptr failure;
 };
-Block& block() {
-    thread_local Block one;
-    return one;
-}
+// One pointer a thread, near at hand: kernels ask for it at every step.
+thread_local Block* running = nullptr;
+Block& block() { return *running; }
 
 void place(Block& b, unsigned thread) {
     b.position.thread = {thread % b.shape.x, thread / b.shape.x % b.shape.y, thread / b.shape.x / b.shape.y};
@@ -113,7 +112,9 @@ void run_block(Block& b) {
 Position& position() { return block().position; }
 
 void run_grid(dim3 grid, dim3 shape, const std::function<void()>& thread) {
-    Block& b = block();
+    thread_local Block own;
+    running = &own;
+    Block& b = own;
     b.shape = shape;
     b.size = shape.x * shape.y * shape.z;
     b.thread = &thread;

@@ -1,5 +1,5 @@
-// Registering and launching kernels: the program names its device functions, and what runs is their own text compiled for the
-// host, found by name and types.
+// Registering and launching kernels: the program names its device functions, and what runs is their own text compiled
+// for the host, found by name and types.
 #include <cxxabi.h>
 
 #include <cstdio>
@@ -37,7 +37,8 @@ std::string demangled(const char* name) {
     return result;
 }
 
-// "void stepcast::(anonymous namespace)::fill_kernel<float>(float*, unsigned long)" to "fill_kernel(float*, unsigned long)".
+// "void stepcast::(anonymous namespace)::fill_kernel<float>(float*, unsigned long)" to "fill_kernel(float*, unsigned
+// long)".
 std::string signature_of(std::string function) {
     const std::string nameless = "(anonymous namespace)::";
     if (const std::size_t at = function.find(nameless); at != std::string::npos) function.erase(at, nameless.size());
@@ -138,6 +139,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void*
         if (target == nullptr || target->device != current_device()) return note(cudaErrorInvalidResourceHandle);
     }
     const Kernel& kernel = *found->second;
+    load_first(handle);
     const auto values = std::make_shared<Arguments>(kernel, arguments);
     return note(enqueue(stream, [grid, block, &kernel, values] { kernel.run(grid, block, values->pointers.data()); }));
 }

@@ -154,6 +154,16 @@ cudaError_t enqueue_plain(cudaStream_t handle, std::function<void()> run, CUeven
     return cudaSuccess;
 }
 
+void load_first(const void* what) {
+    static const bool lazy = setting("EMULATED_CUDA_LAZY", 0) != 0;
+    if (!lazy) return;
+    Machine& m = machine();
+    std::unique_lock lock(m.mutex);
+    Device& here = m.devices[static_cast<std::size_t>(current_device())];
+    if (!here.loaded.insert(what).second) return;
+    m.changed.wait(lock, [&] { return here.pending == 0; });
+}
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int owner(const void* data, std::size_t bytes) {

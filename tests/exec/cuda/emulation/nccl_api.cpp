@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -205,6 +206,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     if (comm == nullptr) return ncclInvalidArgument;
+    {
+        const std::lock_guard lock(machine().mutex);
+        if (unsafe_call() != cudaSuccess)  // it gives memory back
+            std::fprintf(stderr, "emulated NCCL: an abort while this thread's capture is open\n");
+    }
     {
         const std::lock_guard lock(comm->group->mutex);
         comm->group->given_up = true;

@@ -1,4 +1,5 @@
-// Matrix products of the stand-ins of cuBLAS and cuBLASLt: by their definition, in fp32, on operands of any type they take.
+// Matrix products of the stand-ins of cuBLAS and cuBLASLt: by their definition, in fp32, on operands of any type they
+// take.
 #pragma once
 
 #include <cublas_v2.h>
