@@ -64,7 +64,9 @@ private:
     void settle(Running& running);
     [[nodiscard]] double factor_of(const Running& running) const {
         const double slowed = running.overlaps > 0 ? slowed_[running.kind] : 1;
-        return links_.active() && running.kind == communicating ? slowed * links_.factor(running.task) : slowed;
+        if (sharing_ && running.kind == communicating) [[unlikely]]
+            return slowed * links_.factor(running.task);
+        return slowed;
     }
 
     const TaskGraph& graph_;
@@ -73,6 +75,7 @@ private:
     const Costs* costs_ = nullptr;
     Timeline* timeline_ = nullptr;
     std::array<double, 2> slowed_{};
+    bool sharing_ = false;         // whether exchanges share links
     std::array<bool, 3> slows_{};  // whether tasks of a kind slow others: only then their activity counts
     double now_ = 0;
     std::size_t finished_ = 0;
@@ -105,7 +108,8 @@ void EventEngine::Run::reset(const Costs& costs, const Contention& contention, T
     host_free_.assign(hosts_.size(), 0);
     running_.assign(static_cast<std::size_t>(graph_.place_count()), {});
     activity_.assign(static_cast<std::size_t>(graph_.rank_count()), {});
-    links_.reset(graph_, costs.links);
+    sharing_ = !costs.links.empty();
+    if (sharing_) links_.reset(graph_, costs.links);
     timeline.start.assign(graph_.size(), Seconds(0));
     timeline.finish.resize(graph_.size());
     timeline.end = Seconds(0);
@@ -172,13 +176,15 @@ void EventEngine::Run::start(TaskId t) {
     running.remaining = costs_->duration[t].si();
     running.since = now_;
     started_.push_back(slot);
-    if (links_.active()) links_.start(t);
+    if (sharing_) [[unlikely]]
+        links_.start(t);
 }
 
 void EventEngine::Run::finish(TaskId t) {
     ++finished_;
     timeline_->finish[t] = Seconds(now_);
-    if (links_.active()) links_.finish(t);
+    if (sharing_) [[unlikely]]
+        links_.finish(t);
     const auto places = graph_.places(t);
     const Kind kind = running_[places.front().index].kind;
     std::uint32_t entry = graph_.place_offset(t);
@@ -242,7 +248,8 @@ void EventEngine::Run::settle(Running& running) {
 // so that they are skipped among the touched.
 void EventEngine::Run::settle_rates() {
     for (const std::uint32_t rank : changed_ranks_) settle_rank(rank);
-    if (links_.active()) links_.settle(touched_);
+    if (sharing_) [[unlikely]]
+        links_.settle(touched_);
     for (const std::uint32_t slot : started_) settle_started(running_[slot]);
     for (const std::uint32_t slot : touched_) settle(running_[slot]);
     changed_ranks_.clear();

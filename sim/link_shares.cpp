@@ -7,9 +7,8 @@ namespace stepcast {
 
 void LinkShares::reset(const TaskGraph& graph, const LinkUses& links) {
     graph_ = &graph;
-    links_ = links.empty() ? nullptr : &links;
+    links_ = &links;
     changed_.clear();
-    if (!links_) return;
     holders_.assign(static_cast<std::size_t>(graph.place_count()), {});
     is_changed_.assign(static_cast<std::size_t>(graph.rank_count()), 0);
 }

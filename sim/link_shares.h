@@ -13,9 +13,8 @@ namespace stepcast {
 // elsewhere is not handed on from rank to rank.
 class LinkShares {
 public:
-    // `graph` and `links` must outlive the run; a run without links costs nothing.
+    // `graph` and `links`, which are not empty, must outlive the run.
     void reset(const TaskGraph& graph, const LinkUses& links);
-    [[nodiscard]] bool active() const { return links_ != nullptr; }
 
     void start(TaskId t) { change(t, true); }
     void finish(TaskId t) { change(t, false); }
