@@ -71,6 +71,12 @@ Gemm::Layout layout_of(const TableRow& row) {
     row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
 }
 
+// Rows in memory that do not begin at multiples of 8 elements: of C by n, of A by k or, transposed, by m, of B by k or n.
+bool has_odd_rows(const Gemm& g) {
+    const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
+    return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;
+}
+
 void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     if (row.has("op") && row.text("op") != "gemm") {
         ++blocks.other_op_rows;
@@ -89,6 +95,7 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     if (row.has("layout")) {
         found.between_events = true;
         found.gemm.layout = layout_of(row);
+        found.gemm.unaligned = has_odd_rows(found.gemm);
     }
     found.time = row.time(found.groups * flops_of(found.gemm));
     has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);

@@ -114,7 +114,7 @@ Vector solve(Problem& p, Vector x, int iterations) {
 }
 
 // Of log predicted by log value, in units of the noise; all parameters, free or not.
-Matrix sensitivities(const Problem& p, const Vector& x) {
+DenseMatrix sensitivities(const Problem& p, const Vector& x) {
     const auto scaled = [&](const Vector& at) {
         Vector out = log_ratios(p, at);
         for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
@@ -123,8 +123,8 @@ Matrix sensitivities(const Problem& p, const Vector& x) {
     return jacobian(scaled, chosen(p.in_data).size(), x);
 }
 
-Matrix columns_of(const Matrix& m, const std::vector<std::size_t>& ids) {
-    Matrix part{m.rows, ids.size(), Vector(m.rows * ids.size())};
+DenseMatrix columns_of(const DenseMatrix& m, const std::vector<std::size_t>& ids) {
+    DenseMatrix part{m.rows, ids.size(), Vector(m.rows * ids.size())};
     for (std::size_t r = 0; r < m.rows; ++r) {
         for (std::size_t k = 0; k < ids.size(); ++k) part.at(r, k) = m.at(r, ids[k]);
     }
@@ -157,7 +157,7 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
     data_errors.assign(x.size(), 0.0);
     for (bool first = true;; first = false) {
         x = solve(p, x, reweightings);
-        const Matrix all = sensitivities(p, x);
+        const DenseMatrix all = sensitivities(p, x);
         if (first) condition_all = scaled_condition(all);
         const std::vector<std::size_t> free = chosen(p.free);
         const Vector errors = standard_errors(columns_of(all, free), {});
@@ -245,7 +245,7 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     Vector data_errors;
     const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, progress);
 
-    const Matrix all = sensitivities(p, x);
+    const DenseMatrix all = sensitivities(p, x);
     Vector precision;
     for (const ScaledParameter& parameter : scaled) precision.push_back(1 / (parameter.sigma * parameter.sigma));
     const Vector errors = standard_errors(all, precision);

@@ -105,7 +105,6 @@ std::vector<FitParameter> step_parameters(const Cluster& start, const std::vecto
     add(uses.flash, "kernel.attention_efficiency", 0.2, "0.1", "0.9");
     add(uses.between, "link.inter.training", 0.15, "0.2", "1.5");
     add(uses.inside, "link.intra.training", 0.15, "0.2", "1.5");
-    add(true, "host.layer", 0.5, "1 us", "20 ms");
     return all;
 }
 

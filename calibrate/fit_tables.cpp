@@ -154,6 +154,68 @@ void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
         *at = row;
 }
 
+[[noreturn]] void refuse_nothing(const Cluster& start, const BuildingBlocks& blocks) {
+    throw ConfigError(
+        fmt::format("no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
+                    start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
+                    blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
+}
+
+// One fit after the other, each from where the one before left the cluster.
+class Parts {
+public:
+    Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
+        : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
+
+    void add(
+        const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share,
+        const std::function<void(Cluster&)>& refine = [](Cluster&) {}) {
+        const Split split = split_of(cases, share);
+        if (split.fitted.empty()) return;
+        FitResult result = fit_part(all_.cluster, parameters, split, progress_);
+        refine(result.cluster);
+        judge(result, split, share);
+        take(std::move(result));
+    }
+
+    void add_launches(const BuildingBlocks& blocks) {
+        if (FitResult result = launch_fit(all_.cluster, blocks); !result.parameters.empty()) take(std::move(result));
+    }
+
+    // Of a script's tables, which are short: a fifth is held out.
+    void add_kernels(const BuildingBlocks& blocks, bool passes) {
+        for (const KernelFit& part : kernel_fits(blocks)) {
+            if ((part.kinds.front() == "memory_pass") != passes) continue;
+            std::vector<FitCase> cases;
+            for (const KernelRow& row : above_floor(blocks.kernels))
+                if (std::find(part.kinds.begin(), part.kinds.end(), row.kind) != part.kinds.end())
+                    cases.push_back(kernel_case(row));
+            add(part.parameters, cases, HeldOutShare::fifth);
+        }
+    }
+
+    void clear_corrections() { all_.cluster.intra.corrections.clear(); }
+
+    TablesFit finish(std::vector<FittedRange> ranges) {
+        Fitted last;
+        last.ranges = std::move(ranges);
+        last.date = fitted_.date;
+        all_.cluster.fitted = merged(fitted_, last);
+        return std::move(all_);
+    }
+
+private:
+    void take(FitResult result) {
+        fitted_ = merged(fitted_, *result.cluster.fitted);
+        all_.cluster = result.cluster;
+        all_.results.push_back(std::move(result));
+    }
+
+    TablesFit all_;
+    Fitted fitted_;
+    const std::function<void(std::string_view)>& progress_;
+};
+
 }  // namespace
 
 FitCase gemm_case(const GemmRow& row) {
@@ -216,55 +278,18 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
     if (gemms.empty() && collectives.empty() && layers.empty() && blocks.kernels.empty() && blocks.launches.empty())
-        throw ConfigError(fmt::format(
-            "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
-            start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
-            blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
-    TablesFit all{start, {}};
-    Fitted fitted = start.fitted.value_or(Fitted{});
-    const auto add = [&](const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-                         const auto& refine, HeldOutShare share) {
-        const Split split = split_of(cases, share);
-        if (split.fitted.empty()) return;
-        FitResult result = fit_part(all.cluster, parameters, split, progress);
-        refine(result.cluster);
-        judge(result, split, share);
-        fitted = merged(fitted, *result.cluster.fitted);
-        all.cluster = result.cluster;
-        all.results.push_back(std::move(result));
-    };
-    const auto as_fitted = [](Cluster&) {};
-    if (const FitResult launches = launch_fit(all.cluster, blocks); !launches.parameters.empty()) {
-        fitted = merged(fitted, *launches.cluster.fitted);
-        all.cluster = launches.cluster;
-        all.results.push_back(launches);
-    }
-    const auto add_kernels = [&](bool passes) {
-        for (const KernelFit& part : kernel_fits(blocks)) {
-            if ((part.kinds.front() == "memory_pass") != passes) continue;
-            std::vector<FitCase> cases;
-            for (const KernelRow& row : above_floor(blocks.kernels))
-                if (std::find(part.kinds.begin(), part.kinds.end(), row.kind) != part.kinds.end())
-                    cases.push_back(kernel_case(row));
-            add(part.parameters, cases, as_fitted, HeldOutShare::fifth);  // short tables
-        }
-    };
-    add_kernels(true);  // what events add and what a launch costs, which GEMMs cannot tell apart
-    add(gemm_parameters_for(start, blocks, how), gemms, as_fitted, how.share);
-    add_kernels(false);
-    if (!collectives.empty()) all.cluster.intra.corrections.clear();
-    add(
-        collective_parameters(start), collectives,
-        [&](Cluster& cluster) {
-            cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
-        },
-        how.share);
-    add(moe_layer_parameters(), layers, as_fitted, how.share);
-    Fitted ranges;
-    ranges.ranges = ranges_of(blocks);
-    ranges.date = fitted.date;
-    all.cluster.fitted = merged(fitted, ranges);
-    return all;
+        refuse_nothing(start, blocks);
+    Parts parts(start, progress);
+    parts.add_launches(blocks);
+    parts.add_kernels(blocks, true);  // what events add and what a launch costs, which GEMMs cannot tell apart
+    parts.add(gemm_parameters_for(start, blocks, how), gemms, how.share);
+    parts.add_kernels(blocks, false);
+    if (!collectives.empty()) parts.clear_corrections();
+    parts.add(collective_parameters(start), collectives, how.share, [&](Cluster& cluster) {
+        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
+    });
+    parts.add(moe_layer_parameters(), layers, how.share);
+    return parts.finish(ranges_of(blocks));
 }
 
 }  // namespace stepcast

@@ -22,12 +22,12 @@ struct CeresResiduals {
     }
 };
 
-Eigen::MatrixXd to_eigen(const Matrix& m) {
+Eigen::MatrixXd to_eigen(const DenseMatrix& m) {
     return Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
         m.values.data(), static_cast<Eigen::Index>(m.rows), static_cast<Eigen::Index>(m.columns));
 }
 
-Eigen::MatrixXd normal_matrix(const Matrix& jacobian, const Vector& precision) {
+Eigen::MatrixXd normal_matrix(const DenseMatrix& jacobian, const Vector& precision) {
     const Eigen::MatrixXd j = to_eigen(jacobian);
     Eigen::MatrixXd normal = j.transpose() * j;
     for (std::size_t i = 0; i < precision.size(); ++i) {
@@ -65,9 +65,9 @@ Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const V
     return x;
 }
 
-Matrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x) {
+DenseMatrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x) {
     constexpr double step = 1e-4;  // of a logarithm
-    Matrix result{count, x.size(), Vector(count * x.size())};
+    DenseMatrix result{count, x.size(), Vector(count * x.size())};
     for (std::size_t c = 0; c < x.size(); ++c) {
         Vector moved = x;
         moved[c] = x[c] + step;
@@ -79,7 +79,7 @@ Matrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x) 
     return result;
 }
 
-Vector standard_errors(const Matrix& jacobian, const Vector& precision) {
+Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision) {
     const Eigen::MatrixXd normal = normal_matrix(jacobian, precision);
     Vector errors(jacobian.columns, 0.0);
     if (errors.empty()) return errors;
@@ -105,7 +105,7 @@ Vector standard_errors(const Matrix& jacobian, const Vector& precision) {
     return errors;
 }
 
-double scaled_condition(const Matrix& jacobian) {
+double scaled_condition(const DenseMatrix& jacobian) {
     if (jacobian.columns < 2) return 1;
     Eigen::MatrixXd j = to_eigen(jacobian);
     for (Eigen::Index c = 0; c < j.cols(); ++c) {
@@ -119,7 +119,7 @@ double scaled_condition(const Matrix& jacobian) {
     return std::isfinite(ratio) && ratio < 1e8 ? ratio * ratio : infinity;
 }
 
-double effective_unknowns(const Matrix& jacobian, const Vector& precision) {
+double effective_unknowns(const DenseMatrix& jacobian, const Vector& precision) {
     if (jacobian.columns == 0) return 0;
     const Eigen::MatrixXd j = to_eigen(jacobian), normal = normal_matrix(jacobian, precision);
     return normal.completeOrthogonalDecomposition().solve(j.transpose() * j).trace();

@@ -10,7 +10,7 @@ using Vector = std::vector<double>;
 using Residuals = std::function<Vector(const Vector& x)>;
 
 // Row-major rows x columns.
-struct Matrix {
+struct DenseMatrix {
     std::size_t rows = 0, columns = 0;
     Vector values;
     double& at(std::size_t r, std::size_t c) { return values[r * columns + c]; }
@@ -21,15 +21,15 @@ struct Matrix {
 Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const Vector& lower, const Vector& upper);
 
 // Central differences.
-Matrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x);
+DenseMatrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x);
 
 // Standard deviation of each unknown from (J^T J + diag(precision))^-1; infinite along directions that nothing fixes.
-Vector standard_errors(const Matrix& jacobian, const Vector& precision);
+Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision);
 
 // Of J^T J with columns scaled to unit length; infinite when columns are dependent; 1 for none or one column.
-double scaled_condition(const Matrix& jacobian);
+double scaled_condition(const DenseMatrix& jacobian);
 
 // Unknowns that the rows determine in effect: trace of J (J^T J + diag(precision))^-1 J^T.
-double effective_unknowns(const Matrix& jacobian, const Vector& precision);
+double effective_unknowns(const DenseMatrix& jacobian, const Vector& precision);
 
 }  // namespace stepcast

@@ -14,9 +14,9 @@ namespace {
 }  // namespace
 
 Vector minimise(const Residuals&, std::size_t, Vector, const Vector&, const Vector&) { refuse(); }
-Matrix jacobian(const Residuals&, std::size_t, const Vector&) { refuse(); }
-Vector standard_errors(const Matrix&, const Vector&) { refuse(); }
-double scaled_condition(const Matrix&) { refuse(); }
-double effective_unknowns(const Matrix&, const Vector&) { refuse(); }
+DenseMatrix jacobian(const Residuals&, std::size_t, const Vector&) { refuse(); }
+Vector standard_errors(const DenseMatrix&, const Vector&) { refuse(); }
+double scaled_condition(const DenseMatrix&) { refuse(); }
+double effective_unknowns(const DenseMatrix&, const Vector&) { refuse(); }
 
 }  // namespace stepcast

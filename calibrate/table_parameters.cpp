@@ -33,6 +33,8 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
         parameters.push_back({"kernel.gemm_nn", "1", 0.1, "0.5", "1.5"});
     if (any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::tn; }))
         parameters.push_back({"kernel.gemm_tn", "1", 0.1, "0.5", "1.5"});
+    if (any([](const GemmRow& row) { return row.gemm.unaligned; }))
+        parameters.push_back({"kernel.gemm_unaligned", "0.6", 0.5, "0.05", "0.999"});
     if (any([](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; }))
         parameters.push_back({"kernel.gemm_fp32", "0.9", 0.3, "0.2", "1.5"});
     if (any([](const GemmRow& row) { return row.groups > 1; }))

@@ -54,7 +54,7 @@ struct Gpu {
     Bytes memory;
     BytesPerSecond memory_bandwidth;
     FlopsPerSecond fp32, tf32, fp16, bf16, fp8, fp4;  // dense peak per dtype; 0 = the device has none
-    std::vector<double> rank_rates = {};         // of each rank's kernels relative to the laws; empty = all alike
+    std::vector<double> rank_rates = {};              // of each rank's kernels relative to the laws; empty = all alike
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
@@ -166,7 +166,8 @@ struct HostCosts {
     Seconds module_backward = Seconds(0.5e-3);
     Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
-    Seconds expert_layer = Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
+    Seconds expert_layer =
+        Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
@@ -186,6 +187,7 @@ HostCosts no_host_costs();  // all zero
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
+    bool shared_links = false;  // exchanges of different kinds share the links that they cross at once: sim/network/link_use.h
     friend bool operator==(const Interference&, const Interference&) = default;
 };
 

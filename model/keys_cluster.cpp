@@ -307,6 +307,8 @@ const Key table[] = {
     {"cluster.interference.communication_slowdown",
      field<&E::cluster, &C::interference, &Interference::communication_slowdown>,
      "communication beside a kernel takes so much longer", 0, 10},
+    {"cluster.interference.shared_links", field<&E::cluster, &C::interference, &Interference::shared_links>,
+     "exchanges of different kinds that cross a link at once share its bandwidth"},
     {"cluster.overheads.context", field<&E::cluster, &C::overheads, &MemoryOverheads::context>,
      "memory of the CUDA context and libraries", 0, 1e15},
     {"cluster.overheads.fragmentation", field<&E::cluster, &C::overheads, &MemoryOverheads::fragmentation>,

@@ -54,13 +54,22 @@ struct Moe {
     int top_k = 2;
     double capacity_factor = 0;  // 0 = dropless
     int shared_experts = 0;
-    int ffn = 0;               // inner width of one expert; 0 = workload.ffn
-    int shared_ffn = 0;        // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
-    int dense_layers = 0;      // the first layers keep the dense block of width workload.ffn
-    int interval = 1;          // every interval-th layer has experts, the others are dense
-    int groups = 1, top_groups = 1;  // a token's experts are in so many of so many groups (DeepSeek's node-limited routing)
+    int ffn = 0;           // inner width of one expert; 0 = workload.ffn
+    int shared_ffn = 0;    // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
+    int dense_layers = 0;  // the first layers keep the dense block of width workload.ffn
+    int interval = 1;      // every interval-th layer has experts, the others are dense
+    int groups = 1,
+        top_groups = 1;        // a token's experts are in so many of so many groups (DeepSeek's node-limited routing)
     bool router_bias = false;  // one load-balancing bias an expert
     friend bool operator==(const Moe&, const Moe&) = default;
+};
+
+// Mamba-2 blocks in place of most of the attention (arXiv 2405.21060): each layer has one, and `attention` of an attention
+// block, as those are few and spread evenly. heads = 0: none.
+struct Mamba {
+    int heads = 0, head_dim = 64, state = 128, groups = 8;
+    double attention = 0;
+    friend bool operator==(const Mamba&, const Mamba&) = default;
 };
 
 // One tower of a model of several: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
@@ -114,6 +123,7 @@ struct Workload {
     double head_share = 1;  // of the positions, those whose logits are made (masked language models: the masked ones)
     int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank beside each
     Mla mla;
+    Mamba mamba;
     Dtype dtype = Dtype::fp16;
     bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products
     bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits

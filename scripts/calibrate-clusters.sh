@@ -22,11 +22,13 @@ steps_of() {
     esac
 }
 
-for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 b200-x8}; do
+for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8}; do
     preset=$root/model/presets/clusters/$cluster.toml
     sed '/^\[fitted\]/,$d' "$preset" >"$work/$cluster.toml"
-    "$stepcast" calibrate --measurements "$tables/gemm_aiconfigurator.csv" "$tables/gemm.csv" \
-        "$tables/comm_nccl_aiconfigurator.csv" --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
+    links=$tables/comm_nccl_aiconfigurator.csv
+    [ "$cluster" != h200-x1 ] || links=  # one GPU
+    "$stepcast" calibrate --measurements "$tables/gemm_aiconfigurator.csv" "$tables/gemm.csv" $links \
+        --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
     cases=
     for name in $(steps_of "$cluster"); do
         if [ "$name" = dgxc_benchmarking ]; then

@@ -7,6 +7,7 @@
 #include "sim/event_engine.h"
 #include "sim/event_structure.h"
 #include "sim/event_tree.h"
+#include "sim/link_shares.h"
 
 namespace stepcast {
 namespace {
@@ -61,6 +62,10 @@ private:
     void settle_rank(std::uint32_t rank);
     void settle_started(Running& running);
     void settle(Running& running);
+    [[nodiscard]] double factor_of(const Running& running) const {
+        const double slowed = running.overlaps > 0 ? slowed_[running.kind] : 1;
+        return links_.active() && running.kind == communicating ? slowed * links_.factor(running.task) : slowed;
+    }
 
     const TaskGraph& graph_;
     EventStructure structure_;
@@ -78,6 +83,7 @@ private:
     std::vector<Running> running_;        // per place
     std::vector<Activity> activity_;      // per rank
     EventTree events_;                    // per place
+    LinkShares links_;
     std::vector<TaskId> ready_;
     std::vector<std::uint32_t> started_, changed_ranks_, touched_;  // first places; ranks; first places
 };
@@ -99,6 +105,7 @@ void EventEngine::Run::reset(const Costs& costs, const Contention& contention, T
     host_free_.assign(hosts_.size(), 0);
     running_.assign(static_cast<std::size_t>(graph_.place_count()), {});
     activity_.assign(static_cast<std::size_t>(graph_.rank_count()), {});
+    links_.reset(graph_, costs.links);
     timeline.start.assign(graph_.size(), Seconds(0));
     timeline.finish.resize(graph_.size());
     timeline.end = Seconds(0);
@@ -165,11 +172,13 @@ void EventEngine::Run::start(TaskId t) {
     running.remaining = costs_->duration[t].si();
     running.since = now_;
     started_.push_back(slot);
+    if (links_.active()) links_.start(t);
 }
 
 void EventEngine::Run::finish(TaskId t) {
     ++finished_;
     timeline_->finish[t] = Seconds(now_);
+    if (links_.active()) links_.finish(t);
     const auto places = graph_.places(t);
     const Kind kind = running_[places.front().index].kind;
     std::uint32_t entry = graph_.place_offset(t);
@@ -216,12 +225,12 @@ void EventEngine::Run::settle_started(Running& running) {
         for (const Place& place : graph_.places(running.task))
             running.overlaps += activity_[static_cast<std::size_t>(place.rank())]
                                     .seen[running.kind == computing ? communicating : computing];
-    running.factor = running.overlaps > 0 ? slowed_[running.kind] : 1;
+    running.factor = factor_of(running);
     events_.set(running.slot, now_ + running.remaining * running.factor);
 }
 
 void EventEngine::Run::settle(Running& running) {
-    const double factor = running.overlaps > 0 ? slowed_[running.kind] : 1;
+    const double factor = factor_of(running);
     if (factor == running.factor) return;
     running.remaining = std::max(0.0, running.remaining - (now_ - running.since) / running.factor);
     running.since = now_;
@@ -233,6 +242,7 @@ void EventEngine::Run::settle(Running& running) {
 // so that they are skipped among the touched.
 void EventEngine::Run::settle_rates() {
     for (const std::uint32_t rank : changed_ranks_) settle_rank(rank);
+    if (links_.active()) links_.settle(touched_);
     for (const std::uint32_t slot : started_) settle_started(running_[slot]);
     for (const std::uint32_t slot : touched_) settle(running_[slot]);
     changed_ranks_.clear();

@@ -105,7 +105,7 @@ void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline
 }
 
 void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline) {
-    if (interference == Interference{})
+    if (interference.compute_slowdown == 0 && interference.communication_slowdown == 0 && costs.links.empty())
         run_in_order(graph, costs, timeline);
     else
         run_with_contention(graph, costs, {interference.compute_slowdown, interference.communication_slowdown},

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "model/errors.h"
 #include "model/experiment.h"
+#include "sim/sweep/split_rules.h"
 
 namespace stepcast {
 
@@ -33,7 +33,10 @@ void vary_overlaps(Parallelism p, const Call& call) {
 }
 
 template <class Call>
-void vary_pipelines(const Experiment& base, Parallelism p, int ranks, const Call& call) {
+void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism p, int ranks, const Call& call) {
+    for (const SplitKey key : {SplitKey::tp, SplitKey::cp, SplitKey::sequence_parallel, SplitKey::micro_batch,
+                               SplitKey::recompute, SplitKey::recompute_layers})
+        if (rules.broken_by(key, p)) return;
     for (int pp = 1; p.tp * p.cp * pp <= ranks; pp *= 2) {
         p.pp = pp;
         p.dp = ranks / (p.tp * p.cp * pp);
@@ -46,15 +49,11 @@ void vary_pipelines(const Experiment& base, Parallelism p, int ranks, const Call
                 p.schedule = schedule;
                 p.vp = vp;
                 for (int ep = 1; ep <= std::max(1, base.workload.moe.experts); ep *= 2) {
-                    Experiment e = base;
                     p.ep = ep;
-                    e.parallelism = p;
-                    try {
-                        check_experiment(e);
-                    } catch (const ConfigError&) {
-                        continue;
-                    }
-                    vary_overlaps(p, call);
+                    bool legal = true;
+                    for (const SplitKey key : {SplitKey::ep, SplitKey::dp, SplitKey::vp})
+                        legal = legal && !rules.broken_by(key, p);
+                    if (legal) vary_overlaps(p, call);
                 }
             }
     }
@@ -66,6 +65,7 @@ void vary_pipelines(const Experiment& base, Parallelism p, int ranks, const Call
 template <class Call>
 void for_each_split(const Experiment& base, const Call& call) {
     const int ranks = rank_count(base.cluster);
+    const SplitRules rules(base, false);
     for (int tp = 1; tp <= ranks; tp *= 2)
         for (int cp = 1; tp * cp <= ranks; cp *= 2)
             for (const bool sequence : {false, true})
@@ -84,7 +84,7 @@ void for_each_split(const Experiment& base, const Call& call) {
                                 p.context_exchange = exchange;
                                 p.micro_batch = micro_batch;
                                 p.recompute = recompute;
-                                split_space::vary_pipelines(base, p, ranks, call);
+                                split_space::vary_pipelines(base, rules, p, ranks, call);
                             }
 }
 

@@ -241,7 +241,7 @@ Seconds CudaDevice::begin_step(int rank) {
 }
 
 void CudaDevice::wait(TaskId task, int rank, TaskId predecessor) {
-    Timeline& timeline = at(rank).timeline();
+    StreamTimeline& timeline = at(rank).timeline();
     if (!timeline.issues()) return;
     const std::vector<int> before = participants(run_->graph.places(predecessor));
     if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
@@ -260,7 +260,7 @@ void CudaDevice::launch(TaskId task, const Op& op, std::span<const Place>, int r
 }
 
 void CudaDevice::record(TaskId task, int rank, Edge edge) {
-    Timeline& timeline = at(rank).timeline();
+    StreamTimeline& timeline = at(rank).timeline();
     if (!timeline.issues()) return;
     if (edge == Edge::start) return timeline.start(task);
     timeline.finish(task);

@@ -50,7 +50,7 @@ void CudaRank::clear() {
 void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watch) {
     check(cudaSetDevice(gpu_));
     setting_.emplace(std::move(setting));
-    timeline_ = std::make_unique<Timeline>(setting_->graph, rank_, setting_->replay);
+    timeline_ = std::make_unique<StreamTimeline>(setting_->graph, rank_, setting_->replay);
     memory_ = std::make_unique<CudaMemory>(setting_->plan, setting_->graph.rank_count(),
                                            setting_->seed * 1000 + static_cast<std::uint64_t>(rank_),
                                            timeline_->any_stream());

@@ -47,8 +47,8 @@ public:
     static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
     void attach(Setting setting, const ncclUniqueId& id, const Watch& watch);
 
-    [[nodiscard]] Timeline& timeline() { return *timeline_; }
-    [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
+    [[nodiscard]] StreamTimeline& timeline() { return *timeline_; }
+    [[nodiscard]] const StreamTimeline& timeline() const { return *timeline_; }
     void launch(TaskId task, const Op& op, const Watch& watch);
 
     void check_health() const;  // of the communicators
@@ -71,7 +71,7 @@ private:
     std::map<CommunicatorKey, Communicator> communicators_;
     std::optional<Setting> setting_;
     std::unique_ptr<CudaMemory> memory_;
-    std::unique_ptr<Timeline> timeline_;
+    std::unique_ptr<StreamTimeline> timeline_;
     std::unique_ptr<Products> products_;
     std::unique_ptr<GroupedProducts> grouped_;
     std::array<std::size_t, lane_count> workspace_of_{};  // by lane

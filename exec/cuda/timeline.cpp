@@ -16,13 +16,13 @@ Seconds now() {
 
 }  // namespace
 
-Timeline::Owned<cudaEvent_t> Timeline::make_event(unsigned int flags) {
+StreamTimeline::Owned<cudaEvent_t> StreamTimeline::make_event(unsigned int flags) {
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, flags));
     return Owned<cudaEvent_t>(event);
 }
 
-Timeline::Timeline(const TaskGraph& graph, int rank, bool replay)
+StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
     : graph_(graph),
       rank_(rank),
       replay_(replay),
@@ -62,7 +62,7 @@ Timeline::Timeline(const TaskGraph& graph, int rank, bool replay)
 
 // The GPU is idle, so the event happens between the two looks at the clock; the second try finds everything loaded.
 // Where the looks lie far apart, something came between (another process on this GPU), and it is tried again.
-Seconds Timeline::begin_step() {
+Seconds StreamTimeline::begin_step() {
     constexpr int fewest = 2, most = 20;
     constexpr Seconds close(1e-4);
     for (int attempt = 1; attempt <= most; ++attempt) {
@@ -84,7 +84,7 @@ Seconds Timeline::begin_step() {
     return origin_time_;
 }
 
-void Timeline::begin_capture() {
+void StreamTimeline::begin_capture() {
     mode_ = Mode::capturing;
     check(cudaStreamBeginCapture(any_stream(), cudaStreamCaptureModeThreadLocal));
     check(cudaEventRecord(join_.get(), any_stream()));
@@ -92,7 +92,7 @@ void Timeline::begin_capture() {
         if (stream && stream.get() != any_stream()) check(cudaStreamWaitEvent(stream.get(), join_.get(), 0));
 }
 
-void Timeline::end_capture() {
+void StreamTimeline::end_capture() {
     for (const Owned<cudaStream_t>& stream : streams_) {
         if (!stream || stream.get() == any_stream()) continue;
         check(cudaEventRecord(join_.get(), stream.get()));
@@ -108,7 +108,7 @@ void Timeline::end_capture() {
     mode_ = Mode::replaying;
 }
 
-void Timeline::give_up() noexcept {
+void StreamTimeline::give_up() noexcept {
     if (!captures()) return;
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(any_stream(), &graph);  // refused when lanes are not joined, but over
@@ -117,17 +117,17 @@ void Timeline::give_up() noexcept {
     mode_ = Mode::issuing;
 }
 
-void Timeline::order_after(std::size_t lane, cudaEvent_t event) {
+void StreamTimeline::order_after(std::size_t lane, cudaEvent_t event) {
     check(cudaStreamWaitEvent(streams_[lane].get(), event, 0));
     last_[lane] = none;
 }
 
 // Inside a capture an event that is to be read later must be marked as external; otherwise it is only an edge.
-void Timeline::mark(cudaEvent_t event, cudaStream_t stream) {
+void StreamTimeline::mark(cudaEvent_t event, cudaStream_t stream) {
     check(cudaEventRecordWithFlags(event, stream, captures() ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
-void Timeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
+void StreamTimeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
     if (on_host(predecessor)) {  // is over already; but the lane's last end may lie before its end
         if (!on_host(task)) last_[lane_index(task)] = none;
         return;
@@ -145,14 +145,14 @@ void Timeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
             order_after(lane, end);
 }
 
-void Timeline::wait(TaskId task, cudaEvent_t event, const Watch& watch) {
+void StreamTimeline::wait(TaskId task, cudaEvent_t event, const Watch& watch) {
     if (on_host(task)) return poll([&] { return cudaEventQuery(event); }, watch);
     order_after(lane_index(task), event);
     if (const auto more = more_lanes_.find(task); more != more_lanes_.end())
         for (const std::size_t lane : more->second) order_after(lane, event);
 }
 
-void Timeline::start(TaskId task) {
+void StreamTimeline::start(TaskId task) {
     if (on_host(task)) {
         host_start_[task] = now();
         return;
@@ -169,7 +169,7 @@ void Timeline::start(TaskId task) {
     mark(start_[task].get(), streams_[lane].get());
 }
 
-void Timeline::finish(TaskId task) {
+void StreamTimeline::finish(TaskId task) {
     if (on_host(task)) {
         host_finish_[task] = now();
         return;
@@ -199,7 +199,7 @@ bool is_pending(cudaError_t code) {
 
 // Calls `done`, which returns a status, until the GPU is ready.
 template <typename Done>
-void Timeline::poll(Done done, const Watch& watch) {
+void StreamTimeline::poll(Done done, const Watch& watch) {
     constexpr auto nap = std::chrono::microseconds(20);
     for (;;) {
         const cudaError_t code = done();
@@ -209,19 +209,19 @@ void Timeline::poll(Done done, const Watch& watch) {
     }
 }
 
-void Timeline::await(TaskId task, const Watch& watch) {
+void StreamTimeline::await(TaskId task, const Watch& watch) {
     if (mode_ != Mode::issuing || on_host(task)) return;
     poll([&] { return cudaEventQuery(finish_[task].get()); }, watch);
 }
 
-void Timeline::synchronize(const Watch& watch) {
+void StreamTimeline::synchronize(const Watch& watch) {
     if (captures()) end_capture();
     if (mode_ == Mode::replaying) check(cudaGraphLaunch(step_.get(), any_stream()));
     for (const Owned<cudaStream_t>& stream : streams_)
         if (stream) poll([&] { return cudaStreamQuery(stream.get()); }, watch);
 }
 
-TaskId Timeline::first_unfinished() {
+TaskId StreamTimeline::first_unfinished() {
     for (; unfinished_ < graph_.size(); ++unfinished_) {
         if (!finish_[unfinished_]) continue;
         const cudaError_t code = cudaEventQuery(finish_[unfinished_].get());
@@ -230,14 +230,14 @@ TaskId Timeline::first_unfinished() {
     return unfinished_;
 }
 
-Seconds Timeline::read(cudaEvent_t event) const {
+Seconds StreamTimeline::read(cudaEvent_t event) const {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, origin_.get(), event));
     return origin_time_ + Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
 // A replayed step leaves the host lane as it was at its capture, before the GPU began: shown at the step's begin.
-Seconds Timeline::elapsed(TaskId task, Edge edge) const {
+Seconds StreamTimeline::elapsed(TaskId task, Edge edge) const {
     if (on_host(task)) {
         if (mode_ == Mode::replaying) return origin_time_;
         return edge == Edge::start ? host_start_[task] : host_finish_[task];

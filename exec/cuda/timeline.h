@@ -18,10 +18,10 @@ namespace stepcast {
 // Looks after the run while the host waits: throws when another rank has failed or the wait took too long.
 using Watch = std::function<void()>;
 
-class Timeline {
+class StreamTimeline {
 public:
     // On the GPU that is current. `replay`: the second step is captured into a CUDA graph, which then runs each step.
-    Timeline(const TaskGraph& graph, int rank, bool replay);
+    StreamTimeline(const TaskGraph& graph, int rank, bool replay);
 
     // Returns the host's time of a moment when the GPU is idle and the step begins.
     Seconds begin_step();

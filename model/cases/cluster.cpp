@@ -158,8 +158,7 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
     while (ranks % each != 0) --each;
     if (each < whole / 2 && ranks > whole)
         throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks, whole, cluster.name));
-    if (ranks > whole && each != whole)
-        assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
+    if (ranks > whole && each != whole) assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
     cluster.gpus_per_node = each;
     cluster.nodes = ranks / each;
 }

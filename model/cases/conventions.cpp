@@ -135,6 +135,26 @@ Workload transformer_xl_large() {
     return w;
 }
 
+// Nemotron-H 56B (arXiv 2504.03624, table 1): 118 blocks, of them 54 Mamba-2, 54 feed-forward and 10 attention.
+Workload nemotron_h() {
+    Workload w = nemotron();
+    w.norm = Norm::rmsnorm;
+    w.positions = Positions::none;
+    w.mamba = {256, 64, 256, 8, 10.0 / 54};
+    return w;
+}
+
+// Nemotron 3 Nano (technical report, table 1): 52 blocks, of them 23 Mamba-2, 23 of experts (two shared ones as wide as 3712)
+// and 6 attention with heads of 128.
+Workload nemotron_3_nano() {
+    Workload w = nemotron_h();
+    w.head_dim = 128;
+    w.mamba = {64, 64, 128, 8, 6.0 / 23};
+    w.moe.shared_experts = 2;
+    w.moe.router_bias = true;
+    return w;
+}
+
 // Qwen2 and 2.5 have biases in the projections of queries, keys and values alone.
 Workload qwen2() {
     Workload w = llama();
@@ -146,11 +166,12 @@ struct FamilyRule {
     std::string_view prefix;
     Workload (*architecture)();  // null: not modelled
     std::string_view words;      // or why it is not
+    double blocks_a_layer = 1;
 };
 constexpr std::string_view llama_words = "gated feed-forward, rmsnorm, rotary positions, untied, no biases";
 constexpr std::string_view gpt_words = "two-matrix feed-forward, layernorm, learned positions, tied, biases";
 // The first that a name begins with: longer ones before shorter ones.
-constexpr std::array<FamilyRule, 30> families{{
+constexpr auto families = std::to_array<FamilyRule>({
     {"gpt-oss", gpt_oss, "gated feed-forward, rmsnorm, rotary positions, untied, biases, heads of 64, full attention"},
     {"gpt", gpt, gpt_words},
     {"megatron", gpt, gpt_words},
@@ -159,10 +180,12 @@ constexpr std::array<FamilyRule, 30> families{{
     {"bert", bert,
      "two-matrix feed-forward, layernorm, learned positions, tied, biases, not causal, logits of every token"},
     {"llama4-maverick", maverick,
-     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; every second layer with experts of 8192, one of "
+     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; every second layer with experts of 8192, one "
+     "of "
      "them and a shared one a token, the others dense with 16384"},
     {"llama4", scout,
-     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; experts of 8192, one of them and a shared one a "
+     "gated feed-forward, rmsnorm, rotary positions, untied, no biases; experts of 8192, one of them and a shared one "
+     "a "
      "token"},
     {"llama", llama, llama_words},
     {"mistral", llama, llama_words},
@@ -173,7 +196,12 @@ constexpr std::array<FamilyRule, 30> families{{
     {"qwen2", qwen2, "gated feed-forward, rmsnorm, rotary positions, untied, biases of queries, keys and values"},
     {"qwen3", qwen3, "gated feed-forward, rmsnorm, rotary positions, untied, no biases, heads of 128"},
     {"grok", grok, "gated feed-forward, rmsnorm, rotary positions, tied, no biases"},
-    {"nemotron-h", nullptr, "a hybrid of Mamba and attention layers"},
+    {"nemotron-h", nemotron_h, "layers of Mamba-2 and feed-forward with 10 attention blocks over 54 of them",
+     118.0 / 54},
+    {"nemotron_3_nano", nemotron_3_nano, "layers of Mamba-2 and experts with 6 attention blocks over 23 of them",
+     52.0 / 23},
+    {"nemotron-3-nano", nemotron_3_nano, "layers of Mamba-2 and experts with 6 attention blocks over 23 of them",
+     52.0 / 23},
     {"nemotron_3", nullptr, "a hybrid of Mamba and attention layers"},
     {"nemotron", nemotron, "two-matrix feed-forward, layernorm, rotary positions, untied, no biases"},
     {"deepseek-v3", deepseek_v3,
@@ -187,11 +215,12 @@ constexpr std::array<FamilyRule, 30> families{{
     {"moonlight", moonlight,
      "latent attention (none, 512; 128 + 64, 128), one dense layer of 11264, two shared experts"},
     {"transformer-xl-large", transformer_xl_large,
-     "two-matrix feed-forward, relative positions, a memory as long as the sequence, a table of 36100 symbols of full width"},
+     "two-matrix feed-forward, relative positions, a memory as long as the sequence, a table of 36100 symbols of full "
+     "width"},
     {"transformer-xl", transformer_xl,
      "two-matrix feed-forward, relative positions, a memory as long as the sequence, logits of a tenth of the symbols"},
     {"nemotron3", nullptr, "a hybrid of Mamba and attention layers"},
-}};
+});
 
 Framework megatron_before_2022() {
     return {.attention = AttentionKind::plain,
@@ -221,6 +250,7 @@ Framework megatron_core() {
     return {.tied_gpt = false,
             .gradients = Dtype::fp32,
             .overlap_tp = true,
+            .interleaves = true,
             .bucket_weights = 40e6,
             .words =
                 "flash attention, untied, fp32 gradients in buckets of 40 million beside backward, parameters gathered "
@@ -232,6 +262,7 @@ Framework megatron_core() {
 Framework nemo() {
     Framework f = megatron_core();
     f.tied_gpt = true;
+    f.interleaves = false;
     f.gradients.reset();
     f.words =
         "flash attention, 16-bit gradients in buckets of 40 million beside backward, parameters gathered beside "
@@ -335,7 +366,8 @@ Framework bert_examples() {
     f.predicted = 0.15;
     f.mean_sequence = 288;
     f.words =
-        "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation, logits of the masked 15 %, "
+        "plain attention, dropout 0.1, LAMB, 16-bit gradients exchanged once after accumulation, logits of the masked "
+        "15 %, "
         "batches of like lengths";
     return f;
 }
@@ -347,9 +379,12 @@ Framework transformer_xl_examples() {
     f.unfused = true;
     f.fused_loss = false;
     f.reads_loss = true;
+    f.overlap = true;
+    f.bucket_weights = 6.5536e6;
     f.optimizer_groups_a_layer = 11;
     f.optimizer_calls = 12;
-    f.words = "unfused layers, dropout 0.1, LAMB parameter by parameter, gradients exchanged after the backward";
+    f.words =
+        "unfused layers, dropout 0.1, LAMB parameter by parameter, gradients in buckets of 25 MiB beside backward";
     return f;
 }
 
@@ -359,7 +394,7 @@ struct FrameworkRule {
     std::string_view name;
     Framework (*framework)();
 };
-constexpr std::array<FrameworkRule, 31> frameworks{{
+constexpr auto frameworks = std::to_array<FrameworkRule>({
     {"dgxc", "maxtext", "MaxText", maxtext},
     {"dgxc", "paxml", "Paxml", paxml},
     {"dgxc", "dgxc_24", "NeMo", nemo},
@@ -391,7 +426,7 @@ constexpr std::array<FrameworkRule, 31> frameworks{{
     {"llm", "", "llm.c", small_ddp},
     {"deeplearningexamples_bert", "", "the BERT examples", bert_examples},
     {"deeplearningexamples_t", "", "the Transformer-XL examples", transformer_xl_examples},
-}};
+});
 
 }  // namespace
 
@@ -402,7 +437,8 @@ ModelFamily family_of(std::string_view model) {
         if (name.starts_with(rule.prefix)) {
             if (!rule.architecture)
                 throw ConfigError("model: \"" + std::string(model) + "\" is not modelled: " + std::string(rule.words));
-            return {rule.architecture(), std::string(rule.prefix) + ": " + std::string(rule.words)};
+            return {rule.architecture(), rule.blocks_a_layer,
+                    std::string(rule.prefix) + ": " + std::string(rule.words)};
         }
         if (rule.architecture) known += (known.empty() ? "" : ", ") + std::string(rule.prefix);
     }

@@ -16,7 +16,8 @@ namespace stepcast {
 // set, the ffn that tables state is the width of one expert and this one that of the dense layers.
 struct ModelFamily {
     Workload architecture;
-    std::string words;  // "llama: gated feed-forward, rmsnorm, rotary positions, untied, no biases"
+    double blocks_a_layer = 1;  // of the layers that tables state, those that one layer of the workload stands for
+    std::string words = {};     // "llama: gated feed-forward, rmsnorm, rotary positions, untied, no biases"
 };
 // By the beginning of the name, in either case ("llama3.1-405b"). Throws ConfigError for a family that is not known, or
 // whose layers have no model.
@@ -34,6 +35,7 @@ struct Framework {
     bool overlap_params = true;
     bool overlap_tp = false;
     bool overlap_p2p = true;
+    bool interleaves = false;             // stages hold several pieces where that is not stated
     bool overlap_weight_gradient = true;  // tensor-parallel exchanges of the backward beside weight gradients
     bool fused_accumulation = true;       // weight gradients are added by their GEMM
     bool fused_loss = true;               // one pass over the logits
@@ -47,9 +49,9 @@ struct Framework {
     bool recipe_graphs = false;           // on Blackwell, expert layers but their experts run as CUDA graphs
     bool unfused = false;                 // each element-wise operation is a kernel by itself
     std::optional<bool> split_experts = std::nullopt;  // over the tensor-parallel ranks; empty: wide ones
-    bool dropless_once = false;  // dropless routing sends a token once to a rank and a node
-    double bucket_weights = 0;            // weights of a gradient bucket; 0 = one bucket for all
-    std::string words = {};               // "Megatron-LM before 2023: plain attention, .."
+    bool dropless_once = false;                        // dropless routing sends a token once to a rank and a node
+    double bucket_weights = 0;                         // weights of a gradient bucket; 0 = one bucket for all
+    std::string words = {};                            // "Megatron-LM before 2023: plain attention, .."
 };
 // By the row's source, and by what its case and notes name where a source covers several frameworks. Unknown ones get
 // the rule of today's frameworks, and words that say so.

@@ -57,8 +57,8 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, ClusterSh
     e.parallelism.moe_system = MoeSystem::alltoall;
     e.routing.kind = RoutingSpec::Kind::uniform;
     if (e.cluster.noise.step > 0) e.routing.draws = 200;
-    result.assumptions.push_back(
-        fmt::format("one layer in {}, forward and backward; tokens evenly over the experts", to_string(e.workload.dtype)));
+    result.assumptions.push_back(fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",
+                                             to_string(e.workload.dtype)));
     check_experiment(e);
     if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
     result.measured_step = seconds_in(row, "step_s");

@@ -26,7 +26,19 @@ bool stated_on(const CaseRow& row) {
     throw ConfigError("sp: \"" + text + "\" is neither on nor off");
 }
 
-void set_degrees(const CaseRow& row, int ranks, Parallelism& p, Assumptions& assumptions) {
+// Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): pieces of four layers or
+// the next number that divides a stage.
+int pieces_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
+    const int batches = count_in(row, "gbs", 0) / (p.dp * count_in(row, "mbs", 1));
+    if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
+    const int layers = w.layers / p.pp;
+    for (int each = 4; each < layers; ++each)
+        if (layers % each == 0) return layers / each;
+    return 1;
+}
+
+void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Workload& w, Parallelism& p,
+                 Assumptions& assumptions) {
     p.tp = count_in(row, "tp", 1);
     p.pp = count_in(row, "pp", 1);
     p.cp = count_in(row, "cp", 1);
@@ -35,7 +47,10 @@ void set_degrees(const CaseRow& row, int ranks, Parallelism& p, Assumptions& ass
     p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
     if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
     p.vp = count_in(row, "vp", 1);
-    if (!states(row, "vp") && p.pp > 1) assumptions.push_back("vp not stated: 1");
+    if (!states(row, "vp") && p.pp > 1) {
+        p.vp = pieces_unstated(row, f, w, p);
+        assumptions.push_back(fmt::format("vp not stated: {}", p.vp));
+    }
     if (p.pp == 1 && p.vp > 1) {
         assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
         p.vp = 1;
@@ -54,12 +69,13 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     };
     // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
     const auto named = text.find("zero");
-    const auto stage = named == std::string::npos ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
-                                                  : number_after(text, named);
+    const auto stage = named == std::string::npos
+                           ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
+                           : number_after(text, named);
     const bool digit = stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
     if (!states(row, "zero")) {
         assumptions.push_back("zero not stated: 0");
-    } else if (text.starts_with("none") || text.starts_with("off") || text.starts_with("ddp")) {
+    } else if (first_word(text) == "none" || first_word(text) == "off" || first_word(text) == "ddp") {
         p.zero = 0;
     } else if (digit) {
         p.zero = static_cast<int>(*stage);
@@ -238,7 +254,7 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Paralleli
 Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, const Experiment& experiment,
                      std::vector<std::string>& assumptions) {
     Parallelism p;
-    set_degrees(row, ranks, p, assumptions);
+    set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
     set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
     set_overlap(framework, experiment.workload.dtype, p);
     const auto batch = count_in(row, "gbs");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "model/cases/cells.h"
@@ -91,10 +92,10 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, As
     if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *known));
     w.moe.experts = *known;
     w.moe.top_k = *top_k;
-    if (w.ffn > 0)
-        w.moe.ffn = ffn;
-    else
+    if (w.ffn == 0)
         w.ffn = ffn;
+    else if (w.moe.ffn == 0)  // else both widths are the family's
+        w.moe.ffn = ffn;
     read_expert_notes(row.cell("notes"), w);
 }
 
@@ -128,6 +129,8 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     w.name = row.cell("model");
     const Workload preset = preset_of(row);
     w.layers = size_of(row, "layers", preset.layers, assumptions);
+    if (states(row, "layers") && family.blocks_a_layer > 1)
+        w.layers = std::max(1, static_cast<int>(std::lround(w.layers / family.blocks_a_layer)));
     w.hidden = size_of(row, "hidden", preset.hidden, assumptions);
     w.heads = size_of(row, "heads", preset.heads, assumptions);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
@@ -143,8 +146,9 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     w.optimizer = framework.optimizer;
     if (framework.predicted < 1) w.head_share = framework.predicted;
     if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
-        assumptions.push_back(fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length",
-                                          w.seq, framework.mean_sequence));
+        assumptions.push_back(
+            fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq,
+                        framework.mean_sequence));
         w.seq = framework.mean_sequence;
     }
     if (framework.optimizer_groups_a_layer > 0) {

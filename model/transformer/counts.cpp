@@ -5,9 +5,21 @@ namespace {
 
 double norm_width(Norm norm, double width) { return norm == Norm::layernorm ? 2 * width : width; }
 
-// Weights of the attention matrices, without biases and norms.
+// Projections in and out, and the convolution.
+double mamba_matrices(const Workload& w) {
+    const Mamba& m = w.mamba;
+    const double inner = static_cast<double>(m.heads) * m.head_dim, around = inner + 2.0 * m.groups * m.state;
+    return w.hidden * (inner + around + m.heads) + 4 * around + inner * w.hidden;
+}
+
+// Weights of the attention matrices, without biases and norms; of a hybrid, of its Mamba block and its share of those.
 double attention_matrices(const Workload& w) {
     const double h = w.hidden, heads = w.heads;
+    if (w.mamba.heads > 0) {
+        Workload attention = w;
+        attention.mamba.heads = 0;
+        return mamba_matrices(w) + w.mamba.attention * attention_matrices(attention);
+    }
     if (w.attention != AttentionKind::mla) return 2 * h * head_dim(w) * (heads + kv_heads(w));
     const Mla& a = w.mla;
     const double query = heads * (a.nope_dim + a.rope_dim);
@@ -44,6 +56,12 @@ double position_matrix(const Workload& w) {
 // Operations of one token against `seq` keys, and those of the memory: scores (of contents, and of relative positions),
 // then values weighted by them; keys and values of the memory are projected again.
 double score_flops(const Workload& w) {
+    if (w.mamba.heads > 0) {
+        Workload attention = w;
+        attention.mamba.heads = 0;
+        const double inner = static_cast<double>(w.mamba.heads) * w.mamba.head_dim;
+        return 4.0 * w.mamba.state * inner + w.mamba.attention * score_flops(attention);
+    }
     const double widths =
         w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
     const double relative = w.positions == Positions::relative ? head_dim(w) : 0;

@@ -29,6 +29,10 @@ void plan_attention_backward(BackwardPlanners planners, const LayerContext& cont
 // The part of attention that selective recompute runs again: scores, softmax, dropout, values of plain attention.
 void plan_scores_forward(Planner& planner, const LayerContext& context);
 
+// A Mamba-2 block, and a share of an attention block.
+void plan_hybrid_forward(Planner& planner, const LayerContext& context);
+void plan_hybrid_backward(BackwardPlanners planners, const LayerContext& context);
+
 void plan_feed_forward(Planner& planner, const LayerContext& context);
 // As full recompute runs it: with recompute_stops_early only as far as the backward needs tensors.
 void plan_feed_forward_again(Planner& planner, const LayerContext& context);

@@ -41,6 +41,8 @@ Blocks blocks_of(const Experiment& e) {
     if (e.parallelism.unfused)
         return {plan_unfused_attention_forward, plan_unfused_attention_backward, plan_unfused_feed_forward,
                 plan_unfused_feed_forward_backward};
+    if (e.workload.mamba.heads > 0)
+        return {plan_hybrid_forward, plan_hybrid_backward, plan_feed_forward, plan_feed_forward_backward};
     return {plan_attention_forward, plan_attention_backward, plan_feed_forward, plan_feed_forward_backward};
 }
 

@@ -8,9 +8,9 @@ Gemm product(const Linear& l, long m, long n, long k) {
     return {.m = m, .n = n, .k = k, .dtype = l.dtype, .unaligned = l.in % 8 != 0 || l.out % 8 != 0};
 }
 
-// Adapters sit beside the matrices of layers, not beside the logits; their products stay in 16 bit.
+// Adapters sit beside the attention's projections in and out (MLPerf's choice); their products stay in 16 bit.
 bool is_adapted(const LayerContext& c, const Linear& l) {
-    return c.experiment.workload.adapter_rank > 0 && l.name != "logits";
+    return c.experiment.workload.adapter_rank > 0 && (l.name == "qkv" || l.name == "attention_output");
 }
 Linear narrowing(const LayerContext& c, const Linear& l) {
     return {"adapter_in", l.tokens, c.experiment.workload.adapter_rank, l.in, between_products(l.dtype)};

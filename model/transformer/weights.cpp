@@ -8,15 +8,13 @@ namespace {
 
 bool frozen(const LayerContext& c) { return c.experiment.workload.adapter_rank > 0; }
 
-// A and B beside q, k, v, the attention's output and the two sides of a dense or shared block.
-double adapter_weights(const LayerContext& c, int layer) {
+// A and B beside the projections of queries, keys and values, and beside the attention's output.
+double adapter_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const double h = w.hidden, heads = w.heads, width = static_cast<double>(c.shape.qk_dim);
     const double queries = heads * width, keys = kv_heads(w) * width;
     const double values = heads * static_cast<double>(c.shape.value_dim);
-    const double inner = has_experts(w, layer) ? shared_ffn(w) : w.ffn;
-    const double block = inner > 0 ? 2 * h + inner * (w.gated ? 3 : 2) : 0;
-    return w.adapter_rank * (h + queries + 2 * keys + values + h + block) / c.experiment.parallelism.tp;
+    return w.adapter_rank * (h + queries + 2 * keys + values + h) / c.experiment.parallelism.tp;
 }
 
 // Norms and the router are not split over the tensor-parallel ranks.
@@ -31,7 +29,7 @@ RankWeights all_weights(const LayerContext& c, int layer) {
 }  // namespace
 
 RankWeights layer_weights(const LayerContext& c, int layer) {
-    return frozen(c) ? RankWeights{adapter_weights(c, layer), 0} : all_weights(c, layer);
+    return frozen(c) ? RankWeights{adapter_weights(c), 0} : all_weights(c, layer);
 }
 
 RankWeights frozen_weights(const LayerContext& c, int layer) {

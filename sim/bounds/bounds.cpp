@@ -5,6 +5,8 @@
 //   micro-batches later, where the orders of all stages are the same again;
 // - tasks take no less than alone and uncontended, in either engine: times there are sums and maxima (a rate below one only
 //   lengthens), so that nothing ends earlier when something else takes longer;
+// - what kernels lose beside exchanges follows from how much of both a rank does between two moments, and from exchanges that
+//   are in flight from a known moment on (sim/bounds/least.cpp); links that exchanges share only keep them longer in flight;
 // - after the slots, the last bucket holds no less than the last unit, and norm, update and what joins stages follow one
 //   after the other; all exchanges of a stage's data lane go one by one.
 #include "sim/bounds/bounds.h"
@@ -20,9 +22,10 @@ namespace stepcast {
 
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
-    return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 && p.cut == StageCut::layers && !p.blocking_p2p &&
-           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 && !p.unfused &&
-           !p.eager_script && p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+    return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
+           e.workload.mamba.heads == 0 && p.cut == StageCut::layers && !p.blocking_p2p && !p.resend_first_stage &&
+           p.messages_per_tuple == 0 && p.gradient_tensors == 0 && !p.unfused && !p.eager_script &&
+           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
 }
 
 StepBounds::StepBounds(const Experiment& base) : tables_(std::make_unique<Tables>(base)) {}

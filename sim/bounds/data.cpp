@@ -123,8 +123,8 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
-// The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one; zero 2 joins what is left
-// of a micro-batch with the next.
+// The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one; zero 2 joins what is
+// left of a micro-batch with the next.
 void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);

@@ -1,4 +1,5 @@
-// Lower bounds of what is lost beside exchanges. While an exchange is in flight on a rank its kernels run at 1 / (1 + s).
+// Lower bounds of what is lost beside exchanges. While an exchange is in flight on a rank its kernels run at 1 / (1 +
+// s).
 //
 // A plan. Between two moments, all kernels (w seconds alone) and exchanges (c seconds) of a rank in between:
 //   time = kernels running + idle, and of the time kernels run beside exchanges the share s / (1 + s) is lost, hence
@@ -6,8 +7,9 @@
 // It is counted between the points of a plan that everything before them precedes and everything after them follows.
 //
 // A way through slots. Where exchanges take D without a gap from a moment on, work that follows that moment cannot be
-// further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of D
-// passes beside the plans' own exchanges, in which nothing is lost twice. Waiting does not help: it costs more than it saves.
+// further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of
+// D passes beside the plans' own exchanges, in which nothing is lost twice. Waiting does not help: it costs more than
+// it saves.
 //   zero 0, 1  a bucket that a layer fills in the last backward of a piece goes beside the layer after it
 //   zero 2     in every backward
 //   zero 3     the parameters of the layer after the next go beside a layer, in a backward after the gradients of the layer
@@ -71,155 +73,6 @@ private:
     std::vector<Section> sections_;
 };
 
-// What layers take of either kind in one pass: `all` the most, `fewest` the least, `alone` the least, `beside` own exchanges the
-// most.
-struct Layers {
-    double all = 0, fewest = 0, alone = 0, beside = 0;
-};
-
-class Least {
-public:
-    explicit Least(const LeastInputs& in)
-        : in_(in), s_(in.slowdown), lost_(share_lost(in.slowdown)), split_(splits(in.p.schedule)) {
-        forward_ = layers(Pass::forward, false);
-        backward_ = layers(Pass::backward, true);
-        weights_ = split_ ? layers(Pass::weight_backward, false) : backward_;
-        const Layers inputs = split_ ? layers(Pass::input_backward, true) : backward_;
-        for (const Layers& pass : {forward_, backward_, inputs, weights_}) {
-            shortest_ = std::min(shortest_, pass.fewest + s_ * pass.alone);
-            beside_ = std::max(beside_, pass.beside);
-            beside_share_ = std::clamp(pass.beside / (pass.fewest + s_ * pass.alone), beside_share_, 1.0);
-        }
-        for (const UnitKind kind : {UnitKind::embedding, UnitKind::head})
-            for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
-                ends_ = std::max(ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
-    }
-
-    Features features() const {
-        Features f = in_.lower;
-        if (in_.p.zero == 3)
-            shard(f);
-        else if (in_.p.overlap)
-            exchange(f);
-        return f;
-    }
-
-    // A way begins with the embedding, then a layer; each awaits its parameters and those before it.
-    [[nodiscard]] double start(double parameters) const {
-        const auto embedding = static_cast<std::size_t>(UnitKind::embedding);
-        const double gathered = in_.data.gathered[embedding], layer = of_layers(in_.data.gathered),
-                     first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
-        const double one = std::max(gathered, gathered + layer - first);
-        if (in_.p.zero == 3) return one;
-        // Before any gradient: after the forward of one micro-batch.
-        const double until = std::min(parameters, in_.units.all_layers() * forward_.fewest);
-        const auto beside = [&](double from) {
-            if (in_.piece_layers == 0) return 0.0;
-            const double slot = in_.piece_layers * shortest_, between = in_.send + ends_;
-            const double share = (beside_share_ * slot + between) / (slot + between);
-            return std::max(0.0,
-                            lost_ * (std::max(0.0, until - from) * (1 - share) - in_.piece_layers * beside_ - between));
-        };
-        const int n = in_.piece_layers;
-        const double all = gathered + n * layer, waited = all - first - (n - 1) * forward_.all;
-        return std::max({one + beside(gathered + layer), waited + beside(all), 0.0});
-    }
-
-private:
-    [[nodiscard]] Layers layers(Pass pass, bool repeats) const {
-        Layers layers{0, 1e300, 1e300, 0};
-        for (std::size_t k = 0; k < 2; ++k) {
-            if (in_.units.layers[k] == 0) continue;
-            const auto kind = static_cast<UnitKind>(k);
-            const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
-            const double more = repeats ? in_.lower[again] : 0, alone = repeats ? in_.alone[again] : 0;
-            const bool always = in_.p.recompute_layers == 0;
-            layers.all = std::max(layers.all, in_.lower[f] + more);
-            layers.fewest = std::min(layers.fewest, in_.lower[f] + (always ? more : 0));
-            layers.alone = std::min(layers.alone, in_.alone[f] + (always ? alone : 0));
-            layers.beside = std::max(layers.beside, in_.lower[f] + more - in_.alone[f] - alone);
-        }
-        return layers;
-    }
-    [[nodiscard]] double of_layers(const auto& times) const {
-        double least = 1e300;
-        for (std::size_t k = 0; k < 2; ++k)
-            if (in_.units.layers[k] > 0) least = std::min(least, times[k]);
-        return least;
-    }
-
-    // By how much a layer is longer when `exchanges` begin with it, at least; `awaited`: what follows waits for them.
-    [[nodiscard]] double longer(const Layers& layers, double exchanges, bool awaited) const {
-        const double lost = lost_ * std::max(0.0, exchanges - layers.beside);
-        return awaited ? std::max(lost, exchanges - layers.all) : std::min(lost, s_ * layers.alone);
-    }
-
-    // The first layer of any slot beside exchanges that go on from the slot before.
-    [[nodiscard]] double beside_first(double exchanges) const {
-        return std::max(0.0, lost_ * (std::min(exchanges, shortest_) * (1 - beside_share_) - beside_ - ends_));
-    }
-
-    static void add(Features& f, const StageUnits& units, Pass pass, double time) {
-        for (std::size_t k = 0; k < 2; ++k)
-            if (units.layers[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
-    }
-
-    // The first layer of a slot follows an exchange only where the slot before it is of its stage; an embedding ends its slot.
-    void exchange(Features& f) const {
-        const double gradients = of_layers(in_.data.filled),
-                     inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
-        if (in_.p.zero == 2) {
-            const double next = beside_first(gradients);
-            const Pass pass = split_ ? Pass::weight_backward : Pass::backward;
-            add(f, in_.units, pass, inside);
-            f[feature::filling] = f[feature::filling_single] = -inside;
-            f[feature::filled] = f[feature::filled_single] = next;
-            f[feature::unit(UnitKind::embedding, pass)] -= next;
-            return;
-        }
-        // With one piece or more that end where they began, nothing follows the slot of the embedding.
-        const bool ends_first = in_.p.schedule == Schedule::dualpipe || in_.p.schedule == Schedule::zb_v;
-        double last = of_layers(in_.data.flushed);
-        if (ends_first) last = std::min(last, in_.data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
-        f[feature::inside_last] = inside;
-        f[feature::after_last] = beside_first(last);
-    }
-
-    // Inside a slot that waited for its input all layers but the first and the last have what comes next beside them; those
-    // two where the slots before and after are of the same stage. Between split backwards nothing is gathered.
-    void shard(Features& f) const {
-        if (split_) return;
-        const double gather = of_layers(in_.data.gathered), scatter = in_.p.overlap ? of_layers(in_.data.exchanged) : 0;
-        const double both = longer(backward_, gather + scatter, true);
-        const double next =
-            in_.piece_layers < 2
-                ? 0
-                : std::max(0.0, std::min(longer(forward_, gather, true), longer(backward_, gather, true)));
-        add(f, in_.units, Pass::backward, both);
-        f[feature::filling] = -2 * both;
-        f[feature::filling_single] = -both;
-        add(f, in_.units, Pass::forward, next);
-        f[feature::opened] = 2 * next;
-        f[feature::filled] = f[feature::filled_single] = next + (in_.p.overlap ? gather + scatter : 0);
-        // Ends of the model in the place of such a layer may take or move less.
-        const auto less = [&](UnitKind kind, const auto& times, double usual) {
-            return std::max(0.0, usual - times[static_cast<std::size_t>(kind)]);
-        };
-        f[feature::unit(UnitKind::embedding, Pass::forward)] -=
-            std::max(next, less(UnitKind::embedding, in_.data.gathered, gather));
-        f[feature::unit(UnitKind::head, Pass::forward)] -= next;
-        f[feature::unit(UnitKind::head, Pass::backward)] -=
-            std::max(next, less(UnitKind::head, in_.data.gathered, gather));
-        f[feature::unit(UnitKind::embedding, Pass::backward)] -= less(UnitKind::embedding, in_.data.exchanged, scatter);
-    }
-
-    const LeastInputs& in_;
-    double s_, lost_;
-    bool split_;
-    Layers forward_, backward_, weights_;  // the last: what makes gradients of weights where backwards are split
-    double shortest_ = 1e300, beside_ = 0, beside_share_ = 0, ends_ = 0;
-};
-
 }  // namespace
 
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown) {
@@ -236,8 +89,136 @@ LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdow
     return least;
 }
 
-Features with_least_exchanges(const LeastInputs& in) { return Least(in).features(); }
+LeastExchanges::LeastExchanges(const LeastInputs& in)
+    : in_(in), lost_(share_lost(in.slowdown)), split_(splits(in.schedule)) {
+    forward_ = layers(Pass::forward, false);
+    backward_ = layers(Pass::backward, true);
+    weights_ = split_ ? layers(Pass::weight_backward, false) : backward_;
+    const Layers inputs = split_ ? layers(Pass::input_backward, true) : backward_;
+    for (const Layers& pass : {forward_, backward_, inputs, weights_}) {
+        shortest_ = std::min(shortest_, pass.fewest + in_.slowdown * pass.alone);
+        beside_ = std::max(beside_, pass.beside);
+        beside_share_ = std::clamp(pass.beside / (pass.fewest + in_.slowdown * pass.alone), beside_share_, 1.0);
+    }
+    for (const UnitKind kind : {UnitKind::embedding, UnitKind::head})
+        for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+            ends_ = std::max(ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
+}
 
-double least_start(const LeastInputs& in, double parameters) { return Least(in).start(parameters); }
+Features LeastExchanges::features(const Parallelism& p, const DataTimes& data) const {
+    Features f = in_.lower;
+    if (p.zero == 3)
+        shard(f, p, data);
+    else if (p.overlap)
+        exchange(f, p, data);
+    return f;
+}
+
+// A way begins with the embedding, then a layer; each awaits its parameters and those before it.
+double LeastExchanges::start(const Parallelism& p, const DataTimes& data, double parameters) const {
+    const auto embedding = static_cast<std::size_t>(UnitKind::embedding);
+    const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
+                 first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
+    const double one = std::max(gathered, gathered + layer - first);
+    if (p.zero == 3) return one;
+    // Before any gradient: after the forward of one micro-batch.
+    const double until = std::min(parameters, in_.model.all_layers() * forward_.fewest);
+    const auto beside = [&](double from) {
+        if (in_.piece_layers == 0) return 0.0;
+        const double slot = in_.piece_layers * shortest_, between = in_.send + ends_;
+        const double share = (beside_share_ * slot + between) / (slot + between);
+        return std::max(0.0,
+                        lost_ * (std::max(0.0, until - from) * (1 - share) - in_.piece_layers * beside_ - between));
+    };
+    const int n = in_.piece_layers;
+    const double all = gathered + n * layer, waited = all - first - (n - 1) * forward_.all;
+    return std::max({one + beside(gathered + layer), waited + beside(all), 0.0});
+}
+
+LeastExchanges::Layers LeastExchanges::layers(Pass pass, bool repeats) const {
+    Layers layers{0, 1e300, 1e300, 0};
+    for (std::size_t k = 0; k < 2; ++k) {
+        if (in_.model.layers[k] == 0) continue;
+        const auto kind = static_cast<UnitKind>(k);
+        const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
+        const double more = repeats ? in_.lower[again] : 0, alone = repeats ? in_.alone[again] : 0;
+        const bool always = !in_.recomputes_some;
+        layers.all = std::max(layers.all, in_.lower[f] + more);
+        layers.fewest = std::min(layers.fewest, in_.lower[f] + (always ? more : 0));
+        layers.alone = std::min(layers.alone, in_.alone[f] + (always ? alone : 0));
+        layers.beside = std::max(layers.beside, in_.lower[f] + more - in_.alone[f] - alone);
+    }
+    return layers;
+}
+double LeastExchanges::of_layers(const std::array<double, unit_kinds>& times) const {
+    double least = 1e300;
+    for (std::size_t k = 0; k < 2; ++k)
+        if (in_.model.layers[k] > 0) least = std::min(least, times[k]);
+    return least;
+}
+
+// By how much a layer is longer when `exchanges` begin with it, at least; `awaited`: what follows waits for them.
+double LeastExchanges::longer(const Layers& layers, double exchanges, bool awaited) const {
+    const double lost = lost_ * std::max(0.0, exchanges - layers.beside);
+    return awaited ? std::max(lost, exchanges - layers.all) : std::min(lost, in_.slowdown * layers.alone);
+}
+
+// The first layer of any slot beside exchanges that go on from the slot before.
+double LeastExchanges::beside_first(double exchanges) const {
+    return std::max(0.0, lost_ * (std::min(exchanges, shortest_) * (1 - beside_share_) - beside_ - ends_));
+}
+
+void LeastExchanges::add(Features& f, Pass pass, double time) const {
+    for (std::size_t k = 0; k < 2; ++k)
+        if (in_.model.layers[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
+}
+
+// The first layer of a slot follows an exchange only where the slot before it is of its stage; an embedding ends its
+// slot.
+void LeastExchanges::exchange(Features& f, const Parallelism& p, const DataTimes& data) const {
+    const double gradients = of_layers(data.filled),
+                 inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
+    if (p.zero == 2) {
+        const double next = beside_first(gradients);
+        const Pass pass = split_ ? Pass::weight_backward : Pass::backward;
+        add(f, pass, inside);
+        f[feature::filling] = f[feature::filling_single] = -inside;
+        f[feature::filled] = f[feature::filled_single] = next;
+        f[feature::unit(UnitKind::embedding, pass)] -= next;
+        return;
+    }
+    // With one piece or more that end where they began, nothing follows the slot of the embedding.
+    const bool ends_first = in_.schedule == Schedule::dualpipe || in_.schedule == Schedule::zb_v;
+    double last = of_layers(data.flushed);
+    if (ends_first) last = std::min(last, data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
+    f[feature::inside_last] = inside;
+    f[feature::after_last] = beside_first(last);
+}
+
+// Inside a slot that waited for its input all layers but the first and the last have what comes next beside them; those
+// two where the slots before and after are of the same stage. Between split backwards nothing is gathered.
+void LeastExchanges::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
+    if (split_) return;
+    const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
+    const double both = longer(backward_, gather + scatter, true);
+    const double next = in_.piece_layers < 2
+                            ? 0
+                            : std::max(0.0, std::min(longer(forward_, gather, true), longer(backward_, gather, true)));
+    add(f, Pass::backward, both);
+    f[feature::filling] = -2 * both;
+    f[feature::filling_single] = -both;
+    add(f, Pass::forward, next);
+    f[feature::opened] = 2 * next;
+    f[feature::filled] = f[feature::filled_single] = next + (p.overlap ? gather + scatter : 0);
+    // Ends of the model in the place of such a layer may take or move less.
+    const auto less = [&](UnitKind kind, const auto& times, double usual) {
+        return std::max(0.0, usual - times[static_cast<std::size_t>(kind)]);
+    };
+    f[feature::unit(UnitKind::embedding, Pass::forward)] -=
+        std::max(next, less(UnitKind::embedding, data.gathered, gather));
+    f[feature::unit(UnitKind::head, Pass::forward)] -= next;
+    f[feature::unit(UnitKind::head, Pass::backward)] -= std::max(next, less(UnitKind::head, data.gathered, gather));
+    f[feature::unit(UnitKind::embedding, Pass::backward)] -= less(UnitKind::embedding, data.exchanged, scatter);
+}
 
 }  // namespace stepcast

@@ -12,21 +12,47 @@ struct LeastTimes {
 };
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown);
 
-// What is known of a split for this; times in seconds.
+// What is known of the slots of a split for this; times in seconds.
 struct LeastInputs {
-    const Parallelism& p;
-    const Features& lower;
-    const Features& alone;
-    const DataTimes& data;  // of any stage: times of a unit are alike
-    StageUnits units;       // layers and ends that the model has
-    int piece_layers = 1;   // of the shortest piece
-    double send = 0;        // and what follows it before a slot, at most
+    const Features &lower, &alone;  // of BoundShape; both must outlive what is made of them
+    Schedule schedule;
+    bool recomputes_some = false;  // layers, but not all
+    StageUnits model;              // layers of one copy
+    int piece_layers = 1;          // of the shortest piece
+    double send = 0;               // and what follows it before a slot, at most
     double slowdown = 0;
 };
-// `lower` with what the exchanges of each slot delay: zero 3 inside and between slots, else gradients beside them.
-Features with_least_exchanges(const LeastInputs& in);
-// What a way that begins with the first slot takes longer for the parameters that its slots await and that slow them.
-// zero 1, 2: `parameters` of a stage are gathered without a gap, at least.
-double least_start(const LeastInputs& in, double parameters);
+
+class LeastExchanges {
+public:
+    explicit LeastExchanges(const LeastInputs& in);
+
+    // `lower` with what the exchanges of each slot delay: zero 3 inside and between slots, else gradients beside them.
+    // `data`: of any stage, as units of one kind are alike.
+    [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
+    // What a way that begins with the first slot takes longer for the parameters that its slots await and that slow
+    // them; with zero 1 and 2 `parameters` of any stage are gathered without a gap, at least.
+    [[nodiscard]] double start(const Parallelism& p, const DataTimes& data, double parameters) const;
+
+private:
+    // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `beside` own
+    // exchanges the most.
+    struct Layers {
+        double all = 0, fewest = 0, alone = 0, beside = 0;
+    };
+    [[nodiscard]] Layers layers(Pass pass, bool repeats) const;
+    [[nodiscard]] double of_layers(const std::array<double, unit_kinds>& times) const;
+    [[nodiscard]] double longer(const Layers& layers, double exchanges, bool awaited) const;
+    [[nodiscard]] double beside_first(double exchanges) const;
+    void add(Features& f, Pass pass, double time) const;
+    void exchange(Features& f, const Parallelism& p, const DataTimes& data) const;
+    void shard(Features& f, const Parallelism& p, const DataTimes& data) const;
+
+    LeastInputs in_;
+    double lost_;                          // share of an exchange that kernels beside it lose
+    bool split_;                           // backwards
+    Layers forward_, backward_, weights_;  // the last: what makes gradients of weights where backwards are split
+    double shortest_ = 1e300, beside_ = 0, beside_share_ = 0, ends_ = 0;
+};
 
 }  // namespace stepcast

@@ -93,35 +93,53 @@ public:
         }
     }
 
+    // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
+    // are done before the others.
     void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
         std::vector<std::vector<int>> members;
-        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+        std::vector<StageUnits> units;
+        for (const auto& stage : stages_) units.push_back(units_of(w_, stage));
+        const std::vector<int> last_weights = trailing_weights();
+        const auto alike = [&](std::size_t s, std::size_t other) {
+            return units[s].embeddings == units[other].embeddings && units[s].heads == units[other].heads;
+        };
+        const auto has_most = [&](std::size_t s) {
+            for (std::size_t other = 0; other < stages_.size(); ++other)
+                if (alike(s, other) && last_weights[other] > last_weights[s]) return false;
+            return true;
+        };
         for (std::size_t s = 0; s < stages_.size(); ++s) {
-            const StageUnits units = units_of(w_, stages_[s]);
-            std::size_t g = 0;
-            while (g < members.size() && (pipeline.groups[g].fewest.embeddings != units.embeddings ||
-                                          pipeline.groups[g].fewest.heads != units.heads))
-                ++g;
+            const auto same = [&](const std::vector<int>& group) {
+                return alike(s, at(group.front())) && has_most(s) == has_most(at(group.front()));
+            };
+            const auto g = static_cast<std::size_t>(std::ranges::find_if(members, same) - members.begin());
             if (g == members.size()) {
                 members.emplace_back();
-                pipeline.groups.push_back({static_cast<int>(s), units, units, {}, {}, 0});
+                pipeline.groups.push_back({static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
             }
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
-            const auto other = std::ranges::find_if(
-                orders[s].rbegin(), orders[s].rend(), [](Pass pass) { return pass != Pass::weight_backward; },
-                &Slot::pass);
-            group.last_weights = std::max(group.last_weights, static_cast<int>(other - orders[s].rbegin()));
+            group.last_weights = std::min(group.last_weights, last_weights[s]);
             for (std::size_t k = 0; k < 2; ++k)
-                group.fewest.layers[k] = std::min(group.fewest.layers[k], units.layers[k]);
+                group.fewest.layers[k] = std::min(group.fewest.layers[k], units[s].layers[k]);
             const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
-            if (weight(units) > weight(group.most)) group.most = units;
+            if (weight(units[s]) > weight(group.most)) group.most = units[s];
         }
         add_paths(pipeline, members, directions, &StageGroup::paths);
         add_paths(pipeline, members, sharded, &StageGroup::sharded_paths);
     }
 
 private:
+    [[nodiscard]] std::vector<int> trailing_weights() const {
+        std::vector<int> counts;
+        for (const Order& order : schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches)) {
+            const auto other = std::ranges::find_if(
+                order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
+            counts.push_back(static_cast<int>(other - order.rbegin()));
+        }
+        return counts;
+    }
+
     [[nodiscard]] std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>& kind_of,
                                                        std::size_t kinds) const {
         std::vector<MemoryMoment> moments;

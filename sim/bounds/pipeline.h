@@ -38,13 +38,13 @@ struct StageUnits {
     friend auto operator<=>(const StageUnits&, const StageUnits&) = default;
 };
 
-// Stages with the same ends of the model, and the longest ways to when their slots are done.
+// Stages with the same ends of the model that drain alike, and the longest ways to when their slots are done.
 struct StageGroup {
     int first_stage = 0;
     StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
     std::vector<PipelinePath> paths, sharded_paths;  // the latter under the exchanges of zero 3
-    int last_weights =
-        0;  // split backwards: slots of weight gradients that end its order, one after the other, at most
+    // Split backwards: slots of weight gradients that end an order, one after the other, of its stage with the fewest.
+    int last_weights = 0;
 };
 
 // What a stage holds while a slot runs: `held` pieces of each kind, and of one kind the backward that runs.

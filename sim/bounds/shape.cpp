@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "model/transformer/counts.h"
 #include "model/transformer/layer_plans.h"
@@ -34,7 +35,8 @@ namespace {
 // What a plan takes on one rank.
 struct PlanTimes {
     double lower = 0, estimate = 0, host = 0, computing = 0;
-    double alone = 0;  // of lower: kernels beside no exchange of the plan
+    double alone = 0;           // of lower: kernels beside no exchange of the plan
+    double lead = 0, rest = 0;  // before the first exchange, after the last
 };
 
 class PlanPricer {
@@ -66,6 +68,7 @@ public:
             times.estimate = timeline_.end.si();
         }
         times.computing = computing(once.graph);
+        std::tie(times.lead, times.rest) = outside_exchanges(once.graph);
         if (blocking) times.host = 0;
         return times;
     }
@@ -112,6 +115,17 @@ private:
                                              .si());
         }
         return sum;
+    }
+
+    // Of the last run.
+    [[nodiscard]] std::pair<double, double> outside_exchanges(const TaskGraph& graph) const {
+        double first = timeline_.end.si(), last = 0;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            if (graph.places(t).front().lane() != Lane::collective) continue;
+            first = std::min(first, timeline_.start[t].si());
+            last = std::max(last, timeline_.finish[t].si());
+        }
+        return {first, timeline_.end.si() - last};
     }
 
     double end_of(const TaskGraph& graph, const Costs& costs) {
@@ -164,6 +178,8 @@ void fill(BoundShape& s, UnitKind kind, const KindTimes& times) {
         s.estimate[feature::unit(kind, pass)] = times.passes[i].estimate;
         s.computing[feature::unit(kind, pass)] = times.passes[i].computing;
         s.alone[feature::unit(kind, pass)] = times.passes[i].alone;
+        s.lead[feature::unit(kind, pass)] = times.passes[i].lead;
+        s.rest[feature::unit(kind, pass)] = times.passes[i].rest;
         if (kind > UnitKind::experts) continue;
         s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = times.passes[i].host;
     }
@@ -172,6 +188,7 @@ void fill(BoundShape& s, UnitKind kind, const KindTimes& times) {
     s.estimate[feature::again(kind)] = times.again.estimate;
     s.computing[feature::again(kind)] = times.again.computing;
     s.alone[feature::again(kind)] = times.again.alone;
+    s.lead[feature::again(kind)] = times.again.lead;
     s.lower[feature::host_again(kind)] = s.estimate[feature::host_again(kind)] = times.again.host;
 }
 

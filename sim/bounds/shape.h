@@ -1,5 +1,5 @@
-// What one rank's share of a layer and of the ends costs and holds, for one way to split tensors, sequences and experts:
-// the plans of the step (model/transformer/layer_plans.h) priced once and run alone.
+// What one rank's share of a layer and of the ends costs and holds, for one way to split tensors, sequences and
+// experts: the plans of the step (model/transformer/layer_plans.h) priced once and run alone.
 #pragma once
 
 #include <array>
@@ -15,36 +15,29 @@ namespace stepcast {
 enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
 inline constexpr int unit_kinds = 4;
 
-// A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a time.
-// `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`, `filled`: in and
-// after each slot that makes gradients of weights, the latter before the next slot of its stage, `_single` where the piece is a lone layer; `opened`: in the last unit of
-// a forward for what comes next on its stage, so that whoever waits for that forward itself counts it off; `inside_last`:
-// layers but one of a slot that makes the last gradients of its piece, `after_last`: between it and the next slot of its
-// stage; hosts: what issuing a layer takes.
+// A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a
+// time. `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`,
+// `filled`: in and after each slot that makes gradients of weights, the latter before the next slot of its stage,
+// `_single` where the piece is a lone layer; `opened`: in the last unit of a forward for what comes next on its stage,
+// so that whoever waits for that forward itself counts it off; `inside_last`: layers but one of a slot that makes the
+// last gradients of its piece, `after_last`: between it and the next slot of its stage; hosts: what issuing a layer
+// takes.
 using Features = std::array<double, 40>;
 namespace feature {
-inline constexpr int device_end = 30;
+// Those before `settled` change with the exchanges of data parallelism, the others with shape and pipeline alone.
+inline constexpr int settled = 24, device_end = 30;
 constexpr std::size_t unit(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(static_cast<int>(pass) * unit_kinds + static_cast<int>(kind));
 }
-constexpr std::size_t again(UnitKind kind) { return 16 + static_cast<std::size_t>(kind); }  // of a layer
-inline constexpr std::size_t send_near = 18, send_far = 19, send_wrap = 20, entry = 21, arrival = 22, filled = 23,
-                             filling = 24, opened = 25, filled_single = 26, filling_single = 27, inside_last = 28,
-                             after_last = 29;
+inline constexpr std::size_t filled = 16, filling = 17, opened = 18, filled_single = 19, filling_single = 20,
+                             inside_last = 21, after_last = 22, arrival = 23, send_near = 26, send_far = 27,
+                             send_wrap = 28, entry = 29;
+constexpr std::size_t again(UnitKind kind) { return settled + static_cast<std::size_t>(kind); }  // of a layer
 constexpr std::size_t host(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(device_end + static_cast<int>(pass) * 2 + static_cast<int>(kind));
 }
 constexpr std::size_t host_again(UnitKind kind) { return 38 + static_cast<std::size_t>(kind); }
 }  // namespace feature
-
-// In four sums, which a compiler keeps apart.
-inline double dot(const Features& a, const Features& b) {
-    static_assert(std::tuple_size_v<Features> % 4 == 0);
-    std::array<double, 4> sums{};
-    for (std::size_t i = 0; i < a.size(); i += 4)
-        for (std::size_t j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
 
 // Prices ops on one cluster; matrix products and group paths are kept.
 class OpPrices {
@@ -64,8 +57,9 @@ private:
     std::unordered_map<Gemm, Seconds, GemmHash> gemms_;
 };
 
-// `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with both; a layer in which the host
-// waits for the device as one of many. Sends are left out; layers computed again are filled in whether or not they are.
+// `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with
+// both; a layer in which the host waits for the device as one of many. Sends are left out; layers computed again are
+// filled in whether or not they are.
 struct BoundShape {
     RankShape shape;
     UnitMemory memory;
@@ -76,9 +70,10 @@ struct BoundShape {
     };
     std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
-    Features computing{};  // part of `estimate` in which kernels run beside no exchange of their own plan
-    Features alone{};      // the same of `lower`
-    Seconds gather;        // of activations that were sent in parts
+    Features computing{};     // part of `estimate` in which kernels run beside no exchange of their own plan
+    Features alone{};         // the same of `lower`
+    Features lead{}, rest{};  // part of `estimate` before the first exchange of the plan, and after its last
+    Seconds gather;           // of activations that were sent in parts
 };
 
 BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices);

@@ -1,4 +1,5 @@
-// The slots of all stages of a pipeline as a graph: who waits for whom, and which times each takes. For sim/bounds/paths.cpp.
+// The slots of all stages of a pipeline as a graph: who waits for whom, and which times each takes. For
+// sim/bounds/paths.cpp.
 #pragma once
 
 #include <utility>

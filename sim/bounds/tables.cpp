@@ -1,12 +1,10 @@
 #include "sim/bounds/tables.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "model/step.h"
 #include "model/transformer/counts.h"
-#include "sim/bounds/least.h"
 
 namespace stepcast {
 namespace {
@@ -174,7 +172,9 @@ void StepBounds::Tables::bind(const Parallelism& p) {
     if (times) bind_sends();
     if (shape || pipeline) bind_memory();
     if (times) bind_slots();
-    if (times || p.zero != last.zero || p.bucket != last.bucket) bind_data();
+    const bool data = times || p.zero != last.zero || p.bucket != last.bucket;
+    if (data) bind_data();
+    if (data || p.overlap != last.overlap) bind_least();
     bind_ends();
     bound_ = true;
 }
@@ -205,186 +205,19 @@ void StepBounds::Tables::bind_pipeline() {
     auto& entry = pipelines_[key_];
     if (!entry) {
         const Directions found = directions(key_);
-        entry = std::make_unique<Pipeline>(find_pipeline(key_, base_.workload, found.plain, found.sharded));
+        Pipeline pipeline = find_pipeline(key_, base_.workload, found.plain, found.sharded);
+        Ways ways(pipeline);
+        for (StageGroup& group : pipeline.groups) group.paths = group.sharded_paths = {};
+        entry = std::make_unique<PipelineEntry>(PipelineEntry{std::move(pipeline), std::move(ways)});
     }
-    pipeline_ = entry.get();
+    pipeline_ = &entry->pipeline;
+    ways_ = &entry->ways;
     if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
     if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
 }
 
 double StepBounds::Tables::across(Bytes bytes, const Group& group) {
     return group.size() > 1 ? prices_.collective(AllReduce{bytes}, group).si() : 0;
-}
-
-double StepBounds::Tables::send_time(int a, int b) {
-    const Parallelism& p = now_.parallelism;
-    const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-    const Bytes bytes = shape_->shape.shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
-    const Group group{
-        .ranks = 2, .stride = (b - a) * groups_.pipeline_neighbour.stride, .first = rank_of(p, 0, 0, 0, a)};
-    return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, group).si();
-}
-
-void StepBounds::Tables::bind_sends() {
-    const Parallelism& p = now_.parallelism;
-    lower_ = shape_->shape.lower;
-    alone_ = shape_->shape.alone;
-    estimate_ = shape_->shape.estimate;
-    sending_ = 0;
-    if (p.recompute != Recompute::full)
-        for (Features* f : {&lower_, &alone_, &estimate_})
-            for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
-                (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
-    if (p.pp > 1) {
-        int near = -1, far = -1;
-        for (int s = p.pp - 1; s-- > 0;) (near_link(key_, s) ? near : far) = s;
-        const double close = near >= 0 ? send_time(near, near + 1) : 0;
-        const double distant = far >= 0 ? send_time(far, far + 1) : 0;
-        const bool wraps = p.schedule == Schedule::one_f_one_b && key_.pieces > 1 && p.pp > 2;
-        const double around = wraps ? send_time(0, p.pp - 1) : 0;
-        for (Features* f : {&lower_, &estimate_}) {
-            (*f)[feature::send_near] = close;
-            (*f)[feature::send_far] = distant;
-            (*f)[feature::send_wrap] = around;
-        }
-        const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-        lower_[feature::arrival] = estimate_[feature::entry] = scattered ? shape_->shape.gather.si() : 0;
-        // With several pieces a stage computes while it sends one and receives another, at times of their own.
-        if (key_.pieces > 1 && p.overlap_p2p) {
-            const StageUnits& units = pipeline_->groups.back().most;
-            double slot = 0;
-            for (std::size_t k = 0; k < 2; ++k)
-                for (const Pass pass : {Pass::forward, Pass::backward})
-                    slot += units.layers[k] * estimate_[feature::unit(static_cast<UnitKind>(k), pass)];
-            slot /= 2 * key_.pieces;
-            const double send = std::max(close, distant), both = std::min(send, slot);
-            const double busy = slot > 0 ? 2 * both - both * both / slot : 0;
-            sending_ = slot > 0 ? busy / slot : 0;
-            estimate_[feature::entry] += lost_beside(
-                1e9, std::max(send, busy),
-                slowdown_of(estimate_, shape_->shape.computing, units, base_.cluster.interference.compute_slowdown));
-        }
-    }
-    weights_ = shape_->shape.weights;
-    if (p.pp > 1) weights_[at(static_cast<int>(UnitKind::head))] = shape_->shape.copied_head;
-    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && p.schedule != Schedule::zb_v;
-    const RankShape& s = shape_->shape.shape;
-    embedding_all_reduce_ =
-        joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
-                       groups_.embedding)
-              : 0;
-}
-
-double StepBounds::Tables::latest(const std::vector<PipelinePath>& paths, const Features& times, double start) const {
-    double end = 0;
-    for (const PipelinePath& path : paths) {
-        const double once = dot(path.once, times) + (path.by_host ? 0 : start);
-        end = std::max(end, rounds_.count > 0 ? once + rounds_.count * dot(path.round, times) : once);
-    }
-    return end;
-}
-
-void StepBounds::Tables::bind_slots() {
-    const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const StageGroup& group = pipeline_->groups[g];
-        ends_[g].slots = latest(group.paths, estimate_);
-        ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
-    }
-}
-
-// dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
-double StepBounds::Tables::copy_join(const StageGroup& group, const DataTimes& data) {
-    const Parallelism& p = now_.parallelism;
-    if (stepcast::directions(p) == 1) return 0;
-    const int stage = std::min(group.first_stage, p.pp - 1 - group.first_stage);
-    const Group mirrored{.ranks = 2,
-                         .stride = (p.pp - 1 - 2 * stage) * groups_.pipeline_neighbour.stride,
-                         .first = rank_of(p, 0, 0, 0, stage)};
-    return across(data.elements * size_of(p.gradient_dtype), mirrored);
-}
-
-void StepBounds::Tables::bind_data() {
-    const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const StageGroup& group = pipeline_->groups[g];
-        ends_[g].most = data_.times(in, group.most);
-        ends_[g].least = group.fewest == group.most ? ends_[g].most : data_.times(in, group.fewest);
-        ends_[g].least_join = copy_join(group, ends_[g].least);
-        ends_[g].join = copy_join(group, ends_[g].most);
-    }
-}
-
-// What exchanges delay at least. Where experts are uneven, ranks wait for each other, and nothing is added.
-void StepBounds::Tables::bind_least() {
-    const Parallelism& p = now_.parallelism;
-    least_ = lower_;
-    least_start_ = 0;
-    if (shape_->routing.counts.empty() && (p.dp > 1 || p.cp > 1)) {
-        double parameters = std::numeric_limits<double>::infinity();
-        for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
-            parameters = std::min(parameters, ends_[g].least.parameters);
-        const double send =
-            std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
-        const LeastInputs in{p,
-                             lower_,
-                             alone_,
-                             ends_[0].least,
-                             pipeline_->model,
-                             pipeline_->shortest_piece,
-                             send + lower_[feature::arrival],
-                             base_.cluster.interference.compute_slowdown};
-        least_ = with_least_exchanges(in);
-        if (p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params))
-            least_start_ = least_start(in, parameters);
-    }
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
-        ends_[g].lower_slots = latest(pipeline_->groups[g].paths, least_, least_start_);
-}
-
-void StepBounds::Tables::bind_ends() {
-    const Parallelism& p = now_.parallelism;
-    bind_least();
-    const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const StageGroup& group = pipeline_->groups[g];
-        GroupEnd& end = ends_[g];
-        const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
-        end.lower = std::max(end.lower_slots + std::max(exchanged, end.least_join), end.least.least_lane);
-        const auto finish = [&](const Features& times, double slots) {
-            const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, slots);
-            end.estimate = slots + tail.delay + std::max(tail.exposed, end.join);
-        };
-        if (p.zero < 3) {
-            finish(estimate_, end.slots);
-            continue;
-        }
-        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
-                                             base_.cluster.interference.compute_slowdown * (1 - sending_));
-        finish(times, std::max(latest(group.paths, times), latest(group.sharded_paths, times)));
-    }
-}
-
-// Tied embeddings are joined when the slots of both ends are done; then all stages norm, and all update.
-void StepBounds::Tables::time(StepBound& bound) const {
-    const Parallelism& p = now_.parallelism;
-    const bool gathers = (p.zero == 1 || p.zero == 2) && !p.overlap_params;
-    const auto has_ends = [](const StageGroup& group) { return group.most.embeddings + group.most.heads > 0; };
-    double joined = 0;
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
-        if (embedding_all_reduce_ > 0 && has_ends(pipeline_->groups[g]))
-            joined = std::max(joined, ends_[g].slots + embedding_all_reduce_);
-    double lower = 0, estimate = 0, lower_update = 0, update = 0;
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const GroupEnd& end = ends_[g];
-        const double with_join = has_ends(pipeline_->groups[g]) ? std::max(end.estimate, joined) : end.estimate;
-        lower = std::max(lower, end.lower + end.least.norm);
-        estimate = std::max(estimate, with_join + end.most.norm);
-        lower_update = std::max(lower_update, end.least.update + (gathers ? end.least.parameters_joined : 0));
-        update = std::max(update, end.most.update + (gathers ? end.most.parameters_joined : 0));
-    }
-    bound.lower = Seconds(lower + norm_all_reduce_ + lower_update);
-    bound.estimate = std::max(Seconds(estimate + norm_all_reduce_ + update), bound.lower);
 }
 
 StepBound StepBounds::Tables::bound(const Parallelism& p) {

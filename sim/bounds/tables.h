@@ -5,7 +5,9 @@
 #include <unordered_map>
 
 #include "sim/bounds/bounds.h"
+#include "sim/bounds/least.h"
 #include "sim/bounds/tail.h"
+#include "sim/bounds/ways.h"
 
 namespace stepcast {
 
@@ -29,10 +31,15 @@ private:
         std::size_t operator()(const ShapeKey& key) const;
         std::size_t operator()(const PipelineKey& key) const;
     };
+    struct PipelineEntry {
+        Pipeline pipeline;  // its paths are in `ways`
+        Ways ways;
+    };
     // A group of stages with the times of this call.
     struct GroupEnd {
-        double lower_slots = 0, slots = 0;  // when the slots end, before data parallelism
-        DataTimes least, most;              // of its stage with the fewest and the most layers
+        double lower_by_host = 0, lower_ways = 0;  // longest ways, by what they begin with
+        double slots = 0;                          // when they end, before data parallelism
+        DataTimes least, most;                     // of its stage with the fewest and the most layers
         double slowdown = 0;
         double least_join = 0, join = 0;  // dualpipe: of the gradients of both copies, after the slots
         double lower = 0, estimate = 0;   // when gradients are there
@@ -53,13 +60,13 @@ private:
     void bind_groups();
     void bind_pipeline();
     void bind_sends();
+    void bind_entry(double gather, double send);
     void bind_memory();
     void bind_slots();
     void bind_data();
     void bind_least();
     void bind_ends();
-    // `start`: what ways that begin with the first slot take longer.
-    [[nodiscard]] double latest(const std::vector<PipelinePath>& paths, const Features& times, double start = 0) const;
+    [[nodiscard]] double latest(std::size_t first, std::size_t last, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
     [[nodiscard]] double across(Bytes bytes, const Group& group);
@@ -72,22 +79,24 @@ private:
     DataPrices data_;
     Features reference_{};  // of one layer on one rank
     std::unordered_map<ShapeKey, std::unique_ptr<ShapeEntry>, KeyHash> shapes_;
-    std::unordered_map<PipelineKey, std::unique_ptr<Pipeline>, KeyHash> pipelines_;
+    std::unordered_map<PipelineKey, std::unique_ptr<PipelineEntry>, KeyHash> pipelines_;
 
     // Of the last call.
     bool bound_ = false;
     const ShapeEntry* shape_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
+    const Ways* ways_ = nullptr;
+    std::vector<double> lower_settled_, settled_;  // by way: the part that data parallelism leaves alone
     PipelineKey key_;
     Rounds rounds_;
     RankGroups groups_;
     std::optional<LayerContext> context_;
     std::array<RankWeights, unit_kinds> weights_;
     Features lower_{}, alone_{}, estimate_{};
-    Features least_{};        // lower_ with exchanges of data parallelism
-    double least_start_ = 0;  // of ways that begin with the first slot
-    double sending_ = 0;      // share of the slots beside which something is sent, and slows them already
+    double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
     std::vector<GroupEnd> ends_;
+    std::optional<LeastExchanges> least_exchanges_;  // none: nothing is added
+    double least_parameters_ = 0;                    // of any stage, gathered
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
     std::vector<double> piece_kept_, piece_backward_, piece_work_;

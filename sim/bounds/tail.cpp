@@ -64,20 +64,24 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
 }
 
-// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others. Under
-// dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
+// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
+// Under dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
 double first_bucket(const TailInputs& in, const Work& work) {
     const bool ends_first = in.p.schedule == Schedule::dualpipe || in.p.schedule == Schedule::zb_v;
     const double forward = in.p.schedule == Schedule::dualpipe ? work.forward / 2 : work.forward;
     const double sends =
         in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
-    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * work.whole / in.pieces : 0;
-    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + in.data.first_layers * work.layer_backward;
+    // Split: weights come after a stage's own gradients of inputs, and other stages hand those on alone.
+    const double inputs = splits(in.p.schedule) ? (work.whole - work.backward) / in.pieces : 0;
+    const double handed = splits(in.p.schedule) ? inputs : work.whole / in.pieces;
+    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
+    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + inputs +
+           in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket is
-// full. Other stages wait for the last backwards of those after them.
+// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket
+// is full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
     const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;

@@ -7,6 +7,7 @@
 
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/fitted_ranges.h"
+#include "sim/costs/link_uses.h"
 #include "sim/costs/price_classes.h"
 
 namespace stepcast {
@@ -25,8 +26,10 @@ Seconds host_call_time(const Cluster& cluster) { return cluster.host.load * clus
 Costs price(const TaskGraph& graph, const Cluster& cluster) {
     const PriceClasses classes(graph);
     Costs costs;
-    classes.fill(costs, classes.price(cluster, classes.paths(cluster)), host_call_time(cluster),
-                 cluster.gpu.rank_rates);
+    const PriceClasses::Paths paths = classes.paths(cluster);
+    const std::vector<Seconds> prices = classes.price(cluster, paths);
+    classes.fill(costs, prices, host_call_time(cluster), cluster.gpu.rank_rates);
+    costs.links = link_uses(graph, classes, prices, paths, cluster);
     return costs;
 }
 

@@ -6,18 +6,22 @@
 
 #include "model/cluster.h"
 #include "model/task_graph.h"
+#include "sim/network/link_use.h"
 #include "sim/network/ring_path.h"
 
 namespace stepcast {
 
-// Per task id. `issue` is the host time that issuing the task takes on each of its ranks.
+// Per task id. `issue` is the host time that issuing the task takes on each of its ranks. `links`: empty where no two
+// tasks can share a link.
 struct Costs {
     std::vector<Seconds> duration;
     std::vector<Seconds> issue;
+    LinkUses links = {};
     friend bool operator==(const Costs&, const Costs&) = default;
 };
 
-// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.
+// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host
+// calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
 
 // Of a collective among a stated group, inside a step.

@@ -20,6 +20,7 @@ public:
 
     [[nodiscard]] std::size_t size() const { return examples_.size(); }
     [[nodiscard]] std::uint32_t of(TaskId t) const { return class_of_[t]; }
+    [[nodiscard]] TaskId example(std::uint32_t c) const { return examples_[c]; }
 
     // Of every group that takes part in a class.
     using Paths = std::map<GroupId, RingPath>;

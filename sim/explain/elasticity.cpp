@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "sim/costs/link_uses.h"
+
 namespace stepcast {
 
 WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
@@ -16,6 +18,7 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
       prices_(classes_.price(cluster, paths_)),
       time_on_path_(classes_.size()) {
     classes_.fill(costs_, prices_, host_call_time(cluster), cluster.gpu.rank_rates);
+    costs_.links = link_uses(graph, classes_, prices_, paths_, cluster);
     run(graph, costs_, cluster.interference, timeline_);
     bindings_ = stepcast::bindings(graph, costs_, timeline_);
     path_ = critical_path(graph, costs_, timeline_, bindings_);
@@ -39,9 +42,12 @@ Seconds WhatIf::along_path(const Cluster& other) const {
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {
-    classes_.fill(other_costs_, price(other), host_call_time(other), other.gpu.rank_rates);
+    const PriceClasses::Paths paths = same_paths(other, cluster_) ? paths_ : classes_.paths(other);
+    const std::vector<Seconds> prices = classes_.price(other, paths);
+    classes_.fill(other_costs_, prices, host_call_time(other), other.gpu.rank_rates);
+    other_costs_.links = link_uses(graph_, classes_, prices, paths, other);
     const Interference& i = other.interference;
-    if (i == Interference{})
+    if (i.compute_slowdown == 0 && i.communication_slowdown == 0 && other_costs_.links.empty())
         run_in_order(graph_, other_costs_, other_timeline_);
     else
         engine_.run(other_costs_, {i.compute_slowdown, i.communication_slowdown}, other_timeline_);

@@ -69,6 +69,10 @@ BlockMemory attention_memory(const LayerContext& c) {
     const double result_copies = s.matrix == s.storage ? 1 : 1 + gemm_input(c) / s.element();
     BlockMemory block;
     block.kept = norm_and_mask(c) + projections_kept(c) + result_copies * result;
+    if (const Mamba& m = c.experiment.workload.mamba; m.heads > 0) {  // gate, x, B, C before and after the convolution
+        const double inner = static_cast<double>(m.heads) * m.head_dim, around = inner + 2.0 * m.groups * m.state;
+        block.kept += number(s.tokens) * (inner + 2 * around + inner) / c.experiment.parallelism.tp * s.element();
+    }
     if (plain && !again) block.kept += scores_kept(c);
     if (!plain) block.kept += number(s.tokens * s.heads) * Bytes(4);
     block.work = 2.0 * s.inner(s.hidden) + result +

@@ -8,6 +8,7 @@
 
 #include "model/errors.h"
 #include "sim/bounds/bounds.h"
+#include "sim/sweep/walk.h"
 
 namespace stepcast {
 namespace {
@@ -71,13 +72,8 @@ std::uint64_t inner_points(const SweepBase& base) {
     return points;
 }
 
-// Keys walked before an item begins, and in how many ways.
-struct Prefix {
-    std::size_t depth = 0;
-    std::uint64_t items = 1;
-};
-Prefix prefix_of(const SweepBase& base) {
-    Prefix prefix;
+WalkPrefix prefix_of(const SweepBase& base) {
+    WalkPrefix prefix;
     while (prefix.depth < split_key_count && prefix.items < item_goal)
         prefix.items *= base.values[prefix.depth++].size();
     return prefix;
@@ -89,98 +85,6 @@ void set_outer(Experiment& experiment, const std::string& key, const std::string
     set_key(experiment, {key, value});
     if (key == "cluster.preset") experiment.cluster.nodes = nodes;
 }
-
-int ranks_left(const Cluster& cluster, const Parallelism& p) {
-    const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
-    return static_cast<int>(std::max(1L, rank_count(cluster) / taken));
-}
-
-// The walk below one prefix.
-class Walk {
-public:
-    Walk(const SweepBase& base, const SweepVisitor& visitor) : base_(base), visitor_(visitor) {
-        std::uint64_t below = 1;
-        for (std::size_t level = split_key_count; level-- > 0;) {
-            below_[level] = below;
-            below *= base.values[level].size();
-        }
-        split_ = base.experiment.parallelism;
-    }
-
-    // The prefix as digits of `item`; false when a rule is broken by it.
-    bool enter(const Prefix& prefix, std::uint64_t item) {
-        std::uint64_t items = prefix.items;
-        for (std::size_t level = 0; level < prefix.depth; ++level) {
-            const auto& values = base_.values[level];
-            items /= values.size();
-            const std::size_t digit = item / items % values.size();
-            inner_ += digit * below_[level];
-            if (!set(level, values[digit])) {
-                visitor_.illegal(reason_, below_[prefix.depth - 1]);
-                return false;
-            }
-        }
-        return true;
-    }
-
-    void descend(std::size_t level) {
-        if (level == split_key_count) return leaf();
-        const auto& values = base_.values[level];
-        const std::uint64_t before = inner_;
-        for (const int value : values) {
-            if (set(level, value))
-                descend(level + 1);
-            else
-                visitor_.illegal(reason_, below_[level]);
-            inner_ += below_[level];
-        }
-        inner_ = before;
-    }
-
-private:
-    bool set(std::size_t level, int value) {
-        const auto key = static_cast<SplitKey>(level);
-        if (key == SplitKey::dp && value == SweepBase::rest) value = ranks_left(base_.experiment.cluster, split_);
-        split_fields()[level].set(split_, value);
-        if (!base_.rules) return true;
-        const auto broken = base_.rules->broken_by(key, split_);
-        if (broken) reason_ = to_string(*broken);
-        return !broken;
-    }
-
-    // Where the fast rules do not say all: the numbers of a complaint are left out, so that alike points are counted
-    // together.
-    void leaf() {
-        if (base_.rules_suffice) return visitor_.legal(inner_, split_);
-        Experiment tried = base_.experiment;
-        tried.parallelism = split_;
-        try {
-            check_experiment(tried);
-        } catch (const ConfigError& error) {
-            return visitor_.illegal(without_numbers(error.what()), 1);
-        }
-        visitor_.legal(inner_, split_);
-    }
-
-    static std::string without_numbers(std::string_view text) {
-        std::string out;
-        for (const char c : text) {
-            const bool digit = c >= '0' && c <= '9';
-            if (!digit)
-                out += c;
-            else if (out.empty() || out.back() != '#')
-                out += '#';
-        }
-        return out;
-    }
-
-    const SweepBase& base_;
-    const SweepVisitor& visitor_;
-    std::array<std::uint64_t, split_key_count> below_{};
-    Parallelism split_;
-    std::uint64_t inner_ = 0;
-    std::string_view reason_;
-};
 
 }  // namespace
 
@@ -248,8 +152,8 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
 }
 
 void SweepSpace::visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const {
-    const Prefix prefix = prefix_of(base);
-    Walk walk(base, visitor);
+    const WalkPrefix prefix = prefix_of(base);
+    SplitWalk walk(base, visitor);
     if (walk.enter(prefix, item - item_begin_[base_of_item(item)])) walk.descend(prefix.depth);
 }
 

@@ -51,6 +51,7 @@ Cluster truth() {
     k.gemm_nn = 0.94;
     k.gemm_tn = 0.9;
     k.gemm_fp32 = 0.8;
+    k.gemm_unaligned = 0.5;
     k.batched_gemm = 0.75;
     k.memory_efficiency = 0.92;
     k.row_efficiency = 0.7;
@@ -86,7 +87,8 @@ std::string gemm_table(const Cluster& c, Scatter& noise) {
         const Gemm::Layout way = layout == std::string("NN")   ? Gemm::Layout::nn
                                  : layout == std::string("TN") ? Gemm::Layout::tn
                                                                : Gemm::Layout::nt;
-        const GemmRow row{"", {.m = m, .n = n, .k = k, .dtype = dtype, .layout = way}, 1, {}, true};
+        const GemmRow row{
+            "", {.m = m, .n = n, .k = k, .dtype = dtype, .unaligned = n == 50257, .layout = way}, 1, {}, true};
         text += fmt::format("{},{},{},{},{},{:.3f}\r\n", m, n, k, layout, to_string(dtype),
                             micros(gemm_case(row).predict(c), noise));
     };
@@ -98,6 +100,8 @@ std::string gemm_table(const Cluster& c, Scatter& noise) {
                 add(t, k, n, "NN", Dtype::bf16);
                 add(n, k, t, "TN", Dtype::bf16);
             }
+    for (const long t : {1024L, 4096L, 8192L})
+        for (const long h : {768L, 2048L, 4096L}) add(t, 50257, h, "NT", Dtype::bf16);
     for (const long t : {88L, 101L, 116L, 124L})
         for (const long n : {512L, 2048L, 8192L, 128256L}) add(t, n, 2048, "NT", Dtype::fp32);
     for (long i = 30; i < 50; i += 4) add(384 * i, 4096, 1024, "NT", Dtype::fp16);
@@ -225,6 +229,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(found.gemm_nn == Approx(made.gemm_nn).epsilon(0.02));
     CHECK(found.gemm_tn == Approx(made.gemm_tn).epsilon(0.02));
     CHECK(found.gemm_fp32 == Approx(made.gemm_fp32).epsilon(0.06));
+    CHECK(found.gemm_unaligned == Approx(made.gemm_unaligned).epsilon(0.05));
     CHECK(found.batched_gemm == Approx(made.batched_gemm).epsilon(0.05));
     CHECK(found.attention_efficiency == Approx(made.attention_efficiency).epsilon(0.05));
     CHECK(found.attention_ramp == Approx(made.attention_ramp).epsilon(0.15));

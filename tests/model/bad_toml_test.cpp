@@ -30,7 +30,7 @@ const std::vector<Bad> bad_experiments{
      "e.toml:2:10: found a date or time; expected a string, number, boolean or array of them"},
     {"[workload]\nname = 4\n", "e.toml:2:8: workload.name: 4 is not text; expected text in quotes"},
     {"[workload]\ndtype = \"fp61\"\n",
-     "e.toml:2:9: workload.dtype: \"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16 or fp8, did you mean "
+     "e.toml:2:9: workload.dtype: \"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean "
      "\"fp16\"?"},
     {"[workload]\ndtype = 16\n", "e.toml:2:9: workload.dtype: 16 is not a name; expected a name in quotes"},
     {"[parallelism]\noverlap = 1\n", "e.toml:2:11: parallelism.overlap: 1 is not a boolean; expected true or false"},

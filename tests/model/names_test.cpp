@@ -39,7 +39,7 @@ TEST_CASE("every name reads back to its enumerator") {
 
 TEST_CASE("an unknown name lists the valid ones") {
     CHECK(complaint([] { parse_dtype("fp61"); }) ==
-          "\"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16 or fp8, did you mean \"fp16\"?");
+          "\"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean \"fp16\"?");
     CHECK(complaint([] { parse_moe_system("naive"); }) ==
           "\"naive\" is not an MoE system; expected fast_moe, faster_moe, mix_moe or alltoall");
 }

@@ -27,8 +27,10 @@ TEST_CASE("a model's family is what its name begins with, the longer name first"
     CHECK(family_of("transformer-xl-base").architecture.positions == Positions::relative);
     CHECK(family_of("llama4-maverick-400b").architecture.moe.interval == 2);
     CHECK(family_of("llama4-scout").architecture.moe.interval == 1);
-    CHECK(complaint([] { family_of("nemotron-h-56b"); }) ==
-          "model: \"nemotron-h-56b\" is not modelled: a hybrid of Mamba and attention layers");
+    CHECK(family_of("nemotron-h-56b").architecture.mamba.state == 256);
+    CHECK(family_of("nemotron_3_nano").architecture.mamba.heads == 64);
+    CHECK(complaint([] { family_of("qwen3-next-80b"); }) ==
+          "model: \"qwen3-next-80b\" is not modelled: a hybrid of linear and full attention");
     CHECK(complaint([] { family_of("resnet"); }).starts_with("model: \"resnet\" is of no known family"));
 }
 

@@ -54,9 +54,7 @@ std::string refused(const Cells& changes) {
 }  // namespace
 
 TEST_CASE("every device of the published tables has a cluster") {
-    const auto name = [](const std::string& gpu) {
-        return with({{"gpu", gpu}, {"precision", "fp16"}}).cluster.name;
-    };
+    const auto name = [](const std::string& gpu) { return with({{"gpu", gpu}, {"precision", "fp16"}}).cluster.name; };
     CHECK(name("V100-16GB-SXM") == "dgx-v100");
     CHECK(name("V100-32GB-SXM3") == "dgx2-v100");
     CHECK(name("V100-32GB (DGX-2)") == "dgx2-v100");
@@ -116,7 +114,8 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
         const Parallelism p = with({{"recompute", text}}).parallelism;
         return std::pair{p.recompute, p.recompute_layers};
     };
-    for (const char* text : {"none", "norm, act", "moe_act", "layernorm,moe_act", "mla_up_proj", "minimal (flash policy)"})
+    for (const char* text :
+         {"none", "norm, act", "moe_act", "layernorm,moe_act", "mla_up_proj", "minimal (flash policy)"})
         CHECK(recompute(text) == std::pair{Recompute::none, 0});
     CHECK(recompute("full") == std::pair{Recompute::full, 0});
     // 3 x 14336 of 3 x 14336 + 2 x 128 x 40 columns are the block's: 0.81 of 32 layers.
@@ -128,7 +127,8 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
 TEST_CASE("a model that presets know by name needs no sizes") {
     const auto named = [](const std::string& model) {
         Cells cells{{"model", model}, {"gpus", "64"}, {"dp", "64"}, {"ep", "8"}, {"zero", "1"}, {"gbs", "512"}};
-        for (const char* column : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab"}) cells.push_back({column, ""});
+        for (const char* column : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab"})
+            cells.push_back({column, ""});
         return with(cells).workload;
     };
     CHECK(named("kimi_k2").moe.experts == 384);
@@ -137,7 +137,7 @@ TEST_CASE("a model that presets know by name needs no sizes") {
     CHECK(named("moonlight-16b").moe.top_k == 6);
     CHECK(named("gpt-oss-120b").head_dim == 64);
     CHECK(named("deepseek-v3").ffn == 18432);
-    CHECK(named("qwen3-235b-a22b").moe.ffn == 1536);
+    CHECK(named("qwen3-235b-a22b").ffn == 1536);
     CHECK(named("Mixtral-8x7B").moe.experts == 8);
 }
 
@@ -148,9 +148,16 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
 }
 
 TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity by all-to-all") {
-    const Cells moe{{"model", "qwen3-30b-a3b"}, {"layers", "48"}, {"hidden", "2048"}, {"heads", "32"},
-                    {"kv_heads", "4"},          {"ffn", "768"},   {"vocab", ""},      {"experts", "128"},
-                    {"topk", "8"},              {"ep", "8"}};
+    const Cells moe{{"model", "qwen3-30b-a3b"},
+                    {"layers", "48"},
+                    {"hidden", "2048"},
+                    {"heads", "32"},
+                    {"kv_heads", "4"},
+                    {"ffn", "768"},
+                    {"vocab", ""},
+                    {"experts", "128"},
+                    {"topk", "8"},
+                    {"ep", "8"}};
     auto dropless = moe, dropped = moe, other = moe;
     dropless.push_back({"notes", "routing force-balanced, dropless unless tagged tokendrop"});
     dropped.push_back({"notes", "pretrain; tokendrop; routing force-balanced, dropless unless tagged tokendrop"});
@@ -167,9 +174,19 @@ TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity 
 }
 
 TEST_CASE("a single layer is experts or the dense layer that is as wide as they are together") {
-    const Cells layer{{"source", "tutel_readme_2021"}, {"model", "single-moe-layer"}, {"layers", "1"}, {"hidden", "2048"},
-                      {"ffn", "2048"}, {"seq", "1024"}, {"gpus", "1"}, {"dp", "1"}, {"gpu", "A100-40GB"}, {"mbs", "8"},
-                      {"gbs", "8"}, {"precision", "fp32 (TF32 state unknown)"}, {"notes", "2 local experts, fp32"}};
+    const Cells layer{{"source", "tutel_readme_2021"},
+                      {"model", "single-moe-layer"},
+                      {"layers", "1"},
+                      {"hidden", "2048"},
+                      {"ffn", "2048"},
+                      {"seq", "1024"},
+                      {"gpus", "1"},
+                      {"dp", "1"},
+                      {"gpu", "A100-40GB"},
+                      {"mbs", "8"},
+                      {"gbs", "8"},
+                      {"precision", "fp32 (TF32 state unknown)"},
+                      {"notes", "2 local experts, fp32"}};
     auto experts = layer, deepspeed = layer;
     experts.push_back({"experts", "2"});
     experts.push_back({"topk", "2"});

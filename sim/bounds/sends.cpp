@@ -1,0 +1,93 @@
+// What sends between stages take, and what they slow.
+#include <algorithm>
+
+#include "sim/bounds/tables.h"
+
+namespace stepcast {
+
+double StepBounds::Tables::send_time(int a, int b) {
+    const Parallelism& p = now_.parallelism;
+    const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
+    const Bytes bytes = shape_->shape.shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
+    const Group group{
+        .ranks = 2, .stride = (b - a) * groups_.pipeline_neighbour.stride, .first = rank_of(p, 0, 0, 0, a)};
+    return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, group).si();
+}
+
+// Before each slot whose input was sent. Parts that came early are gathered behind the last exchange of the slot
+// before, beside what that slot still computes and sends; those that are waited for, when they are there. With several
+// pieces a stage computes while it sends: its own send goes beside the first kernels of the next slot (unless that
+// waits for it), what it receives comes at any moment.
+void StepBounds::Tables::bind_entry(double gather, double send) {
+    const bool waits = !now_.parallelism.overlap_p2p;
+    const double s = base_.cluster.interference.compute_slowdown;
+    const BoundShape& shape = shape_->shape;
+    const StageUnits& units = pipeline_->groups.back().most;
+    if (units.all_layers() == 0) {
+        estimate_[feature::entry] = gather;
+        return;
+    }
+    double slot = 0, kernels = 0, exposed = 0, beside_gather = 0, lead = 0, waited = 0;
+    for (std::size_t k = 0; k < 2; ++k)
+        for (const Pass pass : {Pass::forward, Pass::backward}) {
+            const auto kind = static_cast<UnitKind>(k);
+            const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
+            const bool repeats = pass == Pass::backward && estimate_[again] > 0;
+            const double share = 0.5 * units.layers[k] / units.all_layers(), rest = (1 + s) * shape.rest[f];
+            const double layers = share * units.all_layers() / key_.pieces;
+            slot += layers * (estimate_[f] + (repeats ? estimate_[again] : 0));
+            kernels += layers * (shape.computing[f] + (repeats ? shape.computing[again] : 0));
+            exposed += share * std::max(0.0, gather - rest - (waits ? send : 0));
+            waited += share * std::max(0.0, gather - rest);
+            beside_gather += share * std::min(gather, rest);
+            lead += share * shape.lead[repeats ? again : f];
+        }
+    estimate_[feature::entry] = exposed + lost_beside(1e9, beside_gather, s);
+    estimate_[feature::arrival] = gather - exposed;
+    if (key_.pieces == 1 || slot == 0 || kernels == 0) return;
+    const double inside = std::max(0.0, send - waited), density = kernels / slot;
+    const double own = waits ? 0 : std::min(kernels, std::min(inside, lead) + density * std::max(0.0, inside - lead));
+    const double cycle = slot + exposed + (waits ? send : 0);
+    const double others = std::min(kernels, send * kernels / cycle);
+    const double busy = own + others - own * others / kernels;
+    sending_ = busy / kernels;
+    estimate_[feature::entry] += lost_beside(1e9, busy, s);
+}
+
+void StepBounds::Tables::bind_sends() {
+    const Parallelism& p = now_.parallelism;
+    lower_ = shape_->shape.lower;
+    alone_ = shape_->shape.alone;
+    estimate_ = shape_->shape.estimate;
+    sending_ = 0;
+    if (p.recompute != Recompute::full)
+        for (Features* f : {&lower_, &alone_, &estimate_})
+            for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
+                (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
+    if (p.pp > 1) {
+        int near = -1, far = -1;
+        for (int s = p.pp - 1; s-- > 0;) (near_link(key_, s) ? near : far) = s;
+        const double close = near >= 0 ? send_time(near, near + 1) : 0;
+        const double distant = far >= 0 ? send_time(far, far + 1) : 0;
+        const bool wraps = p.schedule == Schedule::one_f_one_b && key_.pieces > 1 && p.pp > 2;
+        const double around = wraps ? send_time(0, p.pp - 1) : 0;
+        for (Features* f : {&lower_, &estimate_}) {
+            (*f)[feature::send_near] = close;
+            (*f)[feature::send_far] = distant;
+            (*f)[feature::send_wrap] = around;
+        }
+        const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
+        lower_[feature::arrival] = scattered ? shape_->shape.gather.si() : 0;
+        bind_entry(lower_[feature::arrival], std::max(close, distant));
+    }
+    weights_ = shape_->shape.weights;
+    if (p.pp > 1) weights_[static_cast<std::size_t>(UnitKind::head)] = shape_->shape.copied_head;
+    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && p.schedule != Schedule::zb_v;
+    const RankShape& s = shape_->shape.shape;
+    embedding_all_reduce_ =
+        joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
+                       groups_.embedding)
+              : 0;
+}
+
+}  // namespace stepcast

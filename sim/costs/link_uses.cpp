@@ -1,0 +1,86 @@
+// An exchange fills the link that limits it for as long as its duration is due to bandwidth (what is left of it without
+// limits of bandwidth are starts and rounds), and the others of its path by their rates: r of a link of rate R takes r
+// / R. Where ranks of a node talk over PCIe, what goes to other nodes crosses the rank's own link to its node as well.
+#include "sim/costs/link_uses.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "model/op.h"
+
+namespace stepcast {
+namespace {
+
+constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
+
+RingPath without_limits(RingPath path) {
+    path.ring = path.inter = path.pair = path.inside = path.between = unlimited;
+    return path;
+}
+
+double part(BytesPerSecond rate, BytesPerSecond of) { return std::min(1.0, rate / of); }
+
+LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& cluster) {
+    LinkUse use;
+    use.message = std::holds_alternative<SendRecv>(op);
+    if (time <= Seconds(0) || path.ranks <= 1) return use;
+    const double filled = std::clamp(1 - time_in_step(op, without_limits(path), cluster) / time, 0.0, 1.0);
+    double nodes = 0, node = 0;
+    if (path.nodes <= 1) {
+        node = filled;
+    } else if (use.message || std::holds_alternative<AllToAll>(op)) {
+        nodes = filled;
+        const BytesPerSecond rate = use.message ? path.pair : path.between;
+        if (cluster.fabric != Fabric::nvswitch) node = filled * part(rate, cluster.intra.bandwidth);
+    } else {
+        const BytesPerSecond rate = std::min(path.ring, path.inter);
+        nodes = filled * part(rate, path.inter);
+        node = filled * part(rate, cluster.fabric == Fabric::nvswitch ? path.ring : cluster.intra.bandwidth);
+    }
+    use.demand = {nodes, nodes, node, node};
+    return use;
+}
+
+// Whether two lanes of a rank want the same link.
+bool meet(const TaskGraph& graph, const LinkUses& links) {
+    std::vector<std::array<int, rank_links>> lane_of(static_cast<std::size_t>(graph.rank_count()), {-1, -1, -1, -1});
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        const LinkUse& use = links.uses[links.of_task[t]];
+        for (const Place& place : graph.places(t))
+            for (std::size_t l = 0; l < rank_links; ++l) {
+                if (use.demand[l] == 0) continue;
+                int& lane = lane_of[static_cast<std::size_t>(place.rank())][l];
+                if (lane >= 0 && lane != static_cast<int>(place.lane())) return true;
+                lane = static_cast<int>(place.lane());
+            }
+    }
+    return false;
+}
+
+}  // namespace
+
+LinkUses link_uses(const TaskGraph& graph, const PriceClasses& classes, std::span<const Seconds> prices,
+                   const PriceClasses::Paths& paths, const Cluster& cluster) {
+    if (!cluster.interference.shared_links) return {};
+    LinkUses links;
+    links.uses.push_back({});
+    std::vector<std::uint16_t> of_class(classes.size());
+    for (std::uint32_t c = 0; c < classes.size(); ++c) {
+        const TaskId t = classes.example(c);
+        const Place first = graph.places(t).front();
+        if (first.lane() == Lane::compute || first.lane() == Lane::host) continue;
+        std::vector<int> members;
+        for (const Place& place : graph.places(t)) members.push_back(place.rank());
+        const GroupId group = graph.group_id(t);
+        const LinkUse use =
+            use_of(graph.op(t), prices[c], group != 0 ? paths.at(group) : ring_path(members, cluster), cluster);
+        const auto known = std::ranges::find(links.uses, use);
+        of_class[c] = static_cast<std::uint16_t>(known - links.uses.begin());
+        if (known == links.uses.end()) links.uses.push_back(use);
+    }
+    links.of_task.reserve(graph.size());
+    for (TaskId t = 0; t < graph.size(); ++t) links.of_task.push_back(of_class[classes.of(t)]);
+    return meet(graph, links) ? links : LinkUses{};
+}
+
+}  // namespace stepcast

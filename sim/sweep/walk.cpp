@@ -1,0 +1,91 @@
+#include "sim/sweep/walk.h"
+
+#include <algorithm>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+std::string without_numbers(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        const bool digit = c >= '0' && c <= '9';
+        if (!digit)
+            out += c;
+        else if (out.empty() || out.back() != '#')
+            out += '#';
+    }
+    return out;
+}
+
+}  // namespace
+
+int ranks_left(const Cluster& cluster, const Parallelism& p) {
+    const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
+    return static_cast<int>(std::max(1L, rank_count(cluster) / taken));
+}
+
+SplitWalk::SplitWalk(const SweepBase& base, const SweepVisitor& visitor) : base_(base), visitor_(visitor) {
+    std::uint64_t below = 1;
+    for (std::size_t level = split_key_count; level-- > 0;) {
+        below_[level] = below;
+        below *= base.values[level].size();
+    }
+    split_ = base.experiment.parallelism;
+}
+
+bool SplitWalk::enter(const WalkPrefix& prefix, std::uint64_t item) {
+    std::uint64_t items = prefix.items;
+    for (std::size_t level = 0; level < prefix.depth; ++level) {
+        const auto& values = base_.values[level];
+        items /= values.size();
+        const std::size_t digit = item / items % values.size();
+        inner_ += digit * below_[level];
+        if (!set(level, values[digit])) {
+            visitor_.illegal(reason_, below_[prefix.depth - 1]);
+            return false;
+        }
+    }
+    return true;
+}
+
+void SplitWalk::descend(std::size_t level) {
+    if (level == split_key_count) return leaf();
+    const auto& values = base_.values[level];
+    const std::uint64_t before = inner_;
+    for (const int value : values) {
+        if (set(level, value))
+            descend(level + 1);
+        else
+            visitor_.illegal(reason_, below_[level]);
+        inner_ += below_[level];
+    }
+    inner_ = before;
+}
+
+bool SplitWalk::set(std::size_t level, int value) {
+    const auto key = static_cast<SplitKey>(level);
+    if (key == SplitKey::dp && value == SweepBase::rest) value = ranks_left(base_.experiment.cluster, split_);
+    split_fields()[level].set(split_, value);
+    if (!base_.rules) return true;
+    const auto broken = base_.rules->broken_by(key, split_);
+    if (broken) reason_ = to_string(*broken);
+    return !broken;
+}
+
+// Where the fast rules do not say all: the numbers of a complaint are left out, so that alike points are counted
+// together.
+void SplitWalk::leaf() {
+    if (base_.rules_suffice) return visitor_.legal(inner_, split_);
+    Experiment tried = base_.experiment;
+    tried.parallelism = split_;
+    try {
+        check_experiment(tried);
+    } catch (const ConfigError& error) {
+        return visitor_.illegal(without_numbers(error.what()), 1);
+    }
+    visitor_.legal(inner_, split_);
+}
+
+}  // namespace stepcast
