@@ -39,6 +39,15 @@ both() {
     expect 0 "executed on cuda, $1 rank" "${gpt2[@]}" "${set[@]}" --warmup 1
     expect 0 'replayed as CUDA graphs' "${gpt2[@]}" "${set[@]}" --warmup 2 --set run.cuda_graph=true
 }
+# wait_for FILE: until a run has written it, at most half a minute.
+wait_for() {
+    local look
+    for ((look = 0; look < 300; ++look)); do
+        [ ! -s "$1" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
 # processes COUNT ARGUMENT...: as a launcher starts them; their exit codes go to `codes`.
 processes() {
     local count=$1 port=$((20000 + RANDOM % 20000)) pids=() rank
@@ -48,7 +57,7 @@ processes() {
             timeout 60 "$stepcast" execute --device cuda "$@" >"$here/log$rank" 2>&1 &
         pids+=($!)
     done
-    [ -z "${victim:-}" ] || { sleep 3; pkill -9 -P "${pids[victim]}"; }
+    [ -z "${victim:-}" ] || { wait_for "$here/killed/run.csv" && pkill -9 -P "${pids[victim]}"; }
     codes=
     for pid in "${pids[@]}"; do wait "$pid"; codes+="$? "; done
 }
@@ -120,8 +129,13 @@ faults() {
     EMULATED_CUDA_DRIVER=12040 expect 2 'driver is older than the toolkit: it serves CUDA 12.4' "${gpt2[@]}"
     EMULATED_CUDA_CAPABILITY=75 expect 1 'bf16, which .* has not' "${gpt2[@]}"
     EMULATED_NVML_REASONS=4 expect 0 'throttled: the power limit' "${gpt2[@]}"
-    timeout -s INT 4 "$stepcast" execute --device cuda "${gpt2[@]}" --steps 100000 --out "$here/stopped" >"$here/log" 2>&1
-    [ $? -eq 124 ] || complain 'Ctrl-C does not end the run' "$here/log"
+    set -m  # else a background process ignores Ctrl-C
+    timeout 60 "$stepcast" execute --device cuda "${gpt2[@]}" --steps 100000 --out "$here/stopped" >"$here/log" 2>&1 &
+    wait_for "$here/stopped/run.csv"
+    pkill -INT -P $!
+    wait $! 2>/dev/null
+    [ $? -eq 130 ] || complain 'Ctrl-C does not end the run' "$here/log"
+    set +m
     "$stepcast" compare "$here/stopped" >"$here/log" 2>&1 || complain 'what Ctrl-C left cannot be compared' "$here/log"
 }
 
