@@ -53,6 +53,8 @@ Bytes table_bytes(const Op& op, int ranks) {
     return bytes;
 }
 
+constexpr double most_noise = 2;  // what cluster.noise takes
+
 struct Collected {
     GpuPoints points;
     std::map<std::string, std::vector<double>> beside, apart;  // by kind: of the interference sweeps
@@ -150,10 +152,12 @@ void add_beside(const TaskGraph& graph, const Measurement& measurement, Collecte
     }
 }
 
+// At most what cluster.interference takes: beyond tenfold the device was busy with other things.
 double slowdown(const Collected& collected, const char* what) {
+    constexpr double most = 10;
     const auto beside = collected.beside.find(what), apart = collected.apart.find(what);
     if (beside == collected.beside.end() || apart == collected.apart.end()) return 0;
-    return std::max(0.0, median(beside->second) / median(apart->second) - 1);
+    return std::clamp(median(beside->second) / median(apart->second) - 1, 0.0, most);
 }
 
 }  // namespace
@@ -190,8 +194,8 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
     });
     if (!intervals.empty()) points.issue = Seconds(median(intervals));
     points.interference = {slowdown(collected, "gemm"), slowdown(collected, "collective")};
-    if (!collected.op_spreads.empty()) points.op_noise = median(collected.op_spreads);
-    if (!collected.step_spreads.empty()) points.step_noise = median(collected.step_spreads);
+    if (!collected.op_spreads.empty()) points.op_noise = std::min(median(collected.op_spreads), most_noise);
+    if (!collected.step_spreads.empty()) points.step_noise = std::min(median(collected.step_spreads), most_noise);
     return points;
 }
 

@@ -140,8 +140,9 @@ HostPoints collect_points(std::span<const SweepResult> results) {
     for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
     if (!intervals.empty()) points.empty_task = Seconds(median(intervals));
     if (!collector.barriers.empty()) points.barrier = Seconds(median(collector.barriers));
-    if (!op_spreads.empty()) points.op_noise = median(op_spreads);
-    if (!step_spreads.empty()) points.step_noise = median(step_spreads);
+    constexpr double most_noise = 2;  // what cluster.noise takes
+    if (!op_spreads.empty()) points.op_noise = std::min(median(op_spreads), most_noise);
+    if (!step_spreads.empty()) points.step_noise = std::min(median(step_spreads), most_noise);
     return points;
 }
 

@@ -119,6 +119,18 @@ TEST_CASE("products that run beside a collective tell how much both lose") {
     CHECK(points.interference.communication_slowdown == Approx(0).margin(0.01));
 }
 
+// The products apart take a twentieth: those beside a collective take 20 x 1.2 times as long, 23 times longer.
+TEST_CASE("a product many times slower beside a collective stays within what a cluster file takes") {
+    Cluster truth = known_cluster(2);
+    truth.interference = {0.2, 0};
+    std::vector<SweepResult> results = simulated_sweeps(truth, 2);
+    for (SweepResult& result : results)
+        for (Span& span : result.measurement.traces.front().spans)
+            if (result.graph.name(span.task) == "apart" && std::holds_alternative<Gemm>(result.graph.op(span.task)))
+                span.finish = span.start + 0.05 * (span.finish - span.start);
+    CHECK(collect_gpu_points(results).interference.compute_slowdown == 10);
+}
+
 TEST_CASE("a GPU that no datasheet describes is described by the best that was measured") {
     GpuPoints points;
     points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
