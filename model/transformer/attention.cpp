@@ -1,6 +1,6 @@
 // Attention block: norm, query/key/value projections, attention, output projection, residual.
-//   plain: scores = Q K^T; scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and writes one and writes
-//   its mask; then scores V. Backward mirrors it: two GEMMs for each of the two, dropout and softmax.
+//   plain: scores = Q K^T; scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads
+//   and writes one and writes its mask; then scores V. Backward mirrors it: two GEMMs for each of the two, dropout and softmax.
 //   flash: one kernel. MLA: keys and values are projected from a latent of kv_rank (+ rope_dim), queries from one of
 //   q_rank (DeepSeek-V2, arXiv 2405.04434).
 // Context parallel: causal work is spread evenly (each rank holds an early and a late part of the sequence), so a rank's

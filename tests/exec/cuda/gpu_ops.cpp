@@ -1,5 +1,6 @@
 // Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
-// reason) without a GPU. `--without-times` leaves out what only compares speeds. With several GPUs the collectives run between them, with one they are its own.
+// reason) without a GPU. `--without-times` leaves out what only compares speeds. With several
+// GPUs the collectives run between them, with one they are its own.
 #include <atomic>
 #include <cmath>
 #include <cstdio>
