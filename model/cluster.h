@@ -187,8 +187,8 @@ HostCosts no_host_costs();  // all zero
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
-    bool shared_links =
-        false;  // exchanges of different kinds share the links that they cross at once: sim/network/link_use.h
+    // Exchanges of different kinds share the links that they cross at once: sim/network/link_use.h.
+    bool shared_links = false;
     friend bool operator==(const Interference&, const Interference&) = default;
 };
 
