@@ -152,7 +152,8 @@ Framework nano_gpt() {
 
 // LAMB, gradients exchanged once after accumulation, in 16 bit (allreduce_post_accumulation_fp16). Logits are made of the
 // masked 15 % alone (sequence_output_is_dense); batches are made of sequences whose lengths lie within 64 tokens (LDDL):
-// articles have some 256 tokens in the mean, so a sequence of up to 512 is padded to 288.
+// articles have some 256 tokens in the mean, so a sequence of up to 512 is padded to 288. Full ones would be impossible: the
+// 210 a second that its README states for one A100 would need 248 of 312 TFLOP/s.
 Framework bert_examples() {
     Framework f = megatron_before_2022();
     f.optimizer = Optimizer::lamb;
