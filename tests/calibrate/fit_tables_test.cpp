@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calibrate/fit_corrections.h"
+#include "calibrate/exchange_tables.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 
@@ -93,15 +93,25 @@ TEST_CASE("the constants of a made-up link are recovered from its collectives") 
     CHECK(fit.cluster.fitted->ranges.front() == FittedRange{"all_reduce.bytes", 512, 536870912});
 }
 
-// A law that is 10 % too fast everywhere: points drawn to 1 with 15 %, noise 4 % and a few rows around each.
-TEST_CASE("corrections take up what the law misses and leave what it meets") {
-    const Cluster c = moved(device(), collective_parameters(device()), 1);
-    std::vector<CollectiveRow> rows = collective_rows(c).collectives;
-    for (CollectiveRow& row : rows)
-        if (row.op == "all_gather") row.time *= 1.1;
-    for (const Correction& point : fit_corrections(rows, c)) {
-        CHECK(point.factor == Approx(point.op == "all_gather" ? 1.1 : 1.0).margin(0.01));
-    }
+TEST_CASE("the constants of made-up dispatch kernels are recovered from their tables") {
+    Cluster truth = device();
+    truth.intra.dispatch = {Seconds(25e-6), 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2};
+    BuildingBlocks blocks;
+    for (const char* op : {"deepep_dispatch", "deepep_combine"})
+        for (const int top_k : {1, 2, 8})
+            for (const int sms : {8, 24})
+                for (double tokens = 256; tokens < 5e4; tokens *= 2)
+                    for (const int hidden : {2048, 7168}) {
+                        ExchangeRow row{"made:1", op, "dispatch", 8, 1, top_k, 256, sms, tokens, {}, {}};
+                        row.row = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
+                        row.time = exchange_case(row).predict(truth);
+                        blocks.exchanges.push_back(row);
+                    }
+    const TablesFit fit = fit_tables(device(), blocks);
+    CHECK(fit.cluster.intra.dispatch.launch.si() == Approx(25e-6).epsilon(0.02));
+    CHECK(fit.cluster.intra.dispatch.per_sm.si() == Approx(20e9).epsilon(0.05));
+    CHECK(error_of(*fit.cluster.fitted, "dispatch", "held-out tenth").median < 0.01);
+    CHECK(error_of(*fit.cluster.fitted, "combine", "held-out tenth").median < 0.01);
 }
 
 TEST_CASE("a tenth is held out by shape, whatever the order of the rows") {
