@@ -26,8 +26,11 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
 }
 
 void add_experiment(CLI::App* verb, Options& options) {
-    verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
-    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
+    verb->add_option("EXPERIMENT", options.experiment, "file, preset, workload or config.json; - is standard input")
+        ->required();
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
+    verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
+    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
 }
 
@@ -106,6 +109,13 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
 
     verb = add_verb(app, "list", "presets or keys", verbs.list, options);
     verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
+    verb->add_option("WORD", options.word, "only keys whose line holds it");
+
+    verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
+    verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
+    verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1));
+    verb->add_option("--set", options.set, "KEY=VALUE")->allow_extra_args(false);
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
@@ -141,6 +151,8 @@ void read_objectives(SweepQuestion& question, const Options& options) {
 
 std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
+    if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
+    if (options.gpus > 0) overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
     return overrides;
 }

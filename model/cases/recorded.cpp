@@ -25,6 +25,7 @@ struct RecordedRun {
     Inputs inputs;                      // of the whole run
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
+    double global_batch = 0;  // as its log last said; 0 = it does not
 };
 
 bool is_input(const Sample& s) {
@@ -37,6 +38,7 @@ void take(RecordedRun& run, const Sample& s) {
         (s.step < 0 ? run.inputs : run.step_inputs[s.step])[s.phase] = s.value;
         return;
     }
+    if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
     if (s.unit != "s") return;
     const PhaseId id{s.phase, s.rank};
     if (!run.samples.contains(id) && !run.summary.contains(id)) run.order.push_back(id);
@@ -144,6 +146,13 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     const int ranks = rank_count(found.experiment.cluster);
     if (run.first->ranks > 0 && run.first->ranks != ranks)
         throw ConfigError(fmt::format("ran on {} ranks, but cluster has {}", run.first->ranks, ranks));
+    const Parallelism& p = found.experiment.parallelism;
+    const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
+    if (run.global_batch > 0 && run.global_batch != batch)
+        found.assumptions.push_back(
+            fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
+                        "predicted; set parallelism.global_batch",
+                        run.global_batch, batch));
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
     return found;
