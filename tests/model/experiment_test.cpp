@@ -202,7 +202,7 @@ TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
     CHECK(eight.parallelism.dp == 8);
     CHECK(complaint([&] {
               read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "7"}});
-          }).find("--gpus 7: a node of") == 0);
+          }).find("--gpus 7: a node of") != std::string::npos);
     CHECK(complaint([] { read_experiment("moe_layer"); }).find("is a workload; expected a machine too") !=
           std::string::npos);
 }
