@@ -7,6 +7,7 @@
 #include "model/key_values.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/priors.h"
 
 namespace stepcast {
 namespace {
@@ -207,6 +208,7 @@ void lay_cluster(Layers& layers, const std::string& path) {
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
+    if (fitted.empty()) lay_priors(layers, file, prefix);
     lay_file(layers, file, prefix, Origin::preset);
     if (!fitted.empty()) lay_fitted(layers, fitted);
 }

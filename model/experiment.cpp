@@ -7,6 +7,7 @@
 #include "model/errors.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/priors.h"
 
 namespace stepcast {
 namespace {
@@ -182,6 +183,7 @@ Layers lay_experiment(const std::string& path_or_preset, std::span<const Overrid
     name_start(layers, "cluster.preset", cluster);
     if (workload) lay_workload(layers, *workload);
     if (cluster) lay_cluster(layers, *cluster);
+    if (!cluster) lay_priors(layers, file, "");
     const auto device = layers.experiment.cluster.gpu.name;
     lay_file(layers, file, "", Origin::set);
     layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);

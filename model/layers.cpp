@@ -29,7 +29,8 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
 }  // namespace
 
 std::string_view to_string(Origin origin) {
-    static constexpr std::array<Named<Origin>, 6> names{{{Origin::defaulted, "default"},
+    static constexpr std::array<Named<Origin>, 7> names{{{Origin::defaulted, "default"},
+                                                         {Origin::prior, "prior"},
                                                          {Origin::family, "family"},
                                                          {Origin::framework, "framework"},
                                                          {Origin::preset, "preset"},

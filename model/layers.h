@@ -15,7 +15,7 @@
 namespace stepcast {
 
 // Who said the value of a key last, from weak to strong.
-enum class Origin : std::uint8_t { defaulted, family, framework, preset, fitted, set };
+enum class Origin : std::uint8_t { defaulted, prior, family, framework, preset, fitted, set };
 std::string_view to_string(Origin origin);
 
 struct Layers {
