@@ -104,8 +104,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
 
-    verb = add_verb(app, "list", "presets or keys", verbs.list, options);
-    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
+    verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
+    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
+    verb->add_option("FILE.csv", options.inputs, "of rows: their hashes, as [fitted] and seen_rows.txt keep them");
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
