@@ -1,6 +1,10 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "model/errors.h"
+#include "model/experiment.h"
 #include "model/provenance.h"
 #include "tests/model/files.h"
 
@@ -18,9 +22,10 @@ TEST_CASE("a measured row is known by its content") {
     const auto rows = rows_of_file(folder.write("a.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.5,first\n"
                                                                   "s,two,gpt,24,2048,16,A100,2,4,512,0.75,\n"));
     REQUIRE(rows.size() == 2);
-    const auto copy = rows_of_file(
-        folder.write("b.csv", "# a remark\ncase_id,step_s,gbs,mbs,tp,gpus,hidden,layers,gpu\n"
-                              "b,7.5e-1,512,4,2,16.0,2048,24,H100\na,1.500,512,4,2,8, 2048 ,24,H100\n"));
+    const auto copy =
+        rows_of_file(folder.write("b.csv",
+                                  "# a remark\ncase_id,step_s,gbs,mbs,tp,gpus,hidden,layers,gpu\n"
+                                  "b,7.5e-1,512,4,2,16.0,2048,24,H100\na,1.500,512,4,2,8, 2048 ,24,H100\n"));
     CHECK(copy == rows);
     const auto others = rows_of_file(folder.write("c.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.51,first\n"
                                                                     "s,two,gpt,24,2048,16,A100,1,4,512,0.75,\n"
