@@ -154,7 +154,8 @@ void run_compare(const Options& options) {
     print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
     if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
     if (summary.cases > 0 && summary.predicted == 0)
-        throw ConfigError("none of " + std::to_string(summary.cases) + " cases can be predicted: the reasons are above");
+        throw ConfigError("none of " + std::to_string(summary.cases) +
+                          " cases can be predicted: the reasons are above");
     if (options.strict && summary.refused > 0)
         throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
                           " cases refused");

@@ -53,14 +53,14 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
         const std::string name(key.path.substr(prefix.size()));
         if (const std::size_t count = entries(key, now); count > 0) {
             const bool fitted = text_of(key, now) != text_of(key, before);
-            lists.push_back(
-                {name, static_cast<int>(count), fitted ? files : earlier_origin(start, name, prior)});
+            lists.push_back({name, static_cast<int>(count), fitted ? files : earlier_origin(start, name, prior)});
             continue;
         }
         const std::string table = table_of(name);
         if (table.empty() || !is_number(key) || is_unset(key, now)) continue;
         const auto& stated = cluster.fitted->parameters;
-        if (std::any_of(stated.begin(), stated.end(), [&](const FittedParameter& p) { return p.key == name; })) continue;
+        if (std::any_of(stated.begin(), stated.end(), [&](const FittedParameter& p) { return p.key == name; }))
+            continue;
         const auto at =
             std::find_if(priors.begin(), priors.end(), [&](const FittedConstants& c) { return c.what == table; });
         if (at == priors.end())

@@ -8,8 +8,8 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/measurements.h"
-#include "sim/costs/costs.h"
 #include "model/provenance.h"
+#include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
 
 namespace stepcast {
@@ -90,8 +90,8 @@ std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
 }
 
 FitCase kernel_case(const KernelRow& row) {
-    return {name_of(row), row.kind, "tables", row.time, [op = row.op](const Cluster& c) { return alone(op, c); },
-            1, row.row};
+    return {name_of(row), row.kind, "tables", row.time, [op = row.op](const Cluster& c) { return alone(op, c); }, 1,
+            row.row};
 }
 
 std::vector<KernelFit> kernel_fits(const BuildingBlocks& blocks) {

@@ -36,14 +36,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kinds{{
     {"host.", "host"},
     {"overheads.", ""},
 }};
-constexpr std::array names{"GEMM",
-                           "attention",
-                           "memory passes",
-                           "expert kernels",
-                           "collectives inside a node",
-                           "collectives between nodes",
-                           "host",
-                           "steps"};
+constexpr std::array names{
+    "GEMM", "attention", "memory passes", "expert kernels", "collectives inside a node", "collectives between nodes",
+    "host", "steps"};
 
 }  // namespace
 

@@ -120,7 +120,8 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     else if (entry.path == "fitted.condition")
         read_value(entry.value, fitted.condition);
     else if (entry.path == "fitted.sources") {
-        for (const auto& source : texts_in(entry.value, "file names")) read_value(source, fitted.sources.emplace_back());
+        for (const auto& source : texts_in(entry.value, "file names"))
+            read_value(source, fitted.sources.emplace_back());
     } else if (entry.path == "fitted.rows.hashes")
         read_rows(entry.value, fitted);
     else
@@ -225,7 +226,9 @@ std::string fitted_text(const Fitted& fitted) {
         text += fmt::format("\n[[fitted.constants]]\nwhat = {}\ncount = {}\nfrom = {}\n", quoted_toml(c.what), c.count,
                             quoted_toml(c.from));
     if (fitted.rows.empty()) return text;
-    text += "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a file.\n[fitted.rows]\nhashes = [\n";
+    text +=
+        "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "
+        "file.\n[fitted.rows]\nhashes = [\n";
     for (const std::string& line : hash_lines(fitted.rows)) text += "  \"" + line + "\",\n";
     return text + "]\n";
 }

@@ -18,17 +18,18 @@ namespace stepcast {
 namespace {
 
 // What was measured: the first of these that a row states. A derived number beside it says nothing new.
-constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",   "value",
-                                      "forward_s", "peak_bytes",   "peak_reserved_gib",  "allocated_gib",
+constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",  "value",
+                                      "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
                                       "median_us", "measured_gib", "sustained_us"};
 // What it was measured at.
 constexpr std::array size_columns{
-    "layers", "hidden",     "seq",      "gpus", "tp",     "pp",   "cp",    "ep",         "mbs",     "gbs",  // steps
-    "batch",  "m",          "n",        "k",    "groups", "rows", "width", "count",      "calls",           // kernels
-    "heads",  "kv_heads",   "head_dim", "seq_q", "seq_k", "causal", "window", "tokens",  "tokens_per_rank",
-    "ranks",  "nodes",      "bytes",    "sms",                                                           // collectives
-    "inter",  "num_tokens", "topk",     "top_k", "experts", "tp_in_expert", "d", "h",                    // expert layers
-    "rank",   "step"};                                                                                  // samples
+    "layers", "hidden",     "seq",      "gpus",  "tp",      "pp",           "cp",     "ep",     "mbs",
+    "gbs",                                                                                                // steps
+    "batch",  "m",          "n",        "k",     "groups",  "rows",         "width",  "count",  "calls",  // kernels
+    "heads",  "kv_heads",   "head_dim", "seq_q", "seq_k",   "causal",       "window", "tokens", "tokens_per_rank",
+    "ranks",  "nodes",      "bytes",    "sms",                                              // collectives
+    "inter",  "num_tokens", "topk",     "top_k", "experts", "tp_in_expert", "d",      "h",  // expert layers
+    "rank",   "step"};                                                                      // samples
 constexpr std::array word_columns{"op", "dtype", "kind", "pass", "phase", "distribution"};
 
 constexpr int bits = 36, letters = 6, hashes_a_line = 20;
@@ -86,9 +87,11 @@ RowHash row_hash(const std::function<std::string(std::string_view column)>& cell
         }
     if (content.empty()) return 0;
     for (const std::string_view column : size_columns)
-        if (const std::string text = normal(cell(column)); !text.empty()) content += fmt::format(" {}={}", column, text);
+        if (const std::string text = normal(cell(column)); !text.empty())
+            content += fmt::format(" {}={}", column, text);
     for (const std::string_view column : word_columns)
-        if (const std::string text = normal(cell(column)); !text.empty()) content += fmt::format(" {}={}", column, text);
+        if (const std::string text = normal(cell(column)); !text.empty())
+            content += fmt::format(" {}={}", column, text);
     return folded_hash(content);
 }
 

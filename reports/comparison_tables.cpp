@@ -207,8 +207,9 @@ std::string comparison_csv(const Comparisons& comparisons) {
         text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
                             csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
-            text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
-                                c.forecast->step.p90.si(), relative_error(c), role_text(c.what));
+            text +=
+                fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
+                            c.forecast->step.p90.si(), relative_error(c), role_text(c.what));
         else
             text += fmt::format(",,,,,{}\n", csv_field(c.refused_because));
     }

@@ -20,7 +20,8 @@ std::string evidence_text(const std::vector<Comparison>& comparisons) {
         known += counts[i] = of_evidence(comparisons, all_evidence[i]).size();
     if (known == 0) return "";
     return fmt::format(
-        "\nEvidence: the cluster was fitted on {} of these cases, {} were seen while the model was made, {} are unseen. "
+        "\nEvidence: the cluster was fitted on {} of these cases, {} were seen while the model was made, {} are "
+        "unseen. "
         "Only unseen cases say how well it predicts.\n",
         counts[0], counts[1], counts[2]);
 }

@@ -33,7 +33,7 @@ struct RecordedRun {
     std::vector<PhaseId> order;  // phases in order of appearance
     std::map<PhaseId, Series> samples;
     std::map<PhaseId, double> summary;
-    std::map<int, RowHash> step_rows;  // step -> what was measured; -1 = the summary
+    std::map<int, RowHash> step_rows;   // step -> what was measured; -1 = the summary
     Inputs inputs;                      // of the whole run
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
@@ -144,12 +144,14 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
     const int each = p.tp * p.pp * p.cp;
     if (run.ranks == 0 || run.ranks == each * p.dp) return;
     if (run.ranks % each != 0)
-        throw ConfigError(fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}",
-                                      run.ranks, each, p.tp, p.pp, p.cp));
+        throw ConfigError(
+            fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}",
+                        run.ranks, each, p.tp, p.pp, p.cp));
     overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
     if (p.global_batch > 0)  // as many sequences a rank as before
         overrides.push_back({"parallelism.global_batch", std::to_string(p.global_batch / p.dp * (run.ranks / each))});
-    if (base.workload.moe.experts > 0 && p.ep == p.dp) overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
+    if (base.workload.moe.experts > 0 && p.ep == p.dp)
+        overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
 }
 
 Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
