@@ -107,9 +107,11 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
 
-    verb = add_verb(app, "list", "presets or keys", verbs.list, options);
-    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
-    verb->add_option("WORD", options.word, "only keys whose line holds it");
+    verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
+    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
+    verb->add_option("WORD|FILE.csv", options.inputs,
+                     "of keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
+                     "seen_rows.txt keep");
 
     verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
     verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();

@@ -21,6 +21,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
 #include "model/show.h"
 #include "model/step.h"
@@ -161,6 +162,9 @@ void run_compare(const Options& options) {
     const CompareSummary summary = summarise(comparisons);
     print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
     if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
+    if (summary.cases > 0 && summary.predicted == 0)
+        throw ConfigError("none of " + std::to_string(summary.cases) +
+                          " cases can be predicted: the reasons are above");
     if (options.strict && summary.refused > 0)
         throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
                           " cases refused");
@@ -171,7 +175,8 @@ void run_import(const Options& options) {
 }
 
 void run_list(const Options& options) {
-    if (options.what == "keys") return print(keys_table(key_docs(), options.word));
+    if (options.what == "keys") return print(keys_table(key_docs(), options.inputs.empty() ? "" : options.inputs.front()));
+    if (options.what == "rows") return print(rows_text(options.inputs));
     std::vector<Experiment> experiments;
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));

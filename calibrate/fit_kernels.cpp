@@ -8,6 +8,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/measurements.h"
+#include "model/provenance.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
 
@@ -55,6 +56,8 @@ FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     result.cluster = start;
     Fitted fitted;
     fitted.samples = static_cast<int>(blocks.launches.size());
+    for (const LaunchRow& row : blocks.launches) fitted.rows.push_back(row.row);
+    fitted.rows = joined(std::move(fitted.rows), {});
     for (const ParameterReport& report : reports) {
         result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
         fitted.parameters.push_back(report.parameter);
@@ -87,7 +90,8 @@ std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
 }
 
 FitCase kernel_case(const KernelRow& row) {
-    return {name_of(row), row.kind, "tables", row.time, [op = row.op](const Cluster& c) { return alone(op, c); }};
+    return {name_of(row), row.kind, "tables", row.time, [op = row.op](const Cluster& c) { return alone(op, c); }, 1,
+            row.row};
 }
 
 std::vector<KernelFit> kernel_fits(const BuildingBlocks& blocks) {

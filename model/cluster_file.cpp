@@ -8,6 +8,7 @@
 #include "model/keys.h"
 #include "model/layers.h"
 #include "model/priors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
@@ -79,12 +80,40 @@ bool read_range(const std::string& name, const ConfigValue& value, FittedRange& 
     return true;
 }
 
+bool read_constants(const std::string& name, const ConfigValue& value, FittedConstants& c) {
+    if (name == "what")
+        read_value(value, c.what);
+    else if (name == "count")
+        read_value(value, c.count);
+    else if (name == "from")
+        read_value(value, c.from);
+    else
+        return false;
+    return true;
+}
+
+const std::vector<ConfigValue>& texts_in(const ConfigValue& value, const char* of) {
+    const auto* texts = std::get_if<std::vector<ConfigValue>>(&value.value);
+    if (!texts) throw ConfigError(fmt::format("found no array; expected an array of {}", of));
+    return *texts;
+}
+
+void read_rows(const ConfigValue& value, Fitted& fitted) {
+    for (const auto& line : texts_in(value, "lines of hashes")) {
+        std::string text;
+        read_value(line, text);
+        fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
+    }
+}
+
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     std::string name;
     if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
         return read_parameter(name, entry.value, *p);
     if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
     if (auto* r = row_of(fitted.ranges, entry.path, "fitted.ranges.", name)) return read_range(name, entry.value, *r);
+    if (auto* c = row_of(fitted.constants, entry.path, "fitted.constants.", name))
+        return read_constants(name, entry.value, *c);
     if (entry.path == "fitted.date")
         read_value(entry.value, fitted.date);
     else if (entry.path == "fitted.samples")
@@ -92,10 +121,11 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     else if (entry.path == "fitted.condition")
         read_value(entry.value, fitted.condition);
     else if (entry.path == "fitted.sources") {
-        const auto* sources = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-        if (!sources) throw ConfigError("found no array; expected an array of file names");
-        for (const auto& source : *sources) read_value(source, fitted.sources.emplace_back());
-    } else
+        for (const auto& source : texts_in(entry.value, "file names"))
+            read_value(source, fitted.sources.emplace_back());
+    } else if (entry.path == "fitted.rows.hashes")
+        read_rows(entry.value, fitted);
+    else
         return false;
     return true;
 }
@@ -194,7 +224,15 @@ std::string text_of_fit(const Fitted& fitted) {
     for (const auto& r : fitted.ranges)
         text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
                             value_text(r.least), value_text(r.most));
-    return text;
+    for (const auto& c : fitted.constants)
+        text += fmt::format("\n[[fitted.constants]]\nwhat = {}\ncount = {}\nfrom = {}\n", quoted_toml(c.what), c.count,
+                            quoted_toml(c.from));
+    if (fitted.rows.empty()) return text;
+    text +=
+        "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "
+        "file.\n[fitted.rows]\nhashes = [\n";
+    for (const std::string& line : hash_lines(fitted.rows)) text += "  \"" + line + "\",\n";
+    return text + "]\n";
 }
 
 }  // namespace

@@ -69,10 +69,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     std::string text = fmt::format("step {}", time_text(f.step.p50));
     if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
-    text +=
-        "\n" + wrapped(fmt::format(
-                   "{} on {}, {}", f.experiment, f.cluster,
-                   f.calibrated ? "calibrated" : "UNCALIBRATED: datasheet values and assumed costs, error not known"));
+    text += "\n" + wrapped(fmt::format("{} on {}, {}", f.experiment, f.cluster, calibrated_text(f)));
     text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second),
                         percent_text(f.model_flops_utilization));
     text +=
