@@ -308,7 +308,7 @@ namespace {
 Json sweep_row(const SweepRow& row) {
     Json settings = Json::object();
     for (const auto& [key, value] : row.settings) settings[key] = value;
-    return {{"settings", settings},
+    Json json{{"settings", settings},
             {"step_s", number(row.step)},
             {"lower_bound_s", number(row.lower)},
             {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
@@ -318,6 +318,12 @@ Json sweep_row(const SweepRow& row) {
             {"peak_bytes", number(row.peak)},
             {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};
+    if (row.behind)
+        json["behind_first"] = {{"p10", number(row.behind->p10)},
+                                {"p50", number(row.behind->p50)},
+                                {"p90", number(row.behind->p90)},
+                                {"distinguishable", row.behind->distinguishable}};
+    return json;
 }
 
 Json sweep_rows(const std::vector<SweepRow>& rows) {
@@ -341,6 +347,8 @@ std::string to_json(const SweepAnswer& r) {
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
+              {"work_differs", r.work_differs},
+              {"one_routing", r.one_routing},
               {"varied", r.varied},
               {"where", r.where},
               {r.second ? "front" : "top", sweep_rows(r.best)},

@@ -99,6 +99,12 @@ void scale_to(Simulated& s, const Draw& draw) {
     s.timeline.end *= f;
 }
 
+std::vector<Seconds> steps_of(const std::vector<Draw>& draws) {
+    std::vector<Seconds> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step);
+    return steps;
+}
+
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
@@ -151,6 +157,16 @@ double tokens_per_step(const Experiment& e) {
     return static_cast<double>(sequences) * e.workload.seq;
 }
 
+std::vector<Seconds> steps_of_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
+    if (draws_scale(e))
+        simulate_scaled(e, draws);
+    else
+        draws = simulate_draws(e);
+    return steps_of(draws);
+}
+
 Forecast predict(const Experiment& e) {
     std::vector<Draw> draws;
     std::optional<Simulated> kept;  // where all draws are this one, scaled
@@ -167,6 +183,7 @@ Forecast predict(const Experiment& e) {
     f.cluster = e.cluster.name;
     f.calibrated = e.cluster.fitted.has_value();
     f.draws = e.routing.draws;
+    f.draw_steps = steps_of(draws);
     f.step = interval_of(draws, &StepTimes::step);
     f.forward = interval_of(draws, &StepTimes::forward);
     f.backward = interval_of(draws, &StepTimes::backward);
