@@ -95,6 +95,7 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
     else if (key == "Input Dims" || key == "Input dims") args.inputs.dims = array_text(value);
     else if (key == "Input type") args.inputs.types = array_text(value);
     else if (key == "Input Strides") args.inputs.strides = array_text(value);
+    else if (key == "Concrete Inputs") args.inputs.concrete = array_text(value);
     else if (key == "Collective name") args.collective.op = text(value);
     else if (key == "In msg nelems") args.collective.in_elements = number(value);
     else if (key == "Out msg nelems") args.collective.out_elements = number(value);
@@ -216,7 +217,9 @@ private:
         HostSpan span{start, finish, r_.threads.add(e.thread), r_.names.add(e.name), 0};
         if (!e.args.inputs.dims.empty()) {
             r_.shapes = true;
-            span.inputs = r_.add_inputs(e.args.inputs);
+            OperatorInputs inputs = e.args.inputs;
+            if (!is_attention(e.name)) inputs.concrete.clear();
+            span.inputs = r_.add_inputs(inputs);
         }
         r_.host.push_back(span);
     }

@@ -148,7 +148,7 @@ private:
                      span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));
                      if (sizes != std::string_view::npos) {
                          r_.shapes = true;
-                         span.inputs = r_.add_inputs({std::string(range.substr(sizes + 8)), "", ""});
+                         span.inputs = r_.add_inputs({.dims = std::string(range.substr(sizes + 8)), .types = "", .strides = ""});
                      }
                      r_.host.push_back(span);
                  });

@@ -99,14 +99,53 @@ std::pair<double, double> tensor_bytes(const Arguments& args) {
     return {sum, most};
 }
 
-// Passes by what they write beside reading all inputs: as much as the largest input, or an input again.
-constexpr std::array one_output = {"aten::add",     "aten::sub",      "aten::mul",          "aten::div",
-                                   "aten::gelu",    "aten::silu",     "aten::relu",         "aten::tanh",
-                                   "aten::sigmoid", "aten::exp",      "aten::rsqrt",        "aten::pow",
-                                   "aten::neg",     "aten::_softmax", "aten::_log_softmax", "aten::native_layer_norm",
-                                   "aten::add_",    "aten::sub_",     "aten::mul_",         "aten::div_",
-                                   "aten::relu_",   "aten::sqrt",     "aten::clamp_min",    "aten::threshold_backward",
-                                   "aten::gelu_backward", "aten::silu_backward", "aten::_softmax_backward_data"};
+// Where an attention operator states whether it is causal: an argument's place.
+struct CausalRule {
+    std::string_view op;
+    std::size_t argument;
+};
+constexpr std::array causal_rules = {CausalRule{"aten::_flash_attention_forward", 8},
+                                     CausalRule{"aten::_flash_attention_backward", 11},
+                                     CausalRule{"aten::_scaled_dot_product_flash_attention", 4},
+                                     CausalRule{"aten::_scaled_dot_product_flash_attention_backward", 11},
+                                     CausalRule{"aten::_scaled_dot_product_efficient_attention", 6},
+                                     CausalRule{"aten::_scaled_dot_product_efficient_attention_backward", 11},
+                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention", 6}};
+
+std::optional<bool> causal_of(std::string_view op, const std::string& concrete) {
+    const Json values = Json::parse(concrete, nullptr, false);
+    for (const CausalRule& rule : causal_rules)
+        if (rule.op == op && values.is_array() && rule.argument < values.size() && values[rule.argument].is_string()) {
+            if (values[rule.argument] == "True") return true;
+            if (values[rule.argument] == "False") return false;
+        }
+    return std::nullopt;
+}
+
+// Passes that read all their inputs and write as much as the largest of them, by the kind that cost laws know them as.
+struct PassRule {
+    std::string_view op, kind;
+};
+constexpr std::array one_output = {PassRule{"aten::add", "add"},
+                                   PassRule{"aten::add_", "add"},
+                                   PassRule{"aten::sub", "add"},
+                                   PassRule{"aten::mul", "add"},
+                                   PassRule{"aten::mul_", "add"},
+                                   PassRule{"aten::div", "add"},
+                                   PassRule{"aten::gelu", "gelu"},
+                                   PassRule{"aten::silu", "gelu"},
+                                   PassRule{"aten::relu", "gelu"},
+                                   PassRule{"aten::tanh", "gelu"},
+                                   PassRule{"aten::sigmoid", "gelu"},
+                                   PassRule{"aten::exp", "gelu"},
+                                   PassRule{"aten::neg", "gelu"},
+                                   PassRule{"aten::rsqrt", "gelu"},
+                                   PassRule{"aten::gelu_backward", "add"},
+                                   PassRule{"aten::silu_backward", "add"},
+                                   PassRule{"aten::threshold_backward", "add"},
+                                   PassRule{"aten::_softmax", "softmax"},
+                                   PassRule{"aten::_log_softmax", "softmax"},
+                                   PassRule{"aten::native_layer_norm", "layernorm"}};
 
 }  // namespace
 
@@ -169,6 +208,8 @@ std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& input
         const auto q = args.sizes(0), k = args.sizes(1);
         const auto dtype = dtype_of_torch(call.dtype);
         if (q.size() != 4 || k.size() != 4 || !dtype) return std::nullopt;
+        const auto causal = causal_of(op, inputs.concrete);
+        if (!causal) return std::nullopt;  // half of the arithmetic hangs on it
         const bool heads_first = op.find("scaled_dot_product") != std::string_view::npos;
         const std::size_t heads = heads_first ? 1 : 2, tokens = heads_first ? 2 : 1;
         call.attention = Attention{.batch = q[0],
@@ -176,15 +217,24 @@ std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& input
                                    .seq_q = q[tokens],
                                    .seq_k = k[tokens],
                                    .head_dim = q[3],
+                                   .causal = *causal,
                                    .backward = op.find("backward") != std::string_view::npos,
                                    .dtype = *dtype,
                                    .flash = true};
+        call.kind = "attention";
+        call.kv_heads = k[heads];
         return call;
     }
-    const auto [sum, most] = tensor_bytes(args);
-    if (op == "aten::copy_") call.bytes = Bytes(bytes_of(args, 0) + bytes_of(args, 1));
-    else if (op == "aten::fill_" || op == "aten::zero_") call.bytes = Bytes(bytes_of(args, 0));
-    else if (std::find(one_output.begin(), one_output.end(), op) != one_output.end()) call.bytes = Bytes(sum + most);
+    if (op == "aten::copy_") {
+        call.kind = "copy";
+        call.bytes = Bytes(bytes_of(args, 0) + bytes_of(args, 1));
+    }
+    for (const PassRule& rule : one_output)
+        if (rule.op == op) {
+            const auto [sum, most] = tensor_bytes(args);
+            call.kind = rule.kind;
+            call.bytes = Bytes(sum + most);
+        }
     if (!(call.bytes > Bytes(0))) return std::nullopt;
     return call;
 }

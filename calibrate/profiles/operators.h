@@ -10,9 +10,10 @@
 
 namespace stepcast {
 
-// "Input Dims", "Input type" and "Input Strides" of one call, as JSON without blanks; empty where not recorded.
+// "Input Dims", "Input type", "Input Strides" and, of attention, "Concrete Inputs" of one call, as JSON without blanks; empty
+// where not recorded.
 struct OperatorInputs {
-    std::string dims, types, strides;
+    std::string dims, types, strides, concrete = {};
     friend auto operator<=>(const OperatorInputs&, const OperatorInputs&) = default;
 };
 

@@ -45,7 +45,9 @@ struct ProductCall {
 // Attention, or a pass over memory whose bytes its inputs determine.
 struct PassCall {
     std::string op, dtype;
+    std::string kind;  // "attention", "copy", "add", "gelu", "softmax", "layernorm"
     std::optional<Attention> attention;
+    long kv_heads = 0;  // of attention
     Bytes bytes;  // read and written; 0 for attention
     friend bool operator==(const PassCall&, const PassCall&) = default;
 };

@@ -11,7 +11,7 @@ std::uint32_t TextTable::add(std::string_view text) {
 }
 
 std::uint32_t TraceRecords::add_inputs(const OperatorInputs& of) {
-    const std::uint32_t number = inputs.add(of.dims + "|" + of.types + "|" + of.strides) + 1;
+    const std::uint32_t number = inputs.add(of.dims + "|" + of.types + "|" + of.strides + "|" + of.concrete) + 1;
     if (number == operator_inputs.size()) operator_inputs.push_back(of);
     return number;
 }
