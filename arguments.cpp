@@ -93,9 +93,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 
-    verb = add_verb(app, "import", "training logs to measurements", verbs.import, options);
+    verb = add_verb(app, "import", "training logs, profiles and nccl-tests to tables", verbs.import, options);
     verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb->add_option("--format", options.format, "auto, profile, nccl-tests, moe-steps, moe-phases, opt-prime, deepspeed or custom");
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
     verb->add_option("--system", options.system, "what the log does not say: the system");
     verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
@@ -106,6 +106,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
+    verb->add_option("--op", options.op, "of nccl-tests output that does not say it: all_gather, ..");
+    verb->add_option("--ranks", options.ranks, "the same: its ranks")->check(count_from(2));
+    verb->add_option("--nodes", options.nodes, "nodes of the job, where profiles or nccl-tests do not say")->check(count_from(1));
 
     verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
     verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
@@ -171,6 +174,14 @@ ImportRequest import_request_of(const Options& options) {
             .system = options.system,
             .model = options.model,
             .inputs = options.step_inputs};
+}
+
+ProfileImport profile_import_of(const Options& options) {
+    return {.paths = options.inputs,
+            .out = options.out,
+            .system = options.system,
+            .model = options.model,
+            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
 }
 
 SweepQuestion question_of(const Options& options) {

@@ -171,7 +171,11 @@ void run_compare(const Options& options) {
 }
 
 void run_import(const Options& options) {
-    for (const std::string& line : import_to_files(import_request_of(options))) say(line);
+    const bool told = options.format == "profile" || options.format == "nccl-tests";
+    const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
+    for (const std::string& line :
+         profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
+        say(line);
 }
 
 void run_list(const Options& options) {
