@@ -52,26 +52,30 @@ Cells cells_of(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     cells[0].emplace_back("step");
     if (intervals) cells[0].emplace_back("p10 .. p90");
     if (draws) cells[0].emplace_back("against 1");
-    for (const char* head : {"tokens/s", "MFU", "memory"}) cells[0].emplace_back(head);
+    if (!campaign)
+        for (const char* head : {"tokens/s", "MFU"}) cells[0].emplace_back(head);
+    cells[0].emplace_back("memory");
     if (cost) cells[0].emplace_back("cost/M tokens");
     if (campaign)
         for (const char* head : {"time", "money", "energy"}) cells[0].emplace_back(head);
-    cells[0].emplace_back("bound");
+    if (!campaign) cells[0].emplace_back("bound");
     for (const SweepRow& row : rows) {
         std::vector<std::string> line{std::to_string(cells.size())};
         for (const auto& [key, value] : row.settings) line.push_back(value);
         line.push_back(time_text(row.step));
         if (intervals) line.push_back(range_text(row.forecast.step));
         if (draws) line.push_back(behind_text(row));
-        line.push_back(count_text(row.tokens_per_second));
-        line.push_back(percent_text(row.forecast.model_flops_utilization));
+        if (!campaign) {
+            line.push_back(count_text(row.tokens_per_second));
+            line.push_back(percent_text(row.forecast.model_flops_utilization));
+        }
         line.push_back(bytes_text(row.peak));
         if (cost) line.push_back(fmt::format("{:.4g}", row.cost_per_token * 1e6));
         if (campaign) {
             const Campaign& c = *row.campaign;
             line.insert(line.end(), {days_text(c), money_text(c), energy_text(c)});
         }
-        line.push_back(bound_text(row));
+        if (!campaign) line.push_back(bound_text(row));
         cells.push_back(std::move(line));
     }
     return cells;
