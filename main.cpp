@@ -26,15 +26,20 @@
 #include "model/show.h"
 #include "model/step.h"
 #include "model/whole_files.h"
+#include "reports/campaign_table.h"
 #include "reports/chrome_trace.h"
+#include "reports/columns_table.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
+#include "reports/gantt_plot.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
+#include "sim/campaign.h"
 #include "sim/explain/explain.h"
+#include "sim/gantt.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"
 #include "startup.h"
@@ -64,20 +69,48 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
     return open_host_device(ranks);
 }
 
+void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
+    if (!options.trace.empty() || options.explain)
+        throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
+    const std::optional<Training> training = training_of(options);
+    std::vector<ForecastColumn> columns;
+    std::vector<Gantt> pictures;
+    for (const Variant& v : variants) {
+        const Experiment experiment = read_experiment(v.experiment, v.overrides);
+        const Forecast forecast = predict(experiment);
+        columns.push_back({v.label, forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, forecast);
+        if (options.out.empty()) continue;
+        pictures.push_back(gantt_of(experiment));
+        pictures.back().title = v.label;
+    }
+    print(options.json ? columns_json(columns) : columns_table(columns));
+    if (!options.out.empty()) {
+        make_folder(options.out);
+        plot_gantts(pictures, options.out + "/gantt");
+    }
+}
+
 void run_simulate(const Options& options) {
-    const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
+    const std::vector<Variant> variants = variants_of(options);
+    if (variants.size() > 1) return simulate_beside(options, variants);
+    const Experiment experiment = read_experiment(variants.front().experiment, variants.front().overrides);
+    require_other_file(options.trace, variants.front().experiment);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
-    print(options.json ? to_json(forecast, why) : forecast_table(forecast, options.explain));
+    const std::optional<Training> training = training_of(options);
+    const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
+    print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
+    if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (why && !options.out.empty()) {
+    if (!options.out.empty()) {
         make_folder(options.out);
-        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+        plot_gantts(std::vector{gantt_of(experiment)}, options.out + "/gantt");
+        if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }
 

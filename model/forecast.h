@@ -60,7 +60,6 @@ struct Forecast {
     std::size_t tasks = 0;
     int ranks_simulated = 0;
     int draws = 1;
-    std::vector<Seconds> draw_steps;  // of every draw, in order: draw d of two forecasts met the same routing and noise
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
     std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior
     friend bool operator==(const Forecast&, const Forecast&) = default;

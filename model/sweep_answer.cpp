@@ -17,6 +17,7 @@ constexpr std::array<Named<Objective>, 4> objectives{{{Objective::step, "step"},
 
 // One sign in so many draws by chance: 2^-5 is below the 10 % that an interval of p10..p90 leaves on a side.
 constexpr std::size_t fewest_draws = 5;
+constexpr double alike = 1e-9;  // no chance is in shares that are equal but for rounding
 
 }  // namespace
 
@@ -29,7 +30,7 @@ Behind behind(const std::vector<double>& scores, const std::vector<double>& of_f
         shares.push_back(scores[d] / of_first[d] - 1);
     Behind found{quantile(shares, 0.1), quantile(shares, 0.5), quantile(shares, 0.9), true};
     found.distinguishable =
-        (found.p10 > 0 || found.p90 < 0) && (shares.size() >= fewest_draws || found.p10 == found.p90);
+        (found.p10 > 0 || found.p90 < 0) && (shares.size() >= fewest_draws || found.p90 - found.p10 < alike);
     return found;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/campaign.h"
 #include "model/forecast.h"
 
 namespace stepcast {
@@ -40,7 +41,9 @@ struct SweepRow {
     double cost_per_token = 0;  // 0 without cluster.price_per_gpu_hour
     int ranks = 0;
     Forecast forecast = {};  // of the same draws
+    std::optional<Campaign> campaign = {};  // where a training was asked
     std::optional<Behind> behind = {};  // the first; where there are several draws
+    bool least_within = false;          // of_each: the fewest ranks of its kind that end in time
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
@@ -74,6 +77,9 @@ struct SweepAnswer {
     std::vector<std::string> varied = {}, where = {};
     std::vector<SweepRow> best = {};
     std::vector<SweepRow> scaling = {};  // the best of each number of ranks, where that varies
+    std::vector<std::string> each_of = {};  // keys whose every setting has its best in ..
+    std::vector<SweepRow> of_each = {};
+    std::optional<Seconds> within = {};  // what a training may take
     SweepCounts counts = {};
     std::optional<HeatMap> map = {};
     // How many simulated configurations were faster than their lower bound: none, or `best` is not proven.

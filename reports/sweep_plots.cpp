@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
+#include "reports/series_plot.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -220,6 +221,10 @@ std::vector<std::string> plot_sweep(const SweepAnswer& r, const std::string& fol
     if (r.scaling.size() > 1) {
         plot_scaling(r, folder + "/scaling");
         names.emplace_back("scaling.png");
+    }
+    if (has_series(r)) {
+        plot_series(r, folder + "/series");
+        names.emplace_back("series.png");
     }
     return names;
 }

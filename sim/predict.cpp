@@ -183,7 +183,6 @@ Forecast predict(const Experiment& e) {
     f.cluster = e.cluster.name;
     f.calibrated = e.cluster.fitted.has_value();
     f.draws = e.routing.draws;
-    f.draw_steps = steps_of(draws);
     f.step = interval_of(draws, &StepTimes::step);
     f.forward = interval_of(draws, &StepTimes::forward);
     f.backward = interval_of(draws, &StepTimes::backward);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "sim/campaign.h"
 #include "sim/predict.h"
 #include "sim/sweep/mpi.h"
 #include "sim/sweep/search.h"
@@ -23,30 +24,49 @@ std::string thousands(std::uint64_t number) {
     return text;
 }
 
-SweepRow row_of(const SweepSpace& space, const Candidate& c, Seconds step) {
+SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training, const Candidate& c, Seconds step) {
     SweepRow row{
         .settings = space.settings_of(c.id), .step = step, .lower = c.lower, .estimate = c.estimate, .peak = c.peak};
     row.tokens_per_second = c.tokens / step.si();
     row.cost_per_token = c.price * step.si() / c.tokens;
     row.ranks = c.ranks;
-    row.forecast = predict(space.experiment_of(c.id));
+    const Experiment experiment = space.experiment_of(c.id);
+    row.forecast = predict(experiment);
+    if (training) row.campaign = campaign_of(*training, experiment, row.forecast);
     return row;
 }
 
 // Each beside the first, draw by draw; nothing where the objective has no draws.
-void compare_with_first(std::vector<SweepRow>& rows, Objective objective) {
+void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
+                        Objective objective) {
     if (rows.empty() || rows.front().forecast.draws == 1 || objective == Objective::memory) return;
-    const auto scores_of = [&](const SweepRow& row) {
-        const double tokens = row.tokens_per_second * row.step.si();
-        const double factor = objective == Objective::cost     ? row.cost_per_token / row.step.si()
-                              : objective == Objective::tokens ? 1 / tokens
-                                                               : 1;
+    const auto scores_of = [&](std::size_t i) {
+        const PointId id = search.incumbents().best()[i].id;
+        const Candidate& candidate = search.simulated().at(id).first;
         std::vector<double> found;
-        for (const Seconds step : row.forecast.draw_steps) found.push_back(factor * step.si());
+        for (const Seconds step : steps_of_draws(space.experiment_of(id)))
+            found.push_back(score(objective, candidate, step));
         return found;
     };
-    const std::vector<double> first = scores_of(rows.front());
-    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].behind = behind(scores_of(rows[i]), first);
+    const std::vector<double> first = scores_of(0);
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].behind = behind(scores_of(i), first);
+}
+
+// Where all of a training ends in time, the least ranks of each setting but their number; nothing where none does.
+void mark_within(SweepAnswer& answer, Seconds limit) {
+    answer.within = limit;
+    std::map<Settings, SweepRow*> least;
+    for (SweepRow& row : answer.of_each) {
+        if (!row.campaign || row.campaign->time[1] > limit) continue;
+        Settings but_count;
+        for (const auto& [key, value] : row.settings)
+            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
+                std::ranges::find(answer.each_of, key) != answer.each_of.end())
+                but_count.emplace_back(key, value);
+        SweepRow*& best = least[but_count];
+        if (!best || row.ranks < best->ranks) best = &row;
+    }
+    for (auto& [settings, row] : least) row->least_within = true;
 }
 
 // Gates that are drawn, from a seed that nothing decides.
@@ -55,14 +75,14 @@ bool has_drawn_routing(const Experiment& e) {
            (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
 }
 
-std::vector<SweepRow> rows_of(const SweepSpace& space, const SweepSearch& search, const std::vector<Incumbent>& wanted,
-                              int threads) {
+std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Training>& training,
+                              const SweepSearch& search, const std::vector<Incumbent>& wanted, int threads) {
     std::vector<SweepRow> rows(wanted.size());
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
         for (std::size_t i = next++; i < wanted.size(); i = next++) {
             const auto& [candidate, step] = search.simulated().at(wanted[i].id);
-            rows[i] = row_of(space, candidate, step);
+            rows[i] = row_of(space, training, candidate, step);
         }
     };
     std::vector<std::jthread> others;
@@ -177,15 +197,18 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     result.counts = counts_of(space, search);
     result.broken_bounds = search.broken_bounds();
-    result.best = rows_of(space, search, search.incumbents().best(), options.threads);
-    if (!question.second) compare_with_first(result.best, question.objective);
+    result.best = rows_of(space, question.training, search, search.incumbents().best(), options.threads);
+    if (!question.second) compare_with_first(result.best, space, search, question.objective);
     result.one_routing = std::ranges::any_of(search.incumbents().best(), [&](const Incumbent& i) {
         const Experiment e = space.experiment_of(i.id);
         return e.routing.draws == 1 && has_drawn_routing(e);
     });
-    std::vector<Incumbent> by_ranks;
-    for (const auto& [ranks, best] : search.incumbents().best_by_ranks()) by_ranks.push_back(best);
-    result.scaling = rows_of(space, search, by_ranks, options.threads);
+    std::vector<Incumbent> of_each;
+    for (const auto& [group, best] : search.incumbents().best_by_group()) of_each.push_back(best);
+    const bool settings = grouping(question) == Grouping::settings;
+    (settings ? result.of_each : result.scaling) = rows_of(space, question.training, search, of_each, options.threads);
+    if (settings) result.each_of = space.outer_keys();
+    if (question.within) mark_within(result, *question.within);
     result.map = heat_map(space, search, question.objective == Objective::tokens);
     return result;
 }

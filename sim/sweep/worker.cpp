@@ -76,10 +76,28 @@ void merge(Screened& all, Screened&& more) {
     merge(all.cells, more.cells);
 }
 
+Grouping grouping(const SweepQuestion& q) {
+    constexpr double most_groups = 256;  // each is proven by itself
+    static constexpr std::string_view series[] = {"machines", "cluster.preset", "workload.preset", "framework.preset",
+                                                  "parallelism.moe_system"};
+    double settings = 1;
+    bool machines = q.within.has_value(), ranks = false;
+    for (const Axis& axis : q.axes) {
+        if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
+            settings *= static_cast<double>(axis.values.size());
+        machines = machines || (axis.values.size() > 1 && std::ranges::find(series, axis.key) != std::end(series));
+        ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" || axis.key == "machines";
+    }
+    if (machines && settings > 1 && settings <= most_groups && !q.second) return Grouping::settings;
+    return ranks ? Grouping::ranks : Grouping::none;
+}
+
+std::uint64_t group_of(Grouping grouping, const Candidate& c) {
+    return grouping == Grouping::settings ? c.id.base : grouping == Grouping::ranks ? static_cast<std::uint64_t>(c.ranks) : 0;
+}
+
 Wanted wanted(const SweepQuestion& q) {
-    const bool by_ranks = std::ranges::any_of(
-        q.axes, [](const Axis& axis) { return axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node"; });
-    return {static_cast<std::size_t>(q.top), q.second.has_value(), by_ranks};
+    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none};
 }
 
 std::vector<std::string> map_keys(const SweepSpace& space) {
@@ -90,7 +108,11 @@ std::vector<std::string> map_keys(const SweepSpace& space) {
 }
 
 SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question)
-    : space_(space), question_(question), wanted_(wanted(question)), map_keys_(map_keys(space)) {
+    : space_(space),
+      question_(question),
+      wanted_(wanted(question)),
+      grouping_(grouping(question)),
+      map_keys_(map_keys(space)) {
     for (std::size_t i = 0; i < map_keys_.size(); ++i) map_levels_[i] = split_index(map_keys_[i]);
 }
 
@@ -150,7 +172,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
                               .tokens = facts.tokens,
                               .price = facts.price,
                               .ranks = base.evaluator->ranks()};
-    if (incumbents.excludes(lower_scores(question_, candidate), candidate.id, candidate.ranks))
+    if (incumbents.excludes(lower_scores(question_, candidate), candidate.id, group_of(grouping_, candidate)))
         ++out.bounded_away;
     else
         out.candidates.push_back(candidate);

@@ -19,6 +19,8 @@ struct SweepQuestion {
     Objective objective = Objective::step;
     std::optional<Objective> second;  // a Pareto front
     int top = 10;
+    std::optional<Training> training;
+    std::optional<Seconds> within;  // of all of it: the least machines are wanted
 };
 
 // A point that may be among the wanted ones.
@@ -36,6 +38,12 @@ bool work_differs(const SweepQuestion& question);
 SweepQuestion answerable(SweepQuestion question);
 
 double score(Objective objective, const Candidate& candidate, Seconds step);
+
+// What the best of each is wanted of: of each number of ranks where that varies, of each setting of all keys that are no
+// split where machines or systems vary.
+enum class Grouping : std::uint8_t { none, ranks, settings };
+Grouping grouping(const SweepQuestion& question);
+std::uint64_t group_of(Grouping grouping, const Candidate& candidate);
 Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds step);
 // As scores() of the lower bound, with room for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
@@ -93,6 +101,7 @@ private:
     const SweepSpace& space_;
     const SweepQuestion& question_;
     Wanted wanted_;
+    Grouping grouping_;
     std::vector<std::string> map_keys_;  // none or two
     std::array<std::size_t, 2> map_levels_{};
     std::unique_ptr<Base> base_;
