@@ -2,6 +2,8 @@
 
 #include <zlib.h>
 
+#include <cstring>
+
 #include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/trace_records.h"
@@ -19,7 +21,7 @@ double us(Seconds time) { return time.si() * 1e6; }
 //   device  stream 7:  [mm 10..30] [mm 30..45]       [mm' 60..90] [adam 120..130]
 //           stream 20:                               [all-reduce 70 .. 110]
 // span 10..130 = 120; busy 35 + 50 + 10 = 95; idle 25; computing 75; communicating 40, of it 20 beside mm', 20 exposed.
-const char* const small_trace = R"({"schemaVersion": 1,
+const char* const small_trace = R"json({"schemaVersion": 1,
   "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "totalGlobalMem": 85000000000}],
   "distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2},
   "traceEvents": [
@@ -44,7 +46,7 @@ const char* const small_trace = R"({"schemaVersion": 1,
    "stream":20,"correlation":99,"Collective name":"allreduce","In msg nelems":1000,"Out msg nelems":1000,"Group size":2,"dtype":"BFloat16","Process Group Name":"0"}},
  {"ph":"X","cat":"kernel","name":"adam \"fused\"","pid":0,"tid":7,"ts":120,"dur":10,"args":{"device":0,"stream":7,"correlation":14}},
  {"ph":"i","name":"[memory]","pid":5,"tid":5,"ts":5,"args":{"Device Type":1,"Bytes":512,"Total Allocated":4096,"Total Reserved":8192}}
-], "traceName": "x"})";
+], "traceName": "x"})json";
 
 Profile read(const TestFolder& folder, const std::string& text, const std::string& name = "rank1.json") {
     return read_profile(folder.write(name, text));
