@@ -82,9 +82,12 @@ private:
     [[nodiscard]] bool whole_microseconds() const {
         return r_.host.empty() || (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
     }
+    // What begins where another ends stands beside it, also where both are rounded.
     void push(std::size_t s) {
         const HostSpan& span = r_.host[s];
-        close(span.thread, span.start);
+        while (!open_.empty() && (r_.host[open_.back().span].thread != span.thread ||
+                                  r_.host[open_.back().span].finish <= span.start))
+            open_.pop_back();
         const std::string& name = r_.names[span.name];
         Open next{s, none, none, none, ProfilePhase::forward};
         if (!open_.empty()) next = {s, open_.back().product, open_.back().attention, open_.back().exchange, open_.back().phase};

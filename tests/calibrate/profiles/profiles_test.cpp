@@ -130,7 +130,7 @@ TEST_CASE("gzip is read by its bytes, and a torn stream is said") {
     std::ifstream in(path, std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
     const std::string torn = folder.write("torn.json.gz", bytes.substr(0, bytes.size() - 60));
-    REQUIRE_THROWS_WITH(read_profile(torn), Contains("GPU") || Contains("breaks off"));
+    REQUIRE_THAT(read_profile(torn).broken, Contains("gzip stream breaks off"));
 }
 
 TEST_CASE("an old trace, whose external ids are correlations, links by the call and its time") {
