@@ -57,11 +57,11 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
 void run_simulate(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_other_file(options.trace, options.experiment);
-    const Forecast forecast = predict(experiment);
-    if (!options.trace.empty()) {
-        const TaskGraph graph = build_step(experiment, routing_of(experiment));
-        write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
-    }
+    const Prediction prediction = predict_step(experiment);
+    const Forecast& forecast = prediction.forecast;
+    if (!options.trace.empty())
+        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
+                           trace_notes(forecast));
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     print(options.json ? to_json(forecast, why) : forecast_table(forecast));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
@@ -119,7 +119,8 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) how.on_step(measurement);
-    if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
+    if (!options.trace.empty())
+        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
