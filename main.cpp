@@ -96,11 +96,11 @@ void run_simulate(const Options& options) {
     if (variants.size() > 1) return simulate_beside(options, variants);
     const Experiment experiment = read_experiment(variants.front().experiment, variants.front().overrides);
     require_other_file(options.trace, variants.front().experiment);
-    const Forecast forecast = predict(experiment);
-    if (!options.trace.empty()) {
-        const TaskGraph graph = build_step(experiment, routing_of(experiment));
-        write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
-    }
+    const Prediction prediction = predict_step(experiment);
+    const Forecast& forecast = prediction.forecast;
+    if (!options.trace.empty())
+        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
+                           trace_notes(forecast));
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     const std::optional<Training> training = training_of(options);
     const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
@@ -162,7 +162,8 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) how.on_step(measurement);
-    if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
+    if (!options.trace.empty())
+        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 

@@ -12,6 +12,8 @@
 namespace stepcast {
 namespace {
 
+using namespace literals;
+
 std::string bar(double share) {
     const int width = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
     return std::string(static_cast<std::size_t>(width), '#');
@@ -70,8 +72,10 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
     text += "\n" + wrapped(fmt::format("{} on {}, {}", f.experiment, f.cluster, calibrated_text(f)));
-    text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second),
-                        percent_text(f.model_flops_utilization));
+    text += fmt::format(
+        "{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal attention in full)\n",
+        count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
+        percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps);
     text +=
         fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";

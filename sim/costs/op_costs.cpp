@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "sim/costs/collective_costs.h"
+#include "model/op_kinds.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/curve.h"
 #include "sim/costs/gemm_law.h"
@@ -151,8 +152,7 @@ struct Pricer {
         throw std::logic_error("op_time: unknown host work");
     }
 
-    template <typename Collective>
-    Seconds operator()(const Collective& op) const {
+    Seconds operator()(const ExchangeOp auto& op) const {
         return collective_time(op, places, cluster);
     }
 };
