@@ -28,6 +28,7 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
 void add_experiment(CLI::App* verb, Options& options) {
     verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
     verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
+    verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..");
     verb->add_flag("--json", options.json, "one JSON object");
 }
 
@@ -86,6 +87,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
     verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
     verb->add_option("--cluster", options.cluster, "file or preset to predict with");
+    verb->add_option("--framework", options.framework, "file or preset that all cases ran in");
     verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
@@ -141,6 +143,7 @@ void read_objectives(SweepQuestion& question, const Options& options) {
 
 std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
+    if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
     return overrides;
 }

@@ -40,7 +40,7 @@ struct KernelTime {
 };
 
 struct Forecast {
-    std::string experiment, cluster;
+    std::string experiment, cluster, framework;
     bool calibrated = false;
     Interval step, forward, backward, gradient_sync, optimizer;  // over draws
     StepTimes phases;                                            // of the median draw

@@ -164,6 +164,7 @@ Json row(const Comparison& c) {
             {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
             {"cluster",
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
+            {"framework", c.what.experiment.framework.name},
             {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
             {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
@@ -216,6 +217,7 @@ std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_ha
 std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation) {
     Json j{{"experiment", f.experiment},
            {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
+           {"framework", f.framework},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
            {"breakdown_s", breakdown(f.breakdown)},
@@ -314,6 +316,7 @@ Json sweep_counts(const SweepCounts& c) {
 std::string to_json(const SweepAnswer& r) {
     Json json{{"experiment", r.experiment},
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
+              {"framework", r.framework},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
               {"varied", r.varied},

@@ -70,7 +70,8 @@ std::string forecast_table(const Forecast& f) {
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
     text +=
         "\n" + wrapped(fmt::format(
-                   "{} on {}, {}", f.experiment, f.cluster,
+                   "{} on {}{}, {}", f.experiment, f.cluster,
+                   f.framework.empty() ? "" : ", framework " + f.framework,
                    f.calibrated ? "calibrated" : "UNCALIBRATED: datasheet values and assumed costs, error not known"));
     text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second),
                         percent_text(f.model_flops_utilization));
@@ -135,6 +136,7 @@ std::string keys_table(const std::vector<KeyDoc>& keys) {
 }
 
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
+                          const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
                           const std::vector<Cluster>& clusters) {
     std::string text = "experiments\n";
     for (const Experiment& e : experiments) {
@@ -148,6 +150,15 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
     }
     text += "workloads\n";
     for (const std::string& name : workloads) text += "  " + name + "\n";
+    text += "families (workload.family)\n";
+    for (const std::string& name : families) text += "  " + name + "\n";
+    text += "frameworks (--framework)\n";
+    for (const Framework& f : frameworks)
+        text += wrapped(fmt::format("  {:<28} {}{}", f.name, f.about,
+                                    f.fitted ? fmt::format("; fitted {} to {} samples", f.fitted->date,
+                                                           f.fitted->samples)
+                                             : ""),
+                        31);
     text += "clusters\n";
     for (const Cluster& c : clusters)
         text += wrapped(fmt::format("  {:<28} {} x {}, {}", c.name, rank_count(c), c.gpu.name,

@@ -164,6 +164,7 @@ Forecast predict(const Experiment& e) {
     Forecast f;
     f.experiment = e.name;
     f.cluster = e.cluster.name;
+    f.framework = e.framework.name;
     f.calibrated = e.cluster.fitted.has_value();
     f.draws = e.routing.draws;
     f.step = interval_of(draws, &StepTimes::step);

@@ -47,7 +47,7 @@ std::vector<std::string> header_of(const std::string& path) {
     return rows ? csv.fields() : std::vector<std::string>{};
 }
 
-Comparison comparison_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
+Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     Comparison comparison;
     Case& what = comparison.what;
     what.source = row.cell("source");
@@ -66,9 +66,10 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Cluster
 }
 
 // Rows of one source and case are one case told twice: the first counts.
-std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster) {
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
+                                       const std::string& framework) {
     std::vector<Comparison> found;
-    ClusterShelf shelf;
+    Shelf shelf(framework);
     std::map<std::pair<std::string, std::string>, int> lines;
     for (const CaseRow& row : rows) {
         found.push_back(comparison_of(row, cluster, shelf));
@@ -82,9 +83,16 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
     return found;
 }
 
+std::vector<Comparison> with_evidence(std::vector<Comparison> found, const std::string& path) {
+    for (Comparison& c : found)
+        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
+    return found;
+}
+
 }  // namespace
 
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework) {
     std::vector<Comparison> found;
     const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
     if (fs::is_directory(path)) {
@@ -98,11 +106,12 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
             found.push_back({std::move(known), {}, {}, {}});
         for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
-        found = comparisons_of(read_cases(path), cluster);
+        return with_evidence(comparisons_of(read_cases(path), cluster, framework), path);
     }
-    for (Comparison& c : found)
-        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
-    return found;
+    if (!framework.empty())
+        for (Comparison& c : found)
+            if (c.refused_because.empty()) set_key(c.what.experiment, {"framework.preset", framework});
+    return with_evidence(std::move(found), path);
 }
 
 std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {

@@ -50,8 +50,8 @@ struct Case {
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
 // with the row's cells; any other is a transformer whose columns are read as they stand. `cluster` overrides the row's
-// gpu column.
-Case case_of(const CaseRow& row, const std::string& cluster);
+// gpu column, `framework` what it ran in (model/cases/shelf.h).
+Case case_of(const CaseRow& row, const std::string& cluster, const std::string& framework = "");
 
 // The cases that imported or own measurements hold: MoE layers of one run each, measured by the summary rows
 // (step = -1) or, without them, by the median over steps. A run with rows of single ranks recorded its routing: the
@@ -73,7 +73,8 @@ std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& sampl
 
 // What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
 // folder routing/ beside them) or a table of cases, of which some may be refused. Nothing is predicted yet.
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster);
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework = "");
 
 // Whether `file` is none of the files that the cluster was fitted from (by file name); empty for an unfitted cluster.
 std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file);
