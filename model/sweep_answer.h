@@ -19,8 +19,19 @@ Objective parse_objective(std::string_view text);  // ConfigError names the near
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // varied key, value
 
-// One configuration that was simulated. `lower` and `estimate` are what the closed form said before; 0 where it does not
-// cover the workload.
+// How much worse a configuration is than the first, as a share of it and over the draws that both met. Where its interval
+// contains zero, or the draws are too few to tell, the two are not distinguishable.
+struct Behind {
+    double p10 = 0, p50 = 0, p90 = 0;
+    bool distinguishable = true;
+    friend bool operator==(const Behind&, const Behind&) = default;
+};
+// Of scores by draw, of the same draws in the same order.
+Behind behind(const std::vector<double>& scores, const std::vector<double>& of_first);
+
+// One configuration that was simulated. `step` is the median over the draws, which it is ranked by; tokens/s, utilization
+// and cost are of that step. `lower` and `estimate` are what the closed form said before; 0 where it does not cover the
+// workload.
 struct SweepRow {
     Settings settings = {};
     Seconds step, lower, estimate;
@@ -28,7 +39,8 @@ struct SweepRow {
     double tokens_per_second = 0;
     double cost_per_token = 0;  // 0 without cluster.price_per_gpu_hour
     int ranks = 0;
-    Forecast forecast = {};  // with the experiment's own draws and noise
+    Forecast forecast = {};  // of the same draws
+    std::optional<Behind> behind = {};  // the first; where there are several draws
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
@@ -47,6 +59,7 @@ struct HeatMap {
     std::vector<std::string> rows, columns;
     std::vector<Seconds> step;  // rows x columns
     bool simulated = false;
+    bool of_token = false;  // time of a token, where tokens rank
     friend bool operator==(const HeatMap&, const HeatMap&) = default;
 };
 
@@ -55,6 +68,8 @@ struct SweepAnswer {
     bool calibrated = false;
     Objective objective = Objective::step;
     std::optional<Objective> second;  // then `best` is their Pareto front, by rising first objective
+    bool work_differs = false;        // tokens of a step differ between configurations: `step` was asked, `tokens` ranks
+    bool one_routing = false;         // ranked by one draw of a routing that is drawn: another may rank otherwise
     int asked = 0;                    // how many best ones
     std::vector<std::string> varied = {}, where = {};
     std::vector<SweepRow> best = {};

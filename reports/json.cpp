@@ -132,6 +132,10 @@ Json attribution(const ErrorAttribution& a) {
             {"kinds", kinds}};
 }
 
+const char* key_of(Evidence evidence) {
+    return evidence == Evidence::fitted ? "fitted" : evidence == Evidence::seen ? "seen" : "unseen";
+}
+
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
@@ -165,7 +169,8 @@ Json row(const Comparison& c) {
             {"cluster",
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
             {"framework", c.what.experiment.framework.name},
-            {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
+            {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
+            {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
             {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
@@ -191,6 +196,13 @@ Json errors(const CompareSummary& s) {
             {"peak_mape", s.with_peak > 0 ? number(s.peak_mape) : Json(nullptr)}};
 }
 
+Json errors_of(const std::vector<Comparison>& chosen) {
+    const CompareSummary s = summarise(chosen);
+    Json j{{"predicted", s.predicted}};
+    j.update(errors(s));
+    return j;
+}
+
 Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -209,6 +221,17 @@ Json sample(const MeasuredStep& step) {
             {"cpu_share", number(step.cpu_share)}};
 }
 
+// Whether the cluster has a fit, and how much of this step rests on it.
+Json cluster_of(const Forecast& f) {
+    Json basis = Json::array();
+    for (const CostBasis& b : f.basis)
+        basis.push_back({{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}});
+    return {{"name", f.cluster},
+            {"calibrated", f.calibrated},
+            {"prior_share", f.basis.empty() ? Json(nullptr) : number(prior_share(f))},
+            {"basis", basis}};
+}
+
 // A name from a log may hold bytes that are no UTF-8; they are replaced rather than fatal.
 std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
@@ -216,7 +239,7 @@ std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_ha
 
 std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation) {
     Json j{{"experiment", f.experiment},
-           {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
+           {"cluster", cluster_of(f)},
            {"framework", f.framework},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
@@ -247,11 +270,13 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     }
     Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
     j.update(errors(s));
-    for (const bool held_out : {false, true}) {
-        const CompareSummary role = summarise(of_role(comparisons, held_out));
-        Json& at = j[held_out ? "held_out" : "fitted"] = {{"predicted", role.predicted}};
-        at.update(errors(role));
+    std::vector<Comparison> held_out;  // seen or not
+    for (const Evidence evidence : all_evidence) {
+        const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
+        j[key_of(evidence)] = errors_of(chosen);
+        if (evidence != Evidence::fitted) held_out.insert(held_out.end(), chosen.begin(), chosen.end());
     }
+    j["held_out"] = errors_of(held_out);
     j["rows"] = rows;
     return text_of(j);
 }
@@ -285,7 +310,7 @@ namespace {
 Json sweep_row(const SweepRow& row) {
     Json settings = Json::object();
     for (const auto& [key, value] : row.settings) settings[key] = value;
-    return {{"settings", settings},
+    Json json{{"settings", settings},
             {"step_s", number(row.step)},
             {"lower_bound_s", number(row.lower)},
             {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
@@ -295,6 +320,12 @@ Json sweep_row(const SweepRow& row) {
             {"peak_bytes", number(row.peak)},
             {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};
+    if (row.behind)
+        json["behind_first"] = {{"p10", number(row.behind->p10)},
+                                {"p50", number(row.behind->p50)},
+                                {"p90", number(row.behind->p90)},
+                                {"distinguishable", row.behind->distinguishable}};
+    return json;
 }
 
 Json sweep_rows(const std::vector<SweepRow>& rows) {
@@ -319,6 +350,8 @@ std::string to_json(const SweepAnswer& r) {
               {"framework", r.framework},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
+              {"work_differs", r.work_differs},
+              {"one_routing", r.one_routing},
               {"varied", r.varied},
               {"where", r.where},
               {r.second ? "front" : "top", sweep_rows(r.best)},

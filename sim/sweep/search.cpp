@@ -16,20 +16,16 @@ constexpr std::uint64_t small_space = 100'000;     // points that one round take
 constexpr std::size_t jobs_of_round = 64;
 constexpr std::size_t batch = 16;  // points simulated before the incumbents are looked at again
 
-// The order in which items are screened: every round meets all regions of the space.
-class Order {
-public:
-    explicit Order(std::uint64_t items) : items_(items) {
-        for (const std::uint64_t prime : {1048573ULL, 1048571ULL, 1048559ULL, 1048549ULL})
-            if (std::gcd(prime, items) == 1) stride_ = prime;
-    }
-    [[nodiscard]] std::uint64_t item(std::uint64_t position) const {
-        return position % items_ * (stride_ % items_) % items_;
-    }
-
-private:
-    std::uint64_t items_, stride_ = 1;
-};
+// The order in which items are screened: base after base, as each has prices of its own, and within a base so that every
+// round meets all regions of it.
+std::uint64_t item_at(const SweepSpace& space, std::uint64_t position) {
+    const auto [first, last] = space.items_of_base(space.base_of_item(position));
+    const std::uint64_t items = last - first;
+    std::uint64_t stride = 1;
+    for (const std::uint64_t prime : {1048573ULL, 1048571ULL, 1048559ULL, 1048549ULL})
+        if (std::gcd(prime, items) == 1) stride = prime;
+    return first + (position - first) * (stride % items) % items;
+}
 
 }  // namespace
 
@@ -134,13 +130,12 @@ Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, st
             progress_->screened(*known);
             return std::move(*known);
         }
-    const Order order(space_.item_count());
     std::vector<SweepJob> jobs(std::min<std::uint64_t>(jobs_of_round, last - first));
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         jobs[j].incumbents = incumbents_.all();
         const auto begin = first + (last - first) * j / jobs.size(),
                    end = first + (last - first) * (j + 1) / jobs.size();
-        for (std::uint64_t position = begin; position < end; ++position) jobs[j].items.push_back(order.item(position));
+        for (std::uint64_t position = begin; position < end; ++position) jobs[j].items.push_back(item_at(space_, position));
         std::ranges::sort(jobs[j].items);  // neighbours share what was priced
     }
     Screened round;

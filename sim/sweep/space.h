@@ -44,6 +44,10 @@ public:
     // Parts of similar size that are walked as one.
     [[nodiscard]] std::uint64_t item_count() const { return item_begin_.back(); }
     [[nodiscard]] std::uint64_t base_of_item(std::uint64_t item) const;
+    // First, and one past the last.
+    [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> items_of_base(std::uint64_t base) const {
+        return {item_begin_[base], item_begin_[base + 1]};
+    }
 
     [[nodiscard]] SweepBase base(std::uint64_t number) const;
     // Meets every point of the item once, in rising order, as legal or in a count of illegal ones.

@@ -33,6 +33,28 @@ SweepRow row_of(const SweepSpace& space, const Candidate& c, Seconds step) {
     return row;
 }
 
+// Each beside the first, draw by draw; nothing where the objective has no draws.
+void compare_with_first(std::vector<SweepRow>& rows, Objective objective) {
+    if (rows.empty() || rows.front().forecast.draws == 1 || objective == Objective::memory) return;
+    const auto scores_of = [&](const SweepRow& row) {
+        const double tokens = row.tokens_per_second * row.step.si();
+        const double factor = objective == Objective::cost     ? row.cost_per_token / row.step.si()
+                              : objective == Objective::tokens ? 1 / tokens
+                                                               : 1;
+        std::vector<double> found;
+        for (const Seconds step : row.forecast.draw_steps) found.push_back(factor * step.si());
+        return found;
+    };
+    const std::vector<double> first = scores_of(rows.front());
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].behind = behind(scores_of(rows[i]), first);
+}
+
+// Gates that are drawn, from a seed that nothing decides.
+bool has_drawn_routing(const Experiment& e) {
+    return e.workload.moe.experts > 0 &&
+           (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
+}
+
 std::vector<SweepRow> rows_of(const SweepSpace& space, const SweepSearch& search, const std::vector<Incumbent>& wanted,
                               int threads) {
     std::vector<SweepRow> rows(wanted.size());
@@ -51,17 +73,17 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const SweepSearch& search
 }
 
 // From estimates where a closed form covers the workload, else from what was simulated.
-std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search) {
+std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search, bool tokens) {
     const auto keys = map_keys(space);
     if (keys.empty()) return std::nullopt;
-    HeatMap map{.row_key = keys[0], .column_key = keys[1], .rows = {}, .columns = {}, .step = {}};
+    HeatMap map{.row_key = keys[0], .column_key = keys[1], .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
     Cells cells = search.screened().cells;
     if (cells.empty()) {
         map.simulated = true;
         for (const auto& [id, found] : search.simulated()) {
             const Parallelism split = space.experiment_of(id).parallelism;
             const std::pair at{space.position(keys[0], id.base, split), space.position(keys[1], id.base, split)};
-            merge(cells, {{at, found.second}});
+            merge(cells, {{at, tokens ? found.second / found.first.tokens : found.second}});
         }
     }
     std::set<int> rows, columns;
@@ -130,9 +152,10 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
 
 }  // namespace
 
-SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
-    check_axes(question.axes, question.experiment);
-    check(question);
+SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
+    check_axes(asked.axes, asked.experiment);
+    check(asked);
+    const SweepQuestion question = answerable(asked);
     const SweepSpace space(question.experiment, question.axes);
     if (options.announce && space.point_count() >= announced_points)
         options.announce(
@@ -149,24 +172,31 @@ SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
                        .calibrated = question.experiment.cluster.fitted.has_value(),
                        .objective = question.objective,
                        .second = question.second,
+                       .work_differs = asked.objective != question.objective,
                        .asked = question.top,
                        .varied = space.varied_keys()};
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     result.counts = counts_of(space, search);
     result.broken_bounds = search.broken_bounds();
     result.best = rows_of(space, search, search.incumbents().best(), options.threads);
+    if (!question.second) compare_with_first(result.best, question.objective);
+    result.one_routing = std::ranges::any_of(search.incumbents().best(), [&](const Incumbent& i) {
+        const Experiment e = space.experiment_of(i.id);
+        return e.routing.draws == 1 && has_drawn_routing(e);
+    });
     std::vector<Incumbent> by_ranks;
     for (const auto& [ranks, best] : search.incumbents().best_by_ranks()) by_ranks.push_back(best);
     result.scaling = rows_of(space, search, by_ranks, options.threads);
-    result.map = heat_map(space, search);
+    result.map = heat_map(space, search, question.objective == Objective::tokens);
     return result;
 }
 
 bool is_sweep_helper() { return mpi_process() > 0; }
 
-void help_sweep(const SweepQuestion& question) {
-    check_axes(question.axes, question.experiment);
-    check(question);
+void help_sweep(const SweepQuestion& asked) {
+    check_axes(asked.axes, asked.experiment);
+    check(asked);
+    const SweepQuestion question = answerable(asked);
     const SweepSpace space(question.experiment, question.axes);
     help_mpi_team(space, question);
 }

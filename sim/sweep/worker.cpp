@@ -20,6 +20,28 @@ void count(std::map<std::string, std::uint64_t, std::less<>>& counts, std::strin
 
 }  // namespace
 
+bool work_differs(const SweepQuestion& q) {
+    const auto values = [&](std::string_view key) {
+        const auto axis = std::ranges::find(q.axes, key, &Axis::key);
+        return axis == q.axes.end() ? std::span<const std::string>() : std::span<const std::string>(axis->values);
+    };
+    for (const char* key : {"workload.preset", "workload.seq", "parallelism.global_batch"})
+        if (values(key).size() > 1) return true;
+    const auto batches = values("parallelism.global_batch"), replicas = values("parallelism.dp");
+    const bool unset = batches.empty() ? q.experiment.parallelism.global_batch == 0 : batches.front() == "0";
+    const bool replicas_differ = replicas.size() > 1 || std::ranges::find(replicas, "rest") != replicas.end() ||
+                                 (varies_every_split(q.axes) && replicas.empty());
+    return unset && (replicas_differ || values("parallelism.micro_batch").size() > 1);
+}
+
+SweepQuestion answerable(SweepQuestion question) {
+    if (!work_differs(question)) return question;
+    if (question.objective == Objective::step) question.objective = Objective::tokens;
+    if (question.second == Objective::step) question.second = Objective::tokens;
+    if (question.second == question.objective) question.second.reset();
+    return question;
+}
+
 double score(Objective objective, const Candidate& c, Seconds step) {
     switch (objective) {
         case Objective::step: return step.si();
@@ -118,7 +140,9 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
     if (costs && facts.price == 0) return count(out.infeasible, "cluster.price_per_gpu_hour is not stated", 1);
     for (const Constraint& c : question_.where)
         if (!can_hold(c, facts, bound.lower)) return count(out.infeasible, "not " + c.text, 1);
-    if (bound.estimate > Seconds(0)) note_cell(base.number, split, bound.estimate, out.cells);
+    if (bound.estimate > Seconds(0))
+        note_cell(base.number, split,
+                  question_.objective == Objective::tokens ? bound.estimate / facts.tokens : bound.estimate, out.cells);
     const Candidate candidate{.id = {base.number, inner},
                               .lower = bound.lower,
                               .estimate = bound.estimate,

@@ -30,12 +30,17 @@ struct Candidate {
     int ranks = 0;
     friend bool operator==(const Candidate&, const Candidate&) = default;
 };
+// The question as it is answered: a shortest step is most tokens/s where the work of a step differs, as a step alone would
+// then favour the least work.
+bool work_differs(const SweepQuestion& question);
+SweepQuestion answerable(SweepQuestion question);
+
 double score(Objective objective, const Candidate& candidate, Seconds step);
 Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds step);
 // As scores() of the lower bound, with room for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
 
-// Positions along two varied keys -> best estimate of the step.
+// Positions along two varied keys -> best estimate of the step, or of the time of a token where tokens rank.
 using Cells = std::map<std::pair<int, int>, Seconds>;
 void merge(Cells& cells, const Cells& more);
 
