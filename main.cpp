@@ -187,9 +187,10 @@ void run_calibrate(const Options& options) {
 
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    if (!options.framework.empty()) (void)read_framework(options.framework);
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
-        for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));
+        for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
     if (!options.out.empty()) make_folder(options.out);
     predict_all(comparisons, show_progress);
     show_progress("");
@@ -219,7 +220,10 @@ void run_list(const Options& options) {
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
     for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
-    print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
+    std::vector<Framework> frameworks;
+    for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
+    print(presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family), frameworks,
+                        clusters));
 }
 
 void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }

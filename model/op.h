@@ -136,7 +136,9 @@ struct HostWork {
         update,
         gather,
         input,
-        experts
+        experts,
+        micro_batch,
+        exchange
     };
     Kind kind = Kind::framework;
     double calls = 1;

@@ -61,6 +61,8 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::update: return "update";
         case HostWork::Kind::gather: return "gather";
         case HostWork::Kind::input: return "input";
+        case HostWork::Kind::micro_batch: return "micro_batch";
+        case HostWork::Kind::exchange: return "exchange";
     }
     return "?";
 }

@@ -174,6 +174,7 @@ Json row(const Comparison& c) {
         {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
         {"cluster",
          {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
+        {"framework", c.what.experiment.framework.name},
         {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
         {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
         {"assumptions", c.what.assumptions},
@@ -273,6 +274,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
                     const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
+           {"framework", f.framework},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
            {"breakdown_s", breakdown(f.breakdown)},
@@ -387,6 +389,7 @@ Json sweep_counts(const SweepCounts& c) {
 std::string to_json(const SweepAnswer& r) {
     Json json{{"experiment", r.experiment},
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
+              {"framework", r.framework},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
               {"work_differs", r.work_differs},

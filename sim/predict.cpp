@@ -185,6 +185,7 @@ Prediction predict_step(const Experiment& e) {
     Forecast& f = result.forecast;
     f.experiment = e.name;
     f.cluster = e.cluster.name;
+    f.framework = e.framework.name;
     f.calibrated = e.cluster.fitted.has_value();
     f.draws = e.routing.draws;
     f.noise = f.draws > 1 && has_noise(e.cluster.noise);

@@ -148,6 +148,8 @@ struct Pricer {
             case HostWork::Kind::gather: return op.calls * host.gather;
             case HostWork::Kind::input: return op.calls * host.input;
             case HostWork::Kind::experts: return op.calls * host.expert_layer;
+            case HostWork::Kind::micro_batch: return op.calls * host.micro_batch;
+            case HostWork::Kind::exchange: return op.calls * host.exchange;
         }
         throw std::logic_error("op_time: unknown host work");
     }
