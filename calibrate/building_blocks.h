@@ -26,7 +26,7 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// Of every row: `where` is "file:line", `row` its content (model/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
 // events around one call of a script, which a short kernel waits for.
 struct GemmRow {
     std::string where;
@@ -34,6 +34,7 @@ struct GemmRow {
     int groups = 1;
     Seconds time;
     bool between_events = false;
+    RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
@@ -45,19 +46,21 @@ struct CollectiveRow {
     Bytes bytes;
     Seconds time;
     bool in_switch = true;  // a switch can add these numbers
+    RowHash row = 0;
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 
 // Dispatch or combine of an expert layer's tokens, timed by itself. `kernels` as the cluster's keys name them: "dispatch",
-// "dispatch_low_latency", ..; `row` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
+// "dispatch_low_latency", ..; `bytes` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
 // over the experts at random.
 struct ExchangeRow {
     std::string where, op, kernels;
     int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
     double tokens = 0;  // of a rank
-    Bytes row;
+    Bytes bytes;
     Seconds time;
     bool even = false;
+    RowHash row = 0;
     friend bool operator==(const ExchangeRow&, const ExchangeRow&) = default;
 };
 
@@ -69,14 +72,17 @@ struct MoeLayerRow {
     double skew = 0;  // exponent of the power law over experts; 0 = balanced
     Dtype dtype = Dtype::bf16;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
-// Another kernel between events. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+// Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
 struct KernelRow {
     std::string where, kind, call;
     Op op;
     Seconds time;
+    RowHash row = 0;
+    bool between_events = true;  // false: by a profiler (column timer = kernel)
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 
@@ -85,6 +91,7 @@ struct LaunchRow {
     std::string where, kind;
     int calls = 0;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 

@@ -16,7 +16,8 @@ Experiment& writable(const Experiment& experiment) { return const_cast<Experimen
 
 template <class T>
 constexpr bool is_array = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> ||
-                          std::is_same_v<T, std::vector<int>> || std::is_same_v<T, std::vector<double>>;
+                          std::is_same_v<T, std::vector<int>> || std::is_same_v<T, std::vector<double>> ||
+                          std::is_same_v<T, std::vector<Schedule>> || std::is_same_v<T, std::vector<Recompute>>;
 
 template <class T>
 double number_in(const T& value) {
@@ -38,7 +39,9 @@ std::string bound_text(double bound) {
 
 template <class T>
 void check_range(const Key& key, const T& value) {
-    if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires { value.si(); }) {
+    if constexpr (is_optional<T>) {
+        if (value) check_range(key, *value);
+    } else if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires { value.si(); }) {
         const double number = number_in(value);
         if (!(number >= key.least && number <= key.most))
             throw ConfigError(fmt::format("{} is out of range; expected {} to {}", value_text(value),
@@ -51,7 +54,9 @@ template <class T>
 ConfigValue typed(const std::string& raw) {
     const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
     const auto text = quoted ? raw.substr(1, raw.size() - 2) : raw;
-    if constexpr (is_array<T>)
+    if constexpr (is_optional<T>)
+        return typed<typename T::value_type>(raw);
+    else if constexpr (is_array<T>)
         return parse_toml_value(text);
     else if constexpr (std::is_same_v<T, std::string> || std::is_enum_v<T>)
         return {text};
@@ -76,6 +81,20 @@ void assign_field(const Key& key, Field<T> get, Experiment& experiment, const Co
     get(experiment) = std::move(parsed);
 }
 
+// Enumerators count from 0; their names end where to_string() knows none.
+template <class E>
+std::string listed_names() {
+    std::string text;
+    for (int i = 0;; ++i) {
+        try {
+            const std::string name(to_string(static_cast<E>(i)));
+            text += (text.empty() ? "" : ", ") + name;
+        } catch (const std::logic_error&) {
+            return text;
+        }
+    }
+}
+
 [[noreturn]] void preset_is_no_field(const Key& key) {
     throw std::logic_error(std::string(key.path) + " is no field: read_experiment() and set_key() load presets");
 }
@@ -86,6 +105,7 @@ const std::vector<Key>& all_keys() {
     static const std::vector<Key> keys = [] {
         std::vector<Key> all(workload_keys().begin(), workload_keys().end());
         all.insert(all.end(), cluster_keys().begin(), cluster_keys().end());
+        all.insert(all.end(), framework_keys().begin(), framework_keys().end());
         return all;
     }();
     return keys;
@@ -95,6 +115,19 @@ const Key* find_key(std::string_view path) {
     for (const auto& key : all_keys())
         if (key.path == path) return &key;
     return nullptr;
+}
+
+std::string whole_key(const std::string& word) {
+    if (word.empty() || find_key(word) || word.find('.') != std::string::npos) return word;
+    std::string found;
+    for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
+        const auto path = fmt::format("{}.{}", table, word);
+        if (!find_key(path)) continue;
+        if (!found.empty())
+            throw ConfigError(fmt::format("{} may be {} or {}; expected the whole key", word, found, path));
+        found = path;
+    }
+    return found.empty() ? word : found;
 }
 
 std::string unknown_key(const std::string& path, const std::string& prefix) {
@@ -157,11 +190,24 @@ std::string toml_text_of(const Key& key, const Experiment& experiment) {
             } else {
                 using T = std::remove_cvref_t<decltype(get(writable(experiment)))>;
                 const auto text = value_text(get(writable(experiment)));
-                if constexpr (std::is_arithmetic_v<T> || is_array<T>)
+                if constexpr (std::is_arithmetic_v<T> || is_array<T> || std::is_same_v<T, std::optional<bool>> ||
+                              std::is_same_v<T, std::optional<double>>)
                     return text;
                 else
                     return quoted_toml(text);
             }
+        },
+        key.field);
+}
+
+std::string names_text(const Key& key) {
+    return std::visit(
+        []<class F>(F get) -> std::string {
+            if constexpr (!std::is_same_v<F, PresetField>) {
+                using T = std::remove_cvref_t<decltype(get(std::declval<Experiment&>()))>;
+                if constexpr (std::is_enum_v<T>) return listed_names<T>();
+            }
+            return "";
         },
         key.field);
 }
@@ -196,7 +242,7 @@ std::vector<KeyDoc> key_docs() {
             },
             key.field);
         docs.push_back({std::string(key.path), kind, is_missing(key, defaults) ? "required" : text_of(key, defaults),
-                        std::string(key.meaning)});
+                        std::string(key.meaning), names_text(key)});
     }
     return docs;
 }

@@ -28,7 +28,10 @@ using KeyField =
                  Field<Optimizer>, Field<Workload::Kind>, Field<MoeSystem>, Field<Schedule>, Field<Recompute>,
                  Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>, Field<Head>,
                  Field<ContextExchange>, Field<StageCut>, Field<Fabric>, Field<std::vector<int>>,
-                 Field<std::vector<double>>, Field<RoutingSpec::Kind>, Field<Curve>, Field<std::vector<GemmPoint>>>;
+                 Field<std::vector<double>>, Field<RoutingSpec::Kind>, Field<Curve>, Field<std::vector<GemmPoint>>,
+                 Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
+                 Field<std::optional<double>>, Field<std::optional<Seconds>>, Field<std::optional<AttentionKind>>,
+                 Field<std::optional<Optimizer>>, Field<std::optional<Recompute>>, Field<std::optional<GradientType>>>;
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {
@@ -46,6 +49,7 @@ auto& field(Experiment& experiment) {
 
 std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
 std::span<const Key> cluster_keys();
+std::span<const Key> framework_keys();
 
 // Every key once, in the order of the documentation.
 const std::vector<Key>& all_keys();
@@ -62,6 +66,7 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 std::string text_of(const Key& key, const Experiment& experiment);       // bare, exact: as for --set
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
+std::string names_text(const Key& key);  // the names that it takes, separated by commas; "" of other kinds
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
 bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 

@@ -1,10 +1,15 @@
 #include "model/presets.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "model/errors.h"
+#include "model/toml_reader.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -16,6 +21,8 @@ std::string_view folder_of(PresetKind kind) {
         case PresetKind::workload: return "workloads";
         case PresetKind::cluster: return "clusters";
         case PresetKind::experiment: return "experiments";
+        case PresetKind::framework: return "frameworks";
+        case PresetKind::family: return "families";
     }
     return "";
 }
@@ -24,22 +31,75 @@ std::string_view noun_of(PresetKind kind) {
         case PresetKind::workload: return "workload";
         case PresetKind::cluster: return "cluster";
         case PresetKind::experiment: return "experiment";
+        case PresetKind::framework: return "framework";
+        case PresetKind::family: return "family";
     }
     return "";
 }
 
-fs::path folder(PresetKind kind) { return fs::path(home_folder()) / "model" / "presets" / folder_of(kind); }
+std::string lower(std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+}
 
-}  // namespace
+// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one.
+std::optional<std::string> preset_of_gpu(const std::string& name, const std::vector<std::string>& presets) {
+    std::optional<std::string> found;
+    int most = 0;
+    for (const auto& preset : presets) {
+        const auto path = (fs::path(home_folder()) / "model" / "presets" / "clusters" / (preset + ".toml")).string();
+        std::string names;
+        std::int64_t ranks = 1;
+        for (const auto& entry : read_toml(path).entries) {
+            const auto* text = std::get_if<std::string>(&entry.value.value);
+            const auto* count = std::get_if<std::int64_t>(&entry.value.value);
+            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower(*text);
+            if (count && entry.path == "gpus_per_node") ranks = *count;
+        }
+        std::string known = ",";
+        for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
+            if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
+        if ((known + ",").find("," + lower(name) + ",") == std::string::npos || ranks <= most) continue;
+        found = path;
+        most = static_cast<int>(ranks);
+    }
+    return found;
+}
 
-std::string home_folder() {
-    if (const char* home = std::getenv("STEPCAST_HOME"); home && *home) return home;
+std::string shipped_folder() {
     std::error_code ignored;
     if (fs::is_directory(fs::path(STEPCAST_SOURCE_FOLDER) / "model" / "presets", ignored))
         return STEPCAST_SOURCE_FOLDER;
     const auto binary = fs::read_symlink("/proc/self/exe", ignored);
     return (binary.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
 }
+
+// A home of one's own need not hold frameworks and families: then the shipped ones stay.
+fs::path folder(PresetKind kind) {
+    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / folder_of(kind); };
+    const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
+    std::error_code ignored;
+    const fs::path own = in(home_folder());
+    return shared && !fs::is_directory(own, ignored) ? in(shipped_folder()) : own;
+}
+
+// How to have one that is not there.
+std::string way_to_write(PresetKind kind) {
+    if (kind == PresetKind::framework)
+        return "; to write one: a TOML file with preset = \"default\" and the keys that differ (stepcast list keys framework)";
+    if (kind == PresetKind::family)
+        return "; to write one: a TOML file of workload keys in " + folder(kind).string() + " with models = [\"NAME\"]";
+    return "";
+}
+
+}  // namespace
+
+std::string home_folder() {
+    if (const char* home = std::getenv("STEPCAST_HOME"); home && *home) return home;
+    return shipped_folder();
+}
+
+std::string sources_path() { return (folder(PresetKind::framework).parent_path() / "sources.toml").string(); }
 
 std::vector<std::string> preset_names(PresetKind kind) {
     std::vector<std::string> names;
@@ -53,6 +113,7 @@ std::vector<std::string> preset_names(PresetKind kind) {
 std::string preset_path(PresetKind kind, const std::string& name) {
     const std::string noun(noun_of(kind));
     std::error_code ignored;
+    if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");
     if (name.find('/') != std::string::npos || name.ends_with(".toml") || hub_config) {
         if (fs::is_regular_file(name, ignored)) return name;
@@ -63,9 +124,14 @@ std::string preset_path(PresetKind kind, const std::string& name) {
     const auto path = folder(kind) / (name + ".toml");
     if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();
     const auto valid = preset_names(kind);
+    const auto way = way_to_write(kind);
+    if (kind == PresetKind::cluster)
+        if (const auto found = preset_of_gpu(name, valid)) return *found;
     auto hint = did_you_mean(name, valid);
-    if (hint.empty()) {
-        for (const auto& v : valid) hint += (hint.empty() ? "; expected one of " : ", ") + v;
+    if (hint.empty() || !way.empty()) {
+        std::string listed;
+        for (const auto& v : valid) listed += (listed.empty() ? "; expected one of " : ", ") + v;
+        hint += listed + way;
         if (valid.empty()) hint = "; there are none in " + folder(kind).string() + " ($STEPCAST_HOME chooses the root)";
     }
     throw ConfigError("\"" + name + "\" is no preset " + noun + hint);
