@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,13 +17,14 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
+#include "exec/launcher.h"
 #include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/plain_text.h"
 #include "model/presets.h"
 #include "model/run_folder.h"
 #include "model/step.h"
-#include "model/whole_files.h"
 #include "reports/chrome_trace.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
@@ -40,8 +42,13 @@ using namespace stepcast;
 
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
+// Names and messages hold what files and the command line say: none of it moves the cursor of a terminal.
+void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
+void say(const std::string& line) {
+    constexpr std::size_t longest = 4000;
+    const std::string text = plain_text(line.substr(0, longest), "\n\t");
+    std::fprintf(stderr, "stepcast: %s%s\n", text.c_str(), line.size() > longest ? " .." : "");
+}
 // One line that is overwritten on a terminal; nothing in a pipe.
 void show_progress(std::string_view text) {
     if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
@@ -56,7 +63,7 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
 
 void run_simulate(const Options& options) {
     const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
+    check_files_of_simulate(options);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
@@ -65,10 +72,8 @@ void run_simulate(const Options& options) {
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     print(options.json ? to_json(forecast, why) : forecast_table(forecast));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (why && !options.out.empty()) {
-        make_folder(options.out);
+    if (why && !options.out.empty())
         plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
-    }
 }
 
 // Beside the first process of an MPI launcher, which alone answers and complains.
@@ -83,6 +88,7 @@ void help_with_sweep(const Options& options) {
 void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
+    check_files_of_sweep(options);
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
@@ -95,8 +101,8 @@ void run_sweep(const Options& options) {
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
     require_device(options.device);
+    check_files_of_execute(options);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
@@ -105,20 +111,18 @@ void run_execute(const Options& options) {
     if (options.steps > 0) run.steps = options.steps;
     if (options.warmup >= 0) run.warmup = options.warmup;
     ExecuteOptions how = execute_options(run);
+    std::optional<RunFolder> folder;  // before the device is opened, so that what is refused starts nothing
+    if (!options.out.empty() && read_launch(std::getenv).rank == 0)
+        folder.emplace(options.out, experiment, overrides_of(options), graph);
     const auto device = open_device(options.device, graph.rank_count(), run);
     how.progress = show_progress;
-    RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
-    if (!options.out.empty() && device->reports()) {
-        make_folder(options.out);
-        how.on_step = [&](const Measurement& sofar) {  // a run that is stopped keeps its finished samples
-            record.measurement = sofar;
-            write_run(options.out, record, experiment);
-        };
-    }
+    how.stop_asked = stop_asked;
+    if (folder && device->reports())  // a run that is killed keeps its finished samples
+        how.on_step = [&](const Measurement& sofar) { folder->add(sofar); };
     const Measurement measurement = execute(graph, *device, how);
     show_progress("");
     if (!device->reports()) return;
-    if (how.on_step) how.on_step(measurement);
+    if (how.on_step) folder->finish(measurement);
     if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
@@ -130,12 +134,13 @@ void run_calibrate(const Options& options) {
             "files");
     if (!options.device.empty()) {
         require_device(options.device);
-        make_folder_of(options.out);
+        check_files_of_calibrate(options);
         return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
                                               : calibrate_host(options, show_progress));
     }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
+    check_files_of_calibrate(options);
     print(calibrate_from_measurements(
         {.measurements = options.measurements, .cluster = options.cluster, .out = options.out, .date = current_date()},
         show_progress));
@@ -143,10 +148,10 @@ void run_calibrate(const Options& options) {
 
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    check_files_of_compare(options);
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
         for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));
-    if (!options.out.empty()) make_folder(options.out);
     predict_all(comparisons, show_progress);
     show_progress("");
     const CompareSummary summary = summarise(comparisons);
@@ -158,6 +163,7 @@ void run_compare(const Options& options) {
 }
 
 void run_import(const Options& options) {
+    check_files_of_import(options);
     for (const std::string& line : import_to_files(import_request_of(options))) say(line);
 }
 
@@ -178,10 +184,12 @@ int fail(int code, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    open_standard_files();
+    end_on_signals();
     close_blas_threads();
     keep_freed_memory();
     try {
-        return run_command_line(argc, argv,
+        const int code = run_command_line(argc, argv,
                                 {.simulate = run_simulate,
                                  .sweep = run_sweep,
                                  .execute = run_execute,
@@ -189,6 +197,8 @@ int main(int argc, char** argv) {
                                  .compare = run_compare,
                                  .import = run_import,
                                  .list = run_list});
+        finish_output();
+        return code != 0 ? code : exit_code_of_stop();
     } catch (const ConfigError& error) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {

@@ -119,9 +119,9 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress) {
     const Cluster start = read_cluster(request.cluster);
-    std::error_code none;
-    if (std::filesystem::equivalent(request.cluster, request.out, none))
-        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
+    std::vector<std::string> inputs = request.measurements;
+    inputs.push_back(request.cluster);
+    keep_apart({request.out}, inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);

@@ -199,6 +199,7 @@ std::string fitted_text(const Fitted& fitted) {
 
 void lay_cluster(Layers& layers, const std::string& path) {
     auto file = read_toml(path);
+    layers.files.push_back(path);
     std::vector<TomlEntry> fitted;
     std::erase_if(file.entries, [&](TomlEntry& entry) {
         if (!is_fitted(entry.path)) return false;

@@ -7,6 +7,7 @@
 #include "model/errors.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -100,15 +101,16 @@ void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
 void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
                   const std::optional<std::string>& cluster) {
     auto& e = layers.experiment;
-    e.name = fs::path(file).stem().string();
-    if (e.workload.name.empty()) e.workload.name = workload ? fs::path(*workload).stem().string() : e.name;
-    if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
+    e.name = plain_text(fs::path(file).stem().string());
+    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(fs::path(*workload).stem().string()) : e.name;
+    if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(fs::path(*cluster).stem().string()) : e.name;
 }
 
 Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     const auto file = read_toml(preset_path(PresetKind::experiment, path_or_preset));
     Layers layers;
     layers.tables = file.tables;
+    layers.files = {file.path};
     const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
     const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
     if (workload) lay_workload(layers, *workload);
@@ -116,6 +118,7 @@ Layers lay_experiment(const std::string& path_or_preset, std::span<const Overrid
     lay_file(layers, file, "");
     layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
+    if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
     return layers;
@@ -142,6 +145,10 @@ Experiment read_experiment(const std::string& path_or_preset, std::span<const Ov
 
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     return lay_experiment(path_or_preset, overrides).experiment;
+}
+
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return lay_experiment(path_or_preset, overrides).files;
 }
 
 Cluster read_cluster(const std::string& path_or_preset) {

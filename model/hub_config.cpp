@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
 #include "model/keys.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -179,10 +179,13 @@ const ModelType& type_of(const Json& json, const std::string& path) {
 }
 
 Json parse(const std::string& path) {
-    std::ifstream in(path);
-    if (!in) throw ConfigError(path + ": cannot be read; expected a model's config.json");
+    const std::string text = read_text(path, "a model's config.json");
     try {
-        Json json = Json::parse(in);
+        Json json = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+            constexpr int deepest = 32;  // recursion in the library; a config.json has four levels
+            if (depth > deepest) throw ConfigError(path + ": nested deeper than 32 levels; expected a model's config.json");
+            return true;
+        });
         if (!json.is_object()) throw ConfigError(path + ": found no JSON object; expected a model's config.json");
         return json;
     } catch (const Json::exception& e) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/experiment.h"
 #include "model/toml_reader.h"
@@ -14,6 +15,7 @@ struct Layers {
     Experiment experiment;
     std::map<std::string, std::string> set_at;  // key -> "moe.toml:14:3" or "--set KEY=VALUE"
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
+    std::vector<std::string> files;             // read so far
 };
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an

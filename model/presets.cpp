@@ -35,10 +35,10 @@ fs::path folder(PresetKind kind) { return fs::path(home_folder()) / "model" / "p
 std::string home_folder() {
     if (const char* home = std::getenv("STEPCAST_HOME"); home && *home) return home;
     std::error_code ignored;
-    if (fs::is_directory(fs::path(STEPCAST_SOURCE_FOLDER) / "model" / "presets", ignored))
-        return STEPCAST_SOURCE_FOLDER;
-    const auto binary = fs::read_symlink("/proc/self/exe", ignored);
-    return (binary.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    const fs::path built = fs::path(STEPCAST_BUILD_FOLDER) / "";
+    if (program.string().starts_with(built.string())) return STEPCAST_SOURCE_FOLDER;
+    return (program.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
 }
 
 std::vector<std::string> preset_names(PresetKind kind) {

@@ -11,7 +11,8 @@ enum class PresetKind { workload, cluster, experiment };
 // Path of a preset file; throws ConfigError naming the nearest valid name.
 std::string preset_path(PresetKind kind, const std::string& name);
 std::vector<std::string> preset_names(PresetKind kind);
-// Root folder that holds model/presets and calibrate/measurements: $STEPCAST_HOME, or the source tree it was built from.
+// Root folder that holds model/presets and calibrate/patterns: $STEPCAST_HOME; for a program in its build folder the source
+// tree; for an installed or copied one ../share/stepcast beside it.
 std::string home_folder();
 
 }  // namespace stepcast

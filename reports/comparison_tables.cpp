@@ -161,12 +161,6 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     return sentences;
 }
 
-std::string markdown_cell(std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return text;
-}
-
 }  // namespace
 
 std::string provenance_text(const Cluster& cluster) {
@@ -219,7 +213,7 @@ std::string comparison_markdown(const Comparisons& comparisons) {
     std::string text =
         "| case | measured | predicted | p10 .. p90 | error | inside | cluster |\n|---|---:|---:|---:|---:|---|---|\n";
     for (const Comparison& c : comparisons) {
-        const std::string name = markdown_cell(c.what.case_id),
+        const std::string name = markdown_text(c.what.case_id),
                           measured = c.what.measured_step > Seconds(0) ? time_text(c.what.measured_step) : "-";
         if (c.forecast)
             text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, measured,
@@ -227,14 +221,14 @@ std::string comparison_markdown(const Comparisons& comparisons) {
                                 signed_percent_text(relative_error(c)), inside_text(c), role_text(c.what));
         else
             text +=
-                fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
+                fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_text(c.refused_because));
     }
     text += "\n";
-    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";
+    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + markdown_text(sentence) + "\n";
     for (const Comparison& c : comparisons)
-        if (c.attribution) text += "- " + c.what.case_id + ": " + attribution_sentence(*c.attribution) + "\n";
-    for (const std::string& line : all_provenance(comparisons)) text += "- " + line + "\n";
-    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + assumption + "\n";
+        if (c.attribution) text += "- " + markdown_text(c.what.case_id + ": " + attribution_sentence(*c.attribution)) + "\n";
+    for (const std::string& line : all_provenance(comparisons)) text += "- " + markdown_text(line) + "\n";
+    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + markdown_text(assumption) + "\n";
     return text;
 }
 

@@ -323,7 +323,7 @@ std::string to_json(const SweepAnswer& r) {
               {"counts", sweep_counts(r.counts)},
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};
-    return json.dump(2) + "\n";
+    return text_of(json);
 }
 
 }  // namespace stepcast

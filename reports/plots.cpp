@@ -240,21 +240,22 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     for (const Comparison* c : shown) names.push_back(c->what.case_id);
     need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
-    std::string data = "$bars << EOD\n";
+    std::string data = "$bars << EOD\n", ticks;
     double highest = 0;
-    for (const Comparison* c : shown) {
-        data += gnuplot_text(c->what.case_id.substr(beginning.size()));
-        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format(" {}", in_ms(part.time));
-        data += fmt::format(" {}\n", in_ms(c->what.measured_step));
+    for (std::size_t bar = 0; bar < shown.size(); ++bar) {  // names are no data: there a quote would end a column
+        const Comparison* c = shown[bar];
+        ticks += fmt::format("{}{} {}", bar == 0 ? "" : ",", gnuplot_text(names[bar].substr(beginning.size())), bar);
+        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format("{} ", in_ms(part.time));
+        data += fmt::format("{}\n", in_ms(c->what.measured_step));
         highest = std::max({highest, in_ms(total(c->forecast->breakdown)), in_ms(c->what.measured_step)});
     }
     std::vector<std::string> parts, labels;
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
         const std::size_t i = parts.size();
-        parts.push_back(fmt::format("$bars using {}{} lc '{}'", i + 2, i == 0 ? ":xtic(1)" : "", colour(i)));
+        parts.push_back(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)));
         labels.push_back(part.name);
     }
-    parts.push_back("$bars using ($0-0.42):8:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
+    parts.push_back("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
     labels.push_back("measured step");
     const std::string footnote =
         clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
@@ -266,8 +267,8 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     script += fmt::format(
         "set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
         "style histogram rowstacked\n"
-        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n",
-        highest * 1.06, static_cast<double>(names.size()) - 0.3);
+        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\nset xtics ({})\n",
+        highest * 1.06, static_cast<double>(names.size()) - 0.3, ticks);
     render_plot(script + bar_labels(names, beginning) + plot_command(parts, labels), path);
 }
 

@@ -2,14 +2,13 @@
 # Installs the Debian packages that stepcast needs and that are missing; says nothing and is quick when none is.
 set -euo pipefail
 
-# gnuplot-nox is named because libgnuplot-iostream-dev alone would pull in the Qt one.
 packages=(
     g++ cmake ninja-build git
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev
-    libboost-graph-dev libboost-iostreams-dev libboost-system-dev libboost-filesystem-dev
+    libboost-graph-dev
     libopenblas-dev libopenmpi-dev openmpi-bin
     libeigen3-dev libceres-dev
-    gnuplot-nox libgnuplot-iostream-dev fonts-dejavu-core
+    gnuplot-nox fonts-dejavu-core
     catch2 libbenchmark-dev
 )
 

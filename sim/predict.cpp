@@ -200,6 +200,11 @@ void predict_all(std::vector<Comparison>& comparisons, const std::function<void(
                 c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
+        } catch (const std::bad_alloc&) {
+            c.refused_because = "its step takes more memory than this machine has";
+        } catch (const std::exception& error) {  // of one case; the others are not lost with it
+            c.forecast.reset();
+            c.refused_because = std::string("a bug of stepcast: ") + error.what();
         }
     }
 }

@@ -20,7 +20,6 @@ headers='
 toml++/:            model/toml_reader.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
 nlohmann/:          reports/*.cpp model/hub_config.cpp tests/* at most 3
-gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               arguments.cpp
 ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1
