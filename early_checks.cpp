@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "model/errors.h"
+#include "model/experiment_files.h"
 #include "model/whole_files.h"
 
 namespace stepcast {

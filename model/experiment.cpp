@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/errors.h"
+#include "model/experiment_files.h"
 #include "model/keys.h"
 #include "model/layers.h"
 #include "model/plain_text.h"

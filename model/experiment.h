@@ -52,8 +52,6 @@ Override parse_override(const std::string& text);
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
 // The same without the cross rules: what a sweep starts from, whose own split need not be legal.
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
-// What is read for it: its own file, and those that it or an override names.
-std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
 Cluster read_cluster(const std::string& path_or_preset);
 
 // Sets one key of a value already read; the same checks of key, unit and range. Used by fits and what-ifs.

@@ -17,6 +17,7 @@
 #include "model/plain_text.h"
 #include "model/stamp.h"
 #include "model/toml_reader.h"
+#include "model/trace_shape.h"
 #include "model/whole_files.h"
 
 namespace stepcast {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "model/trace_shape.h"
+
 namespace stepcast {
 namespace {
 

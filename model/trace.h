@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "model/task_graph.h"
@@ -25,9 +24,6 @@ struct Trace {
 };
 
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
-
-// "" when the spans are the graph's tasks in their order, each on its places; else the first that is not.
-std::string span_mismatch(const TaskGraph& graph, const Trace& trace);
 
 // Throws std::logic_error naming the first broken rule of task_graph.h: a span missing or doubled, a task before its
 // predecessor (by more than `slack`; where both have a rank, its finish there counts), two tasks of one place

@@ -115,6 +115,12 @@ cp "$stepcast" moved/bin/stepcast
     cd / && run 0 simulate host_moe
     exit "$failures"
 ) || failures=$((failures + 1))
+cmake --install "$(dirname "$stepcast")" --prefix "$work/installed" >/dev/null 2>&1 || fail "cmake --install: failed"
+(
+    stepcast=$work/installed/bin/stepcast
+    cd / && run 0 simulate host_moe && run 0 list presets && run 0 import "$work/some.log" --format custom --pattern "$work/pattern.toml" --out "$work/i.csv"
+    exit "$failures"
+) || failures=$((failures + 1))
 mkdir -p elsewhere/model/presets/experiments
 cp "$preset" elsewhere/model/presets/experiments/mine.toml
 STEPCAST_HOME=$work/elsewhere refused '"host_moe" is no preset experiment' 'mine' -- simulate host_moe

@@ -9,6 +9,7 @@
 #include "model/errors.h"
 #include "model/presets.h"
 #include "model/run_folder.h"
+#include "model/trace_shape.h"
 #include "model/whole_files.h"
 #include "tests/model/files.h"
 

@@ -85,6 +85,12 @@ Bytes states(const MemoryUse& use) { return use.weights + use.gradients + use.op
 
 }  // namespace
 
+TEST_CASE("the workspaces of libraries are there however small the step") {
+    const MemoryUse use = transformer_memory(gpt(1, 64, 1, 8, 64));
+    CHECK(use.buffers >= parse_bytes("128 MiB"));
+    CHECK(use.buffers < parse_bytes("129 MiB"));
+}
+
 // ZeRO, section 3: 2 + 2 + 12 bytes of each weight; over D = 8 ranks stage 1 leaves 4 + 12/8 = 5.5, stage 2
 // 2 + 14/8 = 3.75, stage 3 16/8 = 2.
 TEST_CASE("states of GPT-2 on eight ranks are those of ZeRO's table") {
