@@ -28,10 +28,12 @@ Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} 
 
 }  // namespace
 
-void check_files_of_simulate(const Options& options) {
-    Paths outputs = trace_of(options);
-    add_in(outputs, options.out, {"elasticity.png", "elasticity.svg"});
-    check(outputs, of_experiment(options));
+void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
+    Paths outputs = trace_of(options), inputs;
+    add_in(outputs, options.out, {"gantt.png", "gantt.svg", "elasticity.png", "elasticity.svg"});
+    for (const Variant& variant : variants)
+        for (std::string& file : files_of_experiment(variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
+    check(outputs, inputs);
 }
 
 void check_files_of_sweep(const Options& options) {

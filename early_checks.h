@@ -8,7 +8,7 @@
 namespace stepcast {
 
 // What is asked for must be writable and be none of what is read.
-void check_files_of_simulate(const Options& options);
+void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants);
 void check_files_of_sweep(const Options& options);
 void check_files_of_execute(const Options& options);
 void check_files_of_calibrate(const Options& options);

@@ -10,7 +10,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "model/errors.h"
@@ -143,7 +145,25 @@ void require_readable(const std::string& path, std::string_view expected, std::s
     if (access(path.c_str(), R_OK) != 0) refuse(std::strerror(errno));
 }
 
+bool is_standard_input(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
+
+namespace {
+
+std::string read_standard_input(const std::string& path) {
+    std::string text;
+    for (char c = 0; std::cin.get(c); text += c)
+        if (text.size() == largest_text)
+            throw ConfigError(path + ": more than " + std::to_string(largest_text) + " bytes of standard input");
+    return text;
+}
+
+}  // namespace
+
 std::string read_text(const std::string& path, std::string_view expected, std::size_t most) {
+    if (is_standard_input(path)) {
+        static const std::string typed = read_standard_input(path);
+        return typed;
+    }
     require_readable(path, expected, most);
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};

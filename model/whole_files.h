@@ -45,6 +45,8 @@ void keep_apart(const std::vector<std::string>& outputs, const std::vector<std::
 
 // Refuses what has no end or keeps a reader waiting (a pipe, a device), folders, what is not there and what is larger than `most`
 // bytes; `expected` says what should be there: "a CSV file".
+// "-" and /dev/stdin are standard input, which is read once and kept.
+bool is_standard_input(const std::string& path);
 inline constexpr std::size_t largest_text = std::size_t{16} << 20, any_size = ~std::size_t{0};
 void require_readable(const std::string& path, std::string_view expected, std::size_t most = any_size);
 std::string read_text(const std::string& path, std::string_view expected, std::size_t most = largest_text);
