@@ -44,13 +44,14 @@ void check_files_of_sweep(const Options& options) {
 
 void check_files_of_execute(const Options& options) {
     Paths outputs = trace_of(options);
-    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "routing.csv", "run.toml", "run.csv"});
+    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv"});
     check(outputs, of_experiment(options));
 }
 
 void check_files_of_calibrate(const Options& options) {
     Paths inputs = options.measurements;
-    if (!options.cluster.empty()) inputs.push_back(options.cluster);
+    for (const std::string& other : {options.cluster, options.framework})
+        if (!other.empty()) inputs.push_back(other);
     check({options.out}, inputs);
 }
 

@@ -107,7 +107,8 @@ std::vector<std::string> texts_of(const ConfigValue& found) {
 struct RunHead {
     int format = 0;
     std::string experiment;  // format 1: the file or preset; then only its name
-    std::string experiment_stamp, cluster_stamp, routing_stamp;
+    std::string experiment_stamp, cluster_stamp, routing_stamp, framework_stamp;
+    std::vector<std::string> stated, replaced;  // of the framework, which experiment.toml with its every key cannot tell
 };
 
 void read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
@@ -115,7 +116,7 @@ void read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
     const std::pair<const char*, std::string*> texts[] = {
         {"experiment", &head.experiment},   {"stamp.experiment", &head.experiment_stamp},
         {"stamp.cluster", &head.cluster_stamp}, {"stamp.routing", &head.routing_stamp},
-        {"stamp.graph", &record.graph_stamp},   {"device", &m.device},
+        {"stamp.framework", &head.framework_stamp}, {"stamp.graph", &record.graph_stamp},   {"device", &m.device},
         {"date", &m.date}};
     for (const auto& [path, text] : texts)
         if (entry.path == path) return read_value(entry.value, *text);
@@ -125,6 +126,10 @@ void read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
             throw ConfigError(fmt::format("{}: this program reads formats 1 and 2", head.format));
     } else if (entry.path == "overrides")
         for (const std::string& text : texts_of(entry.value)) record.overrides.push_back(parse_override(text));
+    else if (entry.path == "framework.stated")
+        head.stated = texts_of(entry.value);
+    else if (entry.path == "framework.replaced")
+        head.replaced = texts_of(entry.value);
     else if (entry.path == "versions")
         m.versions = texts_of(entry.value);
     else if (entry.path == "warmup")
@@ -144,8 +149,10 @@ std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv",
 // Every key that says something, so that nothing outside the folder does.
 std::string experiment_text(const Experiment& experiment) {
     std::string text = "cluster.preset = \"cluster.toml\"\n";
+    if (!experiment.framework.name.empty()) text += "framework.preset = \"framework.toml\"\n";
     for (const Key& key : all_keys())
-        if (!key.path.starts_with("cluster.") && !std::holds_alternative<PresetField>(key.field) &&
+        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") &&
+            !std::holds_alternative<PresetField>(key.field) &&
             !is_unset(key, experiment))
             text += fmt::format("{} = {}\n", key.path, toml_text_of(key, experiment));
     return text;
@@ -176,9 +183,16 @@ Experiment read_named_experiment(const fs::path& root, const RunHead& head, cons
 Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
     require_stamp((root / "experiment.toml").string(), head.experiment_stamp);
     require_stamp((root / "cluster.toml").string(), head.cluster_stamp);
+    if (!head.framework_stamp.empty()) require_stamp((root / "framework.toml").string(), head.framework_stamp);
     if (!head.routing_stamp.empty()) require_stamp((root / "routing.csv").string(), head.routing_stamp);
     Experiment experiment = read_experiment((root / "experiment.toml").string());
     experiment.name = head.experiment;
+    experiment.framework.stated = head.stated;
+    experiment.framework.replaced.clear();
+    for (const std::string& text : head.replaced) {
+        const Override one = parse_override(text);
+        experiment.framework.replaced.push_back({one.key, one.value});
+    }
     return experiment;
 }
 
@@ -217,6 +231,12 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, co
         }
         add("experiment", "experiment.toml", experiment_text(whole));
         add("cluster", "cluster.toml", write_cluster(experiment.cluster));
+        const Framework& framework = experiment.framework;
+        if (!framework.name.empty()) add("framework", "framework.toml", write_framework(framework));
+        std::vector<std::string> replaced;
+        for (const auto& one : framework.replaced) replaced.push_back(one.key + "=" + one.text);
+        head_ += fmt::format("framework.stated = {}\nframework.replaced = {}\n", array_text(framework.stated),
+                             array_text(replaced));
         write_whole(files);
     } catch (...) {
         close(lock_);

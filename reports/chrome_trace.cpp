@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
+#include "model/op_kinds.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -56,6 +57,8 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::update: return "update";
         case HostWork::Kind::gather: return "gather";
         case HostWork::Kind::input: return "input";
+        case HostWork::Kind::micro_batch: return "micro_batch";
+        case HostWork::Kind::exchange: return "exchange";
     }
     return "?";
 }
@@ -93,8 +96,7 @@ struct OpSizes {
         return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls);
     }
     std::string operator()(const Barrier&) const { return ""; }
-    template <class Collective>
-    std::string operator()(const Collective& op) const {
+    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto& op) const {
         return fmt::format(",\"bytes\":{:.0f}", op.bytes.si());
     }
 };
@@ -147,10 +149,11 @@ const char* origin_name(Trace::Origin origin) {
     return "?";
 }
 
-void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, std::span<const MemoryPoint> memory) {
-    out.write(fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}"}},"traceEvents":[)"
-                          "\n",
-                          origin_name(trace.origin)));
+void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
+                  std::span<const MemoryPoint> memory) {
+    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", origin_name(trace.origin));
+    for (const auto& [name, value] : notes) head += ',' + quoted(name) + ':' + quoted(value);
+    out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
     add_tracks(events, graph, trace);
     add_spans(events, graph, trace);
@@ -163,10 +166,25 @@ void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, st
 
 }  // namespace
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
+TraceNotes trace_notes(const Forecast& f) {
+    return {{"experiment", f.experiment},
+            {"cluster", f.cluster},
+            {"step_s", fmt::format("{}", f.step.p50.si())},
+            {"draw", fmt::format("{} of {}", f.median_draw + 1, f.draws)},
+            {"noise", f.noise ? "as drawn" : "none"}};
+}
+
+TraceNotes trace_notes(const std::string& experiment, const Measurement& measurement) {
+    return {{"experiment", experiment},
+            {"device", measurement.device},
+            {"step_s", fmt::format("{}", measurement.steps.back().times.step.si())},
+            {"sample", fmt::format("{} of {}", measurement.steps.size(), measurement.steps.size())}};
+}
+
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceNotes& notes,
                         std::span<const MemoryPoint> memory) {
     WholeFile out(path);
-    write_events(out, graph, trace, memory);
+    write_events(out, graph, trace, notes, memory);
     out.commit();
 }
 
