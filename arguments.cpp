@@ -30,8 +30,11 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
 }
 
 void add_experiment(CLI::App* verb, Options& options) {
-    verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
-    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
+    verb->add_option("EXPERIMENT", options.experiment, "file, preset, workload or config.json; - is standard input")
+        ->required();
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
+    verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
+    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
 }
 
@@ -106,9 +109,9 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 
-    verb = add_verb(app, "import", "training logs to measurements", verbs.import, options);
+    verb = add_verb(app, "import", "training logs, profiles and nccl-tests to tables", verbs.import, options);
     verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb->add_option("--format", options.format, "auto, profile, nccl-tests, moe-steps, moe-phases, opt-prime, deepspeed or custom");
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
     verb->add_option("--system", options.system, "what the log does not say: the system");
     verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
@@ -119,9 +122,21 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
     verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
+    verb->add_option("--op", options.op, "of nccl-tests output that does not say it: all_gather, ..");
+    verb->add_option("--ranks", options.ranks, "the same: its ranks")->check(count_from(2));
+    verb->add_option("--nodes", options.nodes, "nodes of the job, where profiles or nccl-tests do not say")->check(count_from(1));
 
-    verb = add_verb(app, "list", "presets or keys", verbs.list, options);
-    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
+    verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
+    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
+    verb->add_option("WORD|FILE.csv", options.inputs,
+                     "of keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
+                     "seen_rows.txt keep");
+
+    verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
+    verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
+    verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1));
+    verb->add_option("--set", options.set, "KEY=VALUE")->allow_extra_args(false);
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
@@ -169,6 +184,8 @@ T positive(const std::string& option, const std::string& text, T (*parse)(const 
 
 std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
+    if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
+    if (options.gpus > 0) overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
     return overrides;
 }
@@ -227,6 +244,14 @@ ImportRequest import_request_of(const Options& options) {
             .system = options.system,
             .model = options.model,
             .inputs = options.step_inputs};
+}
+
+ProfileImport profile_import_of(const Options& options) {
+    return {.paths = options.inputs,
+            .out = options.out,
+            .system = options.system,
+            .model = options.model,
+            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
 }
 
 SweepQuestion question_of(const Options& options) {

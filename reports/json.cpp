@@ -132,6 +132,10 @@ Json attribution(const ErrorAttribution& a) {
             {"kinds", kinds}};
 }
 
+const char* key_of(Evidence evidence) {
+    return evidence == Evidence::fitted ? "fitted" : evidence == Evidence::seen ? "seen" : "unseen";
+}
+
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
@@ -164,7 +168,8 @@ Json row(const Comparison& c) {
             {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
             {"cluster",
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
-            {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
+            {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
+            {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
             {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
@@ -190,6 +195,13 @@ Json errors(const CompareSummary& s) {
             {"peak_mape", s.with_peak > 0 ? number(s.peak_mape) : Json(nullptr)}};
 }
 
+Json errors_of(const std::vector<Comparison>& chosen) {
+    const CompareSummary s = summarise(chosen);
+    Json j{{"predicted", s.predicted}};
+    j.update(errors(s));
+    return j;
+}
+
 Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -206,6 +218,17 @@ Json sample(const MeasuredStep& step) {
             {"backward_s", number(t.backward)},   {"gradient_sync_s", number(t.gradient_sync)},
             {"optimizer_s", number(t.optimizer)}, {"accepted", step.accepted},
             {"cpu_share", number(step.cpu_share)}};
+}
+
+// Whether the cluster has a fit, and how much of this step rests on it.
+Json cluster_of(const Forecast& f) {
+    Json basis = Json::array();
+    for (const CostBasis& b : f.basis)
+        basis.push_back({{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}});
+    return {{"name", f.cluster},
+            {"calibrated", f.calibrated},
+            {"prior_share", f.basis.empty() ? Json(nullptr) : number(prior_share(f))},
+            {"basis", basis}};
 }
 
 template <class T>
@@ -243,7 +266,7 @@ std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_ha
 std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
                     const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
-           {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
+           {"cluster", cluster_of(f)},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
            {"breakdown_s", breakdown(f.breakdown)},
@@ -274,11 +297,13 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     }
     Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
     j.update(errors(s));
-    for (const bool held_out : {false, true}) {
-        const CompareSummary role = summarise(of_role(comparisons, held_out));
-        Json& at = j[held_out ? "held_out" : "fitted"] = {{"predicted", role.predicted}};
-        at.update(errors(role));
+    std::vector<Comparison> held_out;  // seen or not
+    for (const Evidence evidence : all_evidence) {
+        const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
+        j[key_of(evidence)] = errors_of(chosen);
+        if (evidence != Evidence::fitted) held_out.insert(held_out.end(), chosen.begin(), chosen.end());
     }
+    j["held_out"] = errors_of(held_out);
     j["rows"] = rows;
     return text_of(j);
 }

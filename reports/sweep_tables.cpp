@@ -127,6 +127,16 @@ std::string reason_lines(const char* what, const std::map<std::string, std::uint
     return text;
 }
 
+// One line; --json has every reason with its count.
+std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
+    if (counts.size() <= 1) return reason_lines("illegal", counts);
+    const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+    std::uint64_t sum = 0;
+    for (const auto& [reason, points] : counts) sum += points;
+    return fmt::format("  {:>15} illegal, most of them: {} (--json: all {} reasons)\n",
+                       count_text(static_cast<double>(sum)), most->first, counts.size());
+}
+
 std::string count_lines(const SweepAnswer& r) {
     const SweepCounts& c = r.counts;
     const auto line = [](std::uint64_t points, const char* what) {
@@ -135,7 +145,7 @@ std::string count_lines(const SweepAnswer& r) {
     return line(c.points, "points asked for") + line(c.legal, "legal") + line(c.feasible, "feasible") +
            line(c.bounded_away, "bounded away: by their lower bound no better") + line(c.simulated, "simulated") +
            (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
-           reason_lines("infeasible", c.infeasible) + reason_lines("illegal", c.illegal);
+           reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal);
 }
 
 std::string title(const SweepAnswer& r) {

@@ -15,6 +15,7 @@
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 #include "sim/explain/attribution.h"
+#include "sim/explain/basis.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 
@@ -193,6 +194,7 @@ Forecast predict(const Experiment& e) {
     const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
+    f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();

@@ -129,8 +129,9 @@ Axis parse_axis(const std::string& text) {
     const auto equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
         throw ConfigError("--vary " + text + ": expected KEY=A,B,C, a range as in KEY=1..64*2, or parallelism=all");
-    Axis axis{text.substr(0, equals), {}};
+    Axis axis;
     try {
+        axis.key = whole_key(text.substr(0, equals));
         axis.values = values_of(std::string_view(text).substr(equals + 1));
         if (const auto twice = doubled(axis.values); !twice.empty())
             throw ConfigError(twice + " is there twice; expected every value once");

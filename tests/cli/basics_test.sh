@@ -68,4 +68,24 @@ run 0 simulate moe_layer_alltoall --trace trace.json
 cp trace.json .stdout
 json traceEvents.0.ph
 
+# Short keys, the values of names, an experiment from a pipe, and what it is made of.
+run 0 list keys schedule
+stdout_has "zb-v"
+run 0 simulate moe_layer_fast_moe --json --set seq=4096
+run 0 show moe_layer_fast_moe
+stdout_has "# default"
+cp .stdout shown.toml
+run 0 simulate ./shown.toml
+"$stepcast" simulate - --json <shown.toml >.stdout 2>.stderr || fail "simulate - reads no standard input"
+json step_s.mean
+
+# Help of a script is help and changes nothing.
+for script in "$sources"/scripts/*.sh; do
+    before=$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)
+    timeout 20 "$script" --help >.stdout 2>.stderr </dev/null || fail "$script --help: exit code $?"
+    [ -s .stdout ] || fail "$script --help says nothing"
+    [ "$before" = "$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)" ] ||
+        fail "$script --help changed the folder"
+done
+
 finish
