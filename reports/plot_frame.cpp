@@ -9,10 +9,14 @@
 
 namespace stepcast {
 
-std::string frame(const PlotWords& words) {
+double legend_edge(const std::vector<std::string>& legend) {
     std::size_t longest = 0;
-    for (const std::string& label : words.legend) longest = std::max(longest, label.size());
-    const double right_edge = std::clamp(0.932 - static_cast<double>(longest) * 0.0076, 0.5, 0.8);
+    for (const std::string& label : legend) longest = std::max(longest, label.size());
+    return std::clamp(0.932 - static_cast<double>(longest) * 0.0076, 0.5, 0.8);
+}
+
+std::string frame(const PlotWords& words) {
+    const double right_edge = legend_edge(words.legend);
     return fmt::format(
         "set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
         "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"

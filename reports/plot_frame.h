@@ -18,6 +18,8 @@ struct PlotWords {
     std::string title, subtitle, footnote;
     std::vector<std::string> legend;
 };
+// Where the legend's column begins, as a share of the picture: it is as wide as its longest text.
+double legend_edge(const std::vector<std::string>& legend);
 // Title and subtitle at the top left; the legend in a column of its own on the right, so that it covers no data.
 std::string frame(const PlotWords& words);
 
