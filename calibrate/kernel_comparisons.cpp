@@ -25,15 +25,24 @@ void skip_remarks(CsvReader& reader) {
         if (!reader.fields().front().starts_with('#')) return;
 }
 
+// Spelled alike but for case, blanks and the maker.
+bool is_same(const std::string& device, const std::string& cell) {
+    Gpu gpu;
+    gpu.name = device;
+    return names_device(cell, gpu);
+}
+
 // Devices in the order of their first row; one without a column `gpu` is "".
 std::vector<std::string> devices_in(const std::string& path) {
     CsvReader reader(path);
     skip_remarks(reader);
     TableRow row(reader);
     std::vector<std::string> devices;
-    while (row.next())
-        if (const std::string gpu = row.text("gpu"); std::find(devices.begin(), devices.end(), gpu) == devices.end())
+    while (row.next()) {
+        const std::string gpu = row.text("gpu");
+        if (std::none_of(devices.begin(), devices.end(), [&](const std::string& d) { return is_same(d, gpu); }))
             devices.push_back(gpu);
+    }
     return devices;
 }
 
@@ -42,7 +51,7 @@ int rows_of(const std::string& path, const std::string& device) {
     skip_remarks(reader);
     TableRow row(reader);
     int count = 0;
-    while (row.next()) count += row.text("gpu") == device;
+    while (row.next()) count += is_same(device, row.text("gpu"));
     return count;
 }
 
@@ -57,7 +66,11 @@ Cluster cluster_of_device(const std::string& device, ClusterShelf& shelf) {
     }
     if (best) return *best;
     constexpr std::string_view maker = "NVIDIA ";
-    return shelf.named(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
+    try {
+        return shelf.named(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
+    } catch (const ConfigError&) {
+        throw ConfigError("no shipped cluster has this GPU; expected another device, or name a cluster with --cluster");
+    }
 }
 
 // What nccl-tests multiplies the payload's rate by.
@@ -74,8 +87,9 @@ public:
     }
 
     void read(const std::string& path) {
-        Gpu gpu = cluster_.gpu;
-        gpu.aliases += (gpu.aliases.empty() ? "" : ",") + device_;
+        Gpu gpu = cluster_.gpu;  // under the table's name for it
+        gpu.name = device_;
+        gpu.aliases.clear();
         BuildingBlocks blocks;
         read_building_blocks(path, gpu, blocks);
         for (const GemmRow& row : blocks.gemms) add_gemm(row);

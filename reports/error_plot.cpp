@@ -24,6 +24,8 @@ double edge_of(const std::vector<Comparison>& comparisons) {
     return 100;
 }
 
+std::string edge_text(double edge) { return fmt::format("at the edge: {:.0f} % and more", edge); }
+
 std::string data_of(const CaseSeries& series, double edge) {
     std::string text;
     std::size_t i = 0;
@@ -38,7 +40,7 @@ std::string data_of(const CaseSeries& series, double edge) {
 }
 
 // One of the two pictures beside each other; only the first has a legend.
-std::string panel(const CaseSeries& series, int column, bool first) {
+std::string panel(const CaseSeries& series, int column, double edge, bool first) {
     std::vector<std::string> parts{"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
                                    "'+' using 1:(-5):(5) with filledcurves lc '#dadada'",
                                    "0 with lines lc '#333333' lw 0.8"},
@@ -47,11 +49,15 @@ std::string panel(const CaseSeries& series, int column, bool first) {
     for (const auto& [name, cases] : series) {
         parts.push_back(
             fmt::format("$error{} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{}'", i, column, colour(i)));
+        labels.emplace_back("");
+        parts.push_back(fmt::format("NaN with points pt 7 ps 1.2 lc '{}'", colour(i)));
         labels.push_back(series_label(name, cases));
         ++i;
     }
-    labels.emplace_back(mark_legend);
-    parts.push_back("NaN with lines lc '#ffffff'");
+    for (const std::string& remark : {std::string(mark_legend), edge_text(edge)}) {
+        parts.push_back("NaN with lines lc '#ffffff'");
+        labels.push_back(remark);
+    }
     if (!first) std::fill(labels.begin(), labels.end(), "");
     return plot_command(parts, labels);
 }
@@ -72,7 +78,7 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     const CaseSeries series = series_of(comparisons, false);
     need_cases(size_of(series), path);
     const double edge = edge_of(comparisons);
-    std::vector<std::string> legend{mark_legend};
+    std::vector<std::string> legend{mark_legend, edge_text(edge)};
     for (const auto& [name, cases] : series) legend.push_back(series_label(name, cases));
     const PlotRange steps = range_of(series, [](const Comparison& c) { return in_ms(c.what.measured_step); });
     const PlotRange lengths = range_of(
@@ -84,17 +90,16 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     script += fmt::format(
         "set multiplot\nset samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "
         "[%]' "
-        "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [ms]'\nset xrange [{}:{}]\nset format x "
-        "'%g'\n",
-        -edge, edge, middle - 0.02, steps.low, steps.high);
-    script += panel(series, 1, true);
+        "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [ms]'\nset xrange [{}:{}]\n{}",
+        -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
+    script += panel(series, 1, edge, true);
     script += fmt::format(
         "unset label 1\nunset label 2\nunset label 3\nunset key\nset lmargin at screen {}\nset rmargin at screen "
         "{}\nset "
         "ylabel ''\nset format y ''\nset xlabel 'length of a sequence [tokens]'\nset logscale x 2\nset xrange "
         "[{}:{}]\n",
         middle + 0.02, right, lengths.low, lengths.high);
-    render_plot(script + panel(series, 2, false) + "unset multiplot\n", path);
+    render_plot(script + panel(series, 2, edge, false) + "unset multiplot\n", path);
 }
 
 }  // namespace stepcast

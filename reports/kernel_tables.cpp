@@ -1,6 +1,7 @@
 #include "reports/kernel_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -34,14 +35,13 @@ std::vector<std::pair<std::string, Rows>> grouped(const Rows& rows, KeyOf key_of
     return groups;
 }
 
-// Of a collective its payload, of others how long the kernel took: what decides whether latency or rate counts.
-std::string size_of(const KernelComparison& k) {
-    if (k.ranks > 0)
-        return k.bytes < Bytes(64 << 10)   ? "below 64 KiB"
-               : k.bytes < Bytes(16 << 20) ? "64 KiB to 16 MiB"
-                                           : "above 16 MiB";
+// Of a collective its payload, of others how long the kernel took: what decides whether latency or rate counts. Ascending.
+constexpr std::array sizes{"below 20 us",      "20 to 200 us", "0.2 to 2 ms", "above 2 ms", "collectives below 64 KiB",
+                           "64 KiB to 16 MiB", "above 16 MiB"};
+const char* size_of(const KernelComparison& k) {
+    if (k.ranks > 0) return sizes[k.bytes < Bytes(64 << 10) ? 4 : k.bytes < Bytes(16 << 20) ? 5 : 6];
     const double us = 1e6 * k.measured.si();
-    return us < 20 ? "below 20 us" : us < 200 ? "20 to 200 us" : us < 2000 ? "0.2 to 2 ms" : "above 2 ms";
+    return sizes[us < 20 ? 0 : us < 200 ? 1 : us < 2000 ? 2 : 3];
 }
 
 std::string inside_text(const KernelSummary& s) { return s.inside_interval ? percent_text(*s.inside_interval) : "-"; }
@@ -132,10 +132,12 @@ std::string kernel_table(const KernelComparisons& kernels) {
         text += header("kernels and collectives", width);
         for (const KernelSummary& s : kernel_summaries(kernels)) text += line(name_of(s), width, s);
         text += "\n" + header("by size", width);
-        for (const auto& [size, rows] : grouped(kernels.rows, [](const KernelComparison& k) {
-                 return (k.ranks > 0 ? "collectives " : "") + size_of(k);
-             }))
-            text += line(size, width, kernel_summary_of(rows));
+        for (const char* size : sizes) {
+            Rows rows;
+            std::copy_if(kernels.rows.begin(), kernels.rows.end(), std::back_inserter(rows),
+                         [&](const KernelComparison& k) { return size_of(k) == size; });
+            if (!rows.empty()) text += line(size, width, kernel_summary_of(rows));
+        }
         text += "\n" + line("all", width, kernel_summary_of(kernels.rows));
         for (const std::string& sentence : evidence_lines(kernels.rows)) text += wrapped(sentence);
         text += wrapped(clusters_line(kernels.rows));

@@ -64,9 +64,11 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     for (const auto& [name, cases] : series) {
         parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt 7 ps 0 lw 1.2", i, colour(i)));
         labels.emplace_back("");
-        labels.push_back(series_label(name, cases));
+        labels.emplace_back("");
         parts.push_back(
             fmt::format("$series{} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{}'", i, colour(i)));
+        parts.push_back(fmt::format("NaN with points pt 7 ps 1.5 lc '{}'", colour(i)));
+        labels.push_back(series_label(name, cases));
         ++i;
     }
     if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.what.evidence; })) {
