@@ -93,8 +93,8 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
                   fp32_result(dtype)};
     found.groups = row.integer("groups", 1);
     if (row.has("layout")) {
-        found.between_events = true;
-        found.gemm.layout = layout_of(row);
+        found.between_events = row.text("timer") != "kernel";
+        if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
         found.gemm.unaligned = has_odd_rows(found.gemm);
     }
     found.time = row.time(found.groups * flops_of(found.gemm));

@@ -60,12 +60,13 @@ struct MoeLayerRow {
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
-// Another kernel between events. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+// Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
 struct KernelRow {
     std::string where, kind, call;
     Op op;
     Seconds time;
     RowHash row = 0;
+    bool between_events = true;  // false: by a profiler (column timer = kernel)
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 

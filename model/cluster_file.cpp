@@ -7,6 +7,7 @@
 #include "model/key_values.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/priors.h"
 #include "model/provenance.h"
 
 namespace stepcast {
@@ -146,6 +147,7 @@ void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
     if (!p.prior.empty()) assign_at("prior", p.prior, scratch);
     assign_at("value", p.value, layers.experiment);
     layers.set_at[prefix + p.key] = at("value");
+    layers.origin[prefix + p.key] = Origin::fitted;
 }
 
 void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
@@ -205,7 +207,7 @@ Cluster with_priors(const Cluster& cluster) {
     return holder.cluster;
 }
 
-std::string fitted_text(const Fitted& fitted) {
+std::string text_of_fit(const Fitted& fitted) {
     std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
     for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
     text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
@@ -244,13 +246,16 @@ void lay_cluster(Layers& layers, const std::string& path) {
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
-    lay_file(layers, file, prefix);
+    if (fitted.empty()) lay_priors(layers, file, prefix);
+    lay_file(layers, file, prefix, Origin::preset);
     if (!fitted.empty()) lay_fitted(layers, fitted);
 }
 
 std::string write_cluster(const Cluster& cluster) {
     if (!cluster.fitted) return nameplate(cluster);
-    return nameplate(with_priors(cluster)) + fitted_text(*cluster.fitted);
+    return nameplate(with_priors(cluster)) + text_of_fit(*cluster.fitted);
 }
+
+std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }
 
 }  // namespace stepcast

@@ -279,12 +279,40 @@ Json cluster_of(const Forecast& f) {
             {"basis", basis}};
 }
 
+template <class T>
+Json three(const std::array<T, 3>& values) {
+    const auto si = [](const T& value) {
+        if constexpr (std::is_same_v<T, double>)
+            return number(value);
+        else
+            return number(value.si());
+    };
+    return {{"p10", si(values[0])}, {"p50", si(values[1])}, {"p90", si(values[2])}};
+}
+
+Json campaign(const Campaign& c) {
+    return {{"tokens", number(c.tokens)},
+            {"steps", number(c.steps)},
+            {"time_s", three(c.time)},
+            {"money", c.money[1] > 0 ? three(c.money) : Json(nullptr)},
+            {"energy_j", c.energy[1] > Joules(0) ? three(c.energy) : Json(nullptr)},
+            {"currency", c.currency},
+            {"price_per_gpu_hour", number(c.offer.price_per_gpu_hour)},
+            {"price_source", c.offer.price_source},
+            {"power_source", c.offer.power_source},
+            {"goodput",
+             {{"share", number(c.goodput.share)},
+              {"failure_every_s", number(c.goodput.failure_every)},
+              {"checkpoint_every_s", number(c.goodput.checkpoint_every)}}}};
+}
+
 // A name from a log may hold bytes that are no UTF-8; they are replaced rather than fatal.
 std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
 
-std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation) {
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
+                    const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"step_s", interval(f.step)},
@@ -304,6 +332,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"kernels_s", kernels(f.kernels)},
            {"notes", f.notes}};
     if (explanation) j["explain"] = explained(*explanation);
+    if (training) j["training"] = campaign(*training);
     return text_of(j);
 }
 
@@ -358,7 +387,7 @@ namespace {
 Json sweep_row(const SweepRow& row) {
     Json settings = Json::object();
     for (const auto& [key, value] : row.settings) settings[key] = value;
-    return {{"settings", settings},
+    Json json{{"settings", settings},
             {"step_s", number(row.step)},
             {"lower_bound_s", number(row.lower)},
             {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
@@ -368,6 +397,14 @@ Json sweep_row(const SweepRow& row) {
             {"peak_bytes", number(row.peak)},
             {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};
+    if (row.campaign) json["training"] = campaign(*row.campaign);
+    if (row.least_within) json["least_within"] = true;
+    if (row.behind)
+        json["behind_first"] = {{"p10", number(row.behind->p10)},
+                                {"p50", number(row.behind->p50)},
+                                {"p90", number(row.behind->p90)},
+                                {"distinguishable", row.behind->distinguishable}};
+    return json;
 }
 
 Json sweep_rows(const std::vector<SweepRow>& rows) {
@@ -391,10 +428,14 @@ std::string to_json(const SweepAnswer& r) {
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
+              {"work_differs", r.work_differs},
+              {"one_routing", r.one_routing},
               {"varied", r.varied},
               {"where", r.where},
               {r.second ? "front" : "top", sweep_rows(r.best)},
               {"scaling", sweep_rows(r.scaling)},
+              {"each_of", r.each_of},
+              {"of_each", sweep_rows(r.of_each)},
               {"counts", sweep_counts(r.counts)},
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};

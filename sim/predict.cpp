@@ -99,6 +99,12 @@ void scale_to(Simulated& s, const Draw& draw) {
     s.timeline.end *= f;
 }
 
+std::vector<Seconds> steps_of(const std::vector<Draw>& draws) {
+    std::vector<Seconds> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step);
+    return steps;
+}
+
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
@@ -149,6 +155,16 @@ double tokens_per_step(const Experiment& e) {
     const int sequences =
         e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
     return static_cast<double>(sequences) * e.workload.seq;
+}
+
+std::vector<Seconds> steps_of_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
+    if (draws_scale(e))
+        simulate_scaled(e, draws);
+    else
+        draws = simulate_draws(e);
+    return steps_of(draws);
 }
 
 Forecast predict(const Experiment& e) {

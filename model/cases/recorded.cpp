@@ -37,6 +37,7 @@ struct RecordedRun {
     Inputs inputs;                      // of the whole run
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
+    double global_batch = 0;  // as its log last said; 0 = it does not
 };
 
 bool is_input(const Sample& s) {
@@ -49,6 +50,7 @@ void take(RecordedRun& run, const Sample& s) {
         (s.step < 0 ? run.inputs : run.step_inputs[s.step])[s.phase] = s.value;
         return;
     }
+    if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -175,6 +177,13 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     if (!step) throw ConfigError("has no rows of phase step and rank -1");
     found.measured_step = *step;
     found.experiment = read_experiment(preset, overrides);
+    const Parallelism& p = found.experiment.parallelism;
+    const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
+    if (run.global_batch > 0 && run.global_batch != batch)
+        found.assumptions.push_back(
+            fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
+                        "predicted; set parallelism.global_batch",
+                        run.global_batch, batch));
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
     for (const auto& [one, row] : run.step_rows)

@@ -149,7 +149,7 @@ TEST_CASE("a measured layer is predicted under its system on the ranks that it r
     const auto found = comparisons_of_layers({{"a", "fast_moe", "moe_layer", 8, 2, "step", -1, -1, 0.1, "s"},
                                               {"b", "mix_moe", "moe_layer_fast_moe", 16, 8, "step", -1, -1, 0.1, "s"}});
     REQUIRE(found.size() == 2);
-    for (const Comparison& c : found) REQUIRE(c.refused_because.empty());
+    for (const Comparison& c : found) REQUIRE(c.refused_because == "");
     CHECK(found[0].what.experiment.parallelism.moe_system == MoeSystem::fast_moe);
     CHECK(rank_count(found[0].what.experiment.cluster) == 2);
     CHECK(found[1].what.experiment.parallelism.moe_system == MoeSystem::mix_moe);
