@@ -104,10 +104,10 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
-    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
+    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv, a table of kernels or RUN_DIR")->required();
     verb->add_option("--cluster", options.cluster, "file or preset to predict with");
     verb->add_option("--framework", options.framework, "file or preset that all cases ran in");
-    verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
+    verb->add_option("--out", options.out, "folder for tables, summary.md and plots");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 

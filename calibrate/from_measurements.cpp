@@ -11,6 +11,7 @@
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
+#include "model/calibration.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/provenance.h"
@@ -66,7 +67,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
             fitted.sources.push_back(name);
     fitted.constants = other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
     write_whole({{request.out, write_cluster(cluster)}});
-    return request.out;
+    return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
 }
 
 // Recorded whole models tell the noise; a layer's runs its kernels and links.
