@@ -15,6 +15,7 @@
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 #include "sim/explain/attribution.h"
+#include "sim/explain/basis.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 
@@ -98,13 +99,17 @@ void scale_to(Simulated& s, const Draw& draw) {
     s.timeline.end *= f;
 }
 
+std::vector<Seconds> steps_of(const std::vector<Draw>& draws) {
+    std::vector<Seconds> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step);
+    return steps;
+}
+
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    std::ranges::sort(values);
-    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(values[(values.size() - 1) / 2]),
-            Seconds(quantile(values, 0.9))};
+    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(middle_of(values)), Seconds(quantile(values, 0.9))};
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
@@ -135,6 +140,12 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
 
 }  // namespace
 
+double middle_of(std::vector<double> values) {
+    const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
 // Balanced: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
@@ -149,6 +160,16 @@ double tokens_per_step(const Experiment& e) {
     const int sequences =
         e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
     return static_cast<double>(sequences) * e.workload.seq;
+}
+
+std::vector<Seconds> steps_of_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
+    if (draws_scale(e))
+        simulate_scaled(e, draws);
+    else
+        draws = simulate_draws(e);
+    return steps_of(draws);
 }
 
 Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
@@ -183,6 +204,7 @@ Prediction predict_step(const Experiment& e) {
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
+    f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
