@@ -332,7 +332,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"tokens_per_s_per_gpu", number(f.tokens_per_second / f.gpus)},
            {"model_flops_utilization", number(f.model_flops_utilization)},
            {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
-           {"model_flops_leave_out_masked", false},
+           {"causal_mask_counted", false},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},

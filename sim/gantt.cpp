@@ -178,14 +178,6 @@ void add_memory(const Experiment& e, const Routing& routing, const Timeline& tim
 
 }  // namespace
 
-Gantt gantt_of(const Experiment& e) {
-    const Routing routing = routing_of(e);
-    const TaskGraph graph = build_step(e, routing);
-    Timeline timeline;
-    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
-    return gantt_of(e, routing, graph, timeline);
-}
-
 Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline) {
     Gantt gantt{.title = e.name, .step = timeline.end, .rows = {}, .memory_label = {}, .memory = {}, .capacity = {}};
     const bool slots = e.workload.kind == Workload::Kind::transformer && !e.parallelism.eager_script;

@@ -10,7 +10,5 @@ namespace stepcast {
 // Of the graph of a draw's routing and its timeline. All ranks of the graph where they are few, else the first, the one of
 // median busy time and the slowest.
 Gantt gantt_of(const Experiment& experiment, const Routing& routing, const TaskGraph& graph, const Timeline& timeline);
-// Of the first draw, without noise.
-Gantt gantt_of(const Experiment& experiment);
 
 }  // namespace stepcast
