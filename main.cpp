@@ -77,11 +77,11 @@ void simulate_beside(const Options& options, const std::vector<Variant>& variant
     std::vector<Gantt> pictures;
     for (const Variant& v : variants) {
         const Experiment experiment = read_experiment(v.experiment, v.overrides);
-        const Forecast forecast = predict(experiment);
-        columns.push_back({v.label, forecast, {}});
-        if (training) columns.back().campaign = campaign_of(*training, experiment, forecast);
+        const Prediction prediction = predict_step(experiment);
+        columns.push_back({v.label, prediction.forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, prediction.forecast);
         if (options.out.empty()) continue;
-        pictures.push_back(gantt_of(experiment));
+        pictures.push_back(gantt_of(experiment, prediction));
         pictures.back().title = v.label;
     }
     print(options.json ? columns_json(columns) : columns_table(columns));
@@ -96,11 +96,11 @@ void run_simulate(const Options& options) {
     if (variants.size() > 1) return simulate_beside(options, variants);
     const Experiment experiment = read_experiment(variants.front().experiment, variants.front().overrides);
     require_other_file(options.trace, variants.front().experiment);
-    const Forecast forecast = predict(experiment);
-    if (!options.trace.empty()) {
-        const TaskGraph graph = build_step(experiment, routing_of(experiment));
-        write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
-    }
+    const Prediction prediction = predict_step(experiment);
+    const Forecast& forecast = prediction.forecast;
+    if (!options.trace.empty())
+        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
+                           trace_notes(forecast));
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     const std::optional<Training> training = training_of(options);
     const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
@@ -109,7 +109,7 @@ void run_simulate(const Options& options) {
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
     if (!options.out.empty()) {
         make_folder(options.out);
-        plot_gantts(std::vector{gantt_of(experiment)}, options.out + "/gantt");
+        plot_gantts(std::vector{gantt_of(experiment, prediction)}, options.out + "/gantt");
         if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }
@@ -162,7 +162,8 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) how.on_step(measurement);
-    if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
+    if (!options.trace.empty())
+        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
@@ -186,9 +187,10 @@ void run_calibrate(const Options& options) {
 
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    if (!options.framework.empty()) (void)read_framework(options.framework);
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
-        for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));
+        for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
     if (!options.out.empty()) make_folder(options.out);
     predict_all(comparisons, show_progress);
     show_progress("");
@@ -218,7 +220,10 @@ void run_list(const Options& options) {
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
     for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
-    print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
+    std::vector<Framework> frameworks;
+    for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
+    print(presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family), frameworks,
+                        clusters));
 }
 
 void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }

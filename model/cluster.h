@@ -165,6 +165,8 @@ struct HostCosts {
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
     Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
+    Seconds micro_batch = Seconds(0);  // HostWork::Kind::micro_batch: one pass of a micro-batch through a stage
+    Seconds exchange = Seconds(0);     // HostWork::Kind::exchange: one tensor-parallel exchange, beside its call
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
     Seconds expert_layer =
         Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
@@ -261,6 +263,8 @@ struct Fitted {
     std::vector<FittedRange> ranges;
     std::vector<FittedConstants> constants;
     std::vector<RowHash> rows;  // that were fitted, ascending; not those held out
+    std::vector<double> correlation;  // of the logarithms of `parameters` after the fit: lower triangle, row by row
+    std::vector<std::string> measured;  // kinds that the data determined: "gemm", "step", ..; empty: not recorded
     friend bool operator==(const Fitted&, const Fitted&) = default;
 };
 

@@ -10,6 +10,8 @@
 namespace stepcast {
 namespace {
 
+using namespace literals;
+
 using Json = nlohmann::ordered_json;
 
 // JSON has no infinity: what is not finite is null.
@@ -141,39 +143,44 @@ Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
     const auto of_forecast = [&](auto value) { return predicted ? Json(value(*c.forecast)) : Json(nullptr); };
     const double error = predicted ? relative_error(c) : 0;
-    return {{"case_id", c.what.case_id},
-            {"source", c.what.source},
-            {"series", c.what.series},
-            {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
-            {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
-            {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
-            {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
-            {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
-            {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
-            {"error", predicted ? number(error) : Json(nullptr)},
-            {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
-            {"measured_forward_s", optional_number(c.what.measured_forward)},
-            {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
-            {"measured_backward_s", optional_number(c.what.measured_backward)},
-            {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
-            {"measured_mean_s", optional_number(c.what.measured_mean)},
-            {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
-            {"recorded_steps", c.what.recorded_steps.size()},
-            {"recorded_inside", optional_number(series_inside(c))},
-            {"phases", phase_rows(c)},
-            {"measured_peak_bytes", optional_number(c.what.measured_peak)},
-            {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
-            {"peak_error", optional_number(peak_error(c))},
-            {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
-            {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
-            {"cluster",
-             {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
-            {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
-            {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
-            {"assumptions", c.what.assumptions},
-            {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
-            {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
-            {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
+    return {
+        {"case_id", c.what.case_id},
+        {"source", c.what.source},
+        {"series", c.what.series},
+        {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
+        {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+        {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
+        {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+        {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
+        {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
+        {"error", predicted ? number(error) : Json(nullptr)},
+        {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
+        {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return number(f.tokens_per_second / f.gpus); })},
+        {"model_tflops_per_gpu",
+         of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / 1_TFLOPps); })},
+        {"measured_forward_s", optional_number(c.what.measured_forward)},
+        {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
+        {"measured_backward_s", optional_number(c.what.measured_backward)},
+        {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
+        {"measured_mean_s", optional_number(c.what.measured_mean)},
+        {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
+        {"recorded_steps", c.what.recorded_steps.size()},
+        {"recorded_inside", optional_number(series_inside(c))},
+        {"phases", phase_rows(c)},
+        {"measured_peak_bytes", optional_number(c.what.measured_peak)},
+        {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
+        {"peak_error", optional_number(peak_error(c))},
+        {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
+        {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+        {"cluster",
+         {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
+        {"framework", c.what.experiment.framework.name},
+        {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
+        {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
+        {"assumptions", c.what.assumptions},
+        {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
+        {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
+        {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
 
 // Without predicted cases there are no errors: null.
@@ -267,13 +274,17 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
                     const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
+           {"framework", f.framework},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
            {"breakdown_s", breakdown(f.breakdown)},
            {"memory_bytes", memory(f.memory)},
            {"fits", f.memory.fits},
            {"tokens_per_s", number(f.tokens_per_second)},
+           {"tokens_per_s_per_gpu", number(f.tokens_per_second / f.gpus)},
            {"model_flops_utilization", number(f.model_flops_utilization)},
+           {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
+           {"model_flops_leave_out_masked", false},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},
@@ -343,7 +354,9 @@ Json sweep_row(const SweepRow& row) {
             {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
             {"interval_s", interval(row.forecast.step)},
             {"tokens_per_s", number(row.tokens_per_second)},
+            {"tokens_per_s_per_gpu", number(row.tokens_per_second / row.ranks)},
             {"model_flops_utilization", number(row.forecast.model_flops_utilization)},
+            {"model_tflops_per_gpu", number(row.forecast.model_flops_per_gpu / 1_TFLOPps)},
             {"peak_bytes", number(row.peak)},
             {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};
@@ -376,6 +389,7 @@ Json sweep_counts(const SweepCounts& c) {
 std::string to_json(const SweepAnswer& r) {
     Json json{{"experiment", r.experiment},
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
+              {"framework", r.framework},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
               {"work_differs", r.work_differs},

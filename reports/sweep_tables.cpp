@@ -149,7 +149,8 @@ std::string count_lines(const SweepAnswer& r) {
 }
 
 std::string title(const SweepAnswer& r) {
-    return fmt::format("{} on {}, {}: {}{}", r.experiment, r.cluster, r.calibrated ? "calibrated" : "UNCALIBRATED",
+    const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
                        objective_text(r),
                        r.work_differs ? ", as tokens per step differ between configurations" : "");
 }

@@ -48,7 +48,7 @@ std::vector<std::string> header_of(const std::string& path) {
     return rows ? csv.fields() : std::vector<std::string>{};
 }
 
-Comparison comparison_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
+Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     Comparison comparison;
     Case& what = comparison.what;
     what.source = row.cell("source");
@@ -68,9 +68,10 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Cluster
 }
 
 // Rows of one source and case are one case told twice: the first counts.
-std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster) {
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
+                                       const std::string& framework) {
     std::vector<Comparison> found;
-    ClusterShelf shelf;
+    Shelf shelf(framework);
     std::map<std::pair<std::string, std::string>, int> lines;
     for (const CaseRow& row : rows) {
         found.push_back(comparison_of(row, cluster, shelf));
@@ -98,8 +99,10 @@ void add_evidence(std::vector<Comparison>& comparisons) {
 
 }  // namespace
 
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework) {
     std::vector<Comparison> found;
+    bool rows_of_cases = false;
     const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
     if (fs::is_directory(path)) {
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
@@ -111,8 +114,12 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         found = comparisons_of_layers(samples, routing, cluster);
         for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
-        found = comparisons_of(read_cases(path), cluster);
+        found = comparisons_of(read_cases(path), cluster, framework);
+        rows_of_cases = true;
     }
+    if (!framework.empty() && !rows_of_cases)
+        for (Comparison& c : found)
+            if (c.refused_because.empty()) set_key(c.what.experiment, {"framework.preset", framework});
     add_evidence(found);
     return found;
 }
