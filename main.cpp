@@ -78,10 +78,6 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
     return open_host_device(ranks);
 }
 
-Gantt picture_of(const Experiment& experiment, const Prediction& p) {
-    return gantt_of(experiment, routing_of(experiment, p.forecast.median_draw), p.graph, p.timeline);
-}
-
 void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
     if (!options.trace.empty() || options.explain)
         throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
@@ -91,11 +87,10 @@ void simulate_beside(const Options& options, const std::vector<Variant>& variant
     for (const Variant& v : variants) {
         const Experiment experiment = read_experiment(v.experiment, v.overrides);
         const Prediction prediction = predict_step(experiment);
-        const Forecast& forecast = prediction.forecast;
-        columns.push_back({v.label, forecast, {}});
-        if (training) columns.back().campaign = campaign_of(*training, experiment, forecast);
+        columns.push_back({v.label, prediction.forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, prediction.forecast);
         if (options.out.empty()) continue;
-        pictures.push_back(picture_of(experiment, prediction));
+        pictures.push_back(gantt_of(experiment, prediction));
         pictures.back().title = v.label;
     }
     print(options.json ? columns_json(columns) : columns_table(columns));
@@ -121,7 +116,7 @@ void run_simulate(const Options& options) {
     if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
     if (!options.out.empty()) {
-        plot_gantts(std::vector{picture_of(experiment, prediction)}, options.out + "/gantt");
+        plot_gantts(std::vector{gantt_of(experiment, prediction)}, options.out + "/gantt");
         if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }

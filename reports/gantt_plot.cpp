@@ -120,11 +120,13 @@ Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is
                                    fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0))};
     if (shown) parts.push_back(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
     const double high = shown ? std::max(most, capacity) : most;
-    const std::string ticks = is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
+    // beside the curve, or where that is low in the title of its panel
+    const std::string label = is_low ? "" : g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "");
+    const std::string ticks =
+        is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
     panel.plot = fmt::format("set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange [0:{}]\n"
                              "set ytics {} font ',12'\n",
-                             gnuplot_text(g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "")), 1.12 * high,
-                             ticks) +
+                             gnuplot_text(label), 1.12 * high, ticks) +
                  plot_command(parts, std::vector<std::string>(parts.size()));
     return panel;
 }
@@ -186,7 +188,8 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
         script += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
         if (gantts.size() > 1)
             script += fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
-                                  gnuplot_text(g.title + ", " + time_text(g.step)), y + 0.016);
+                                  gnuplot_text(g.title + ", " + time_text(g.step) + (memory ? "; beneath: " + g.memory_label + " [GiB]" : "")),
+                                  y + 0.016);
         script += line.plot + "unset label\n" + "unset object\n";
         y = end;
         if (memory) {
