@@ -45,8 +45,8 @@ struct CollectiveRow {
     int ranks = 0, nodes = 0;
     Bytes bytes;
     Seconds time;
-    bool in_switch = true;  // a switch can add these numbers
     RowHash row = 0;
+    bool in_switch = true;  // a switch can add these numbers
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 

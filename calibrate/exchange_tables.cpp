@@ -80,6 +80,10 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     blocks.exchanges.push_back(found);
 }
 
+bool has_kernels(const Cluster& cluster, const ExchangeRow& row) {
+    return constants(cluster, row.kernels).efficiency > 0;
+}
+
 FitCase exchange_case(const ExchangeRow& row) {
     const double away = (row.ranks - 1.0) / row.ranks;
     const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.bytes};

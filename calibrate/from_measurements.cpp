@@ -11,6 +11,7 @@
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
+#include "model/calibration.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/provenance.h"
@@ -67,7 +68,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
             fitted.sources.push_back(name);
     fitted.constants = other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
     write_whole({{request.out, write_cluster(cluster)}});
-    return request.out;
+    return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
 }
 
 // Recorded whole models tell the noise; a layer's runs its kernels and links.
@@ -130,9 +131,9 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress) {
     const Cluster start = read_cluster(request.cluster);
-    std::error_code none;
-    if (std::filesystem::equivalent(request.cluster, request.out, none))
-        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
+    std::vector<std::string> inputs = request.measurements;
+    inputs.push_back(request.cluster);
+    keep_apart({request.out}, inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);

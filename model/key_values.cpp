@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "model/errors.h"
+#include "model/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -133,6 +134,8 @@ void read_value(const ConfigValue& found, double& out) {
 void read_value(const ConfigValue& found, std::string& out) {
     const auto* v = as<std::string>(found);
     if (!v) wrong(found, "not text", "text in quotes");
+    if (plain_text(*v) != *v)
+        throw ConfigError(fmt::format("\"{}\" holds control characters; expected a line of text", plain_text(*v)));
     out = *v;
 }
 void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(found, parse_seconds); }

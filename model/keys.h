@@ -22,16 +22,17 @@ struct PresetField {
     PresetKind kind;
 };
 
-using KeyField =
-    std::variant<PresetField, Field<int>, Field<bool>, Field<double>, Field<std::uint64_t>, Field<Seconds>,
-                 Field<Bytes>, Field<BytesPerSecond>, Field<FlopsPerSecond>, Field<std::string>, Field<Dtype>,
-                 Field<Optimizer>, Field<Workload::Kind>, Field<MoeSystem>, Field<Schedule>, Field<Recompute>,
-                 Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>, Field<Head>,
-                 Field<ContextExchange>, Field<StageCut>, Field<Fabric>, Field<std::vector<int>>,
-                 Field<std::vector<double>>, Field<RoutingSpec::Kind>, Field<Curve>, Field<std::vector<GemmPoint>>,
-                 Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
-                 Field<std::optional<double>>, Field<std::optional<Seconds>>, Field<std::optional<AttentionKind>>,
-                 Field<std::optional<Optimizer>>, Field<std::optional<Recompute>>, Field<std::optional<GradientType>>>;
+using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double>, Field<std::uint64_t>, Field<Seconds>,
+                              Field<Bytes>, Field<BytesPerSecond>, Field<FlopsPerSecond>, Field<std::string>,
+                              Field<Dtype>, Field<Optimizer>, Field<Workload::Kind>, Field<MoeSystem>, Field<Schedule>,
+                              Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
+                              Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
+                              Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
+                              Field<Curve>, Field<std::vector<GemmPoint>>,
+                              Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
+                              Field<std::optional<double>>, Field<std::optional<Seconds>>,
+                              Field<std::optional<AttentionKind>>, Field<std::optional<Optimizer>>,
+                              Field<std::optional<Recompute>>, Field<std::optional<GradientType>>>;
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {

@@ -132,6 +132,22 @@ TEST_CASE("twice the bandwidth never slows a collective, more bytes never speed 
     }
 }
 
+// 800 MB over 8 ranks: a rank's own piece is 100 MB, which beside a link of 100 GB/s takes a share of 1 ms.
+TEST_CASE("a rank's own piece is copied in reductions at one cost, in gathers at another") {
+    const auto longer = [](const Op& op, double Link::*copy) {
+        Cluster c = plain();
+        c.intra.*copy = 0.5;
+        return microseconds(op, {8, 1}, c) - microseconds(op, {8, 1}, plain());
+    };
+    const Bytes all(800e6);
+    CHECK(longer(AllReduce{all}, &Link::reduce_copy) > 100);
+    CHECK(longer(ReduceScatter{all}, &Link::reduce_copy) > 100);
+    CHECK(longer(AllGather{all}, &Link::gather_copy) > 100);
+    CHECK(longer(AllGather{all}, &Link::reduce_copy) == 0);
+    CHECK(longer(AllReduce{all}, &Link::gather_copy) == 0);
+    CHECK(longer(ReduceScatter{all}, &Link::gather_copy) == 0);
+}
+
 TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {
     Cluster c = plain();
     c.fitted.emplace().ranges = {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 1e6}};
