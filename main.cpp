@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/kernel_errors.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
 #include "early_checks.h"
@@ -141,8 +143,16 @@ void run_calibrate(const Options& options) {
         show_progress));
 }
 
+bool holds_kernels(const std::string& path) {
+    return std::filesystem::is_regular_file(path) && path.ends_with(".csv") && is_building_blocks(path);
+}
+
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    if (std::all_of(options.inputs.begin(), options.inputs.end(), holds_kernels)) {
+        const std::vector<KernelErrors> kernels = kernel_errors(options.inputs, options.cluster);
+        return print(options.json ? to_json(kernels) : kernels_table(kernels));
+    }
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
         for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));

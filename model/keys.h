@@ -28,7 +28,8 @@ using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double
                               Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
                               Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
                               Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
-                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<Correction>>>;
+                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<Correction>>,
+                              Field<std::vector<AttentionKernel>>, Field<std::vector<ExpertKernel>>>;
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {

@@ -326,4 +326,22 @@ std::string to_json(const SweepAnswer& r) {
     return json.dump(2) + "\n";
 }
 
+std::string to_json(const std::vector<KernelErrors>& kernels) {
+    Json list = Json::array();
+    for (const KernelErrors& k : kernels) {
+        const auto of_predicted = [&](double value) { return k.predicted > 0 ? number(value) : Json(nullptr); };
+        list.push_back({{"kind", k.kind},
+                        {"device", k.device},
+                        {"dtype", k.dtype},
+                        {"cluster", k.cluster},
+                        {"rows", k.rows},
+                        {"predicted", k.predicted},
+                        {"mape", of_predicted(k.mape)},
+                        {"median_ape", of_predicted(k.median_ape)},
+                        {"bias", of_predicted(k.bias)},
+                        {"inside_interval", of_predicted(k.inside_interval)}});
+    }
+    return text_of(Json{{"kernels", list}});
+}
+
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 
 #include "model/cases/cases.h"
 #include "model/explanation.h"
+#include "model/kernel_errors.h"
 #include "model/measurement.h"
 #include "model/sweep_answer.h"
 #include "reports/compare.h"
@@ -21,5 +22,8 @@ std::string to_json(const std::string& experiment, const Measurement& measuremen
 
 // The best configurations with what was varied, counts, reasons and the proof.
 std::string to_json(const SweepAnswer& result);
+
+// Tables of kernels: the list `kernels`.
+std::string to_json(const std::vector<KernelErrors>& kernels);
 
 }  // namespace stepcast

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/kernel_errors.h"
 #include "model/cases/cases.h"
 #include "model/measurement.h"
 #include "reports/compare.h"
@@ -31,5 +32,8 @@ std::string provenance_text(const Cluster& cluster);
 std::string keys_table(const std::vector<KeyDoc>& keys);
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
                           const std::vector<Cluster>& clusters);
+
+// Tables of kernels against the laws: a line for each kind, device and dtype.
+std::string kernels_table(const std::vector<KernelErrors>& kernels);
 
 }  // namespace stepcast
