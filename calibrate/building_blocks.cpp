@@ -37,7 +37,7 @@ TableKind kind_of(const CsvReader& reader) {
     if (holds(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"})) return TableKind::attentions;
     if (holds(header, {"rows", "width", "granularity", "time_us"})) return TableKind::casts;
     if (holds(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
-    if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"})) return TableKind::batches;
+    if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"}) && !holds(header, {"op"})) return TableKind::batches;
     if (holds(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
     if (holds(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
     if (header == Names{"key", "value"}) return TableKind::environment;
@@ -78,6 +78,7 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     }
     GemmRow found;
     found.sustained = long_run;
+    found.uninitialised = long_run && row.text("implementation").starts_with("vLLM");
     found.casts = op == "cast_gemm" || op == "sustained_cast_gemm";
     found.where = row.where();
     const std::string dtype = row.text("dtype");

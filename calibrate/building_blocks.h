@@ -38,6 +38,7 @@ struct GemmRow {
     Seconds time;
     bool between_events = false;
     bool sustained = false;      // repeated for about a second
+    bool uninitialised = false;  // weights of one value: less power, a higher clock
     bool casts = false;          // of a narrow dtype: the cast of the input is in the time
     bool scaled_blocks = false;  // a scale for 128 elements, not for the tensor
     friend bool operator==(const GemmRow&, const GemmRow&) = default;

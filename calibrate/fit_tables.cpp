@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "calibrate/fit_corrections.h"
@@ -18,6 +19,7 @@
 namespace stepcast {
 namespace {
 
+const Seconds shortest_sustained(20e-6);
 constexpr const char* one_group = "tables";  // nothing is left out in turn: the held-out tenth judges
 
 Op op_of(const CollectiveRow& row) {
@@ -35,6 +37,17 @@ Op op_of(const CollectiveRow& row) {
 
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
+}
+
+// Long runs of real numbers where there are any, and none of kernels so short that their power is the one before's.
+std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
+    const bool real = std::any_of(rows.begin(), rows.end(), [](const GemmRow& row) {
+        return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
+    });
+    std::vector<GemmRow> kept;
+    for (const GemmRow& row : rows)
+        if (!row.sustained || (row.time > shortest_sustained && !(real && row.uninitialised))) kept.push_back(row);
+    return kept;
 }
 
 std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::string& kind) {
@@ -118,6 +131,26 @@ bool is_inside_bounds(const FitParameter& parameter) {
     }
 }
 
+// Those of the cluster, where they lie within the bounds.
+std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<FitParameter> parameters) {
+    Experiment holder;
+    holder.cluster = cluster;
+    for (FitParameter& general : parameters) {
+        FitParameter known = general;
+        known.prior = get_key(holder, "cluster." + general.key);
+        if (is_inside_bounds(known)) general = known;
+    }
+    return parameters;
+}
+
+// Kernels of the tables, those with most rows first.
+std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCases& named) {
+    std::vector<std::pair<std::string, std::vector<FitCase>>> sorted(named.begin(), named.end());
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    return sorted;
+}
+
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
@@ -128,14 +161,7 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
                           : p.key == "kernel.gemm_tile_reuse") ||
                (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
     });
-    Experiment holder;
-    holder.cluster = start;
-    for (FitParameter& general : parameters) {
-        FitParameter known = general;
-        known.prior = get_key(holder, "cluster." + general.key);
-        if (how.priors_from_start && is_inside_bounds(known)) general = known;
-    }
-    return parameters;
+    return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
 }
 
 template <typename Row, typename Same>
@@ -202,16 +228,26 @@ public:
     // of attention with the tile of queries that fits best.
     void add_attention_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
         const AttentionKernel of_steps = all_.cluster.kernel.attention;
-        for (const auto& [name, cases] : attention_cases(blocks.attentions)) {
+        std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like
+        for (const auto& [name, cases] : by_size(attention_cases(blocks.attentions))) {
+            const std::string form = name.substr(0, name.starts_with("unmasked") || name.starts_with("latent") ? 6 : 0);
             std::optional<FitResult> best;
             for (const int tile : {64, 128, 256}) {
-                all_.cluster.kernel.attention = {.name = name, .ramp = 0, .tile = tile};
+                AttentionKernel& kernel = all_.cluster.kernel.attention = {};
+                if (largest.contains(form)) kernel = largest.at(form);
+                kernel.name = name;
+                kernel.ramp = 0;
+                kernel.tile = tile;
                 const Split split = split_of(cases, share);
                 if (split.fitted.empty()) break;
-                FitResult found = fit_part(all_.cluster, attention_parameters(any_fp8(blocks, name)), split, progress_);
+                auto parameters = attention_parameters(any_fp8(blocks, name));
+                if (largest.contains(form)) parameters = with_priors_of(all_.cluster, parameters);
+                FitResult found = fit_part(all_.cluster, parameters, split, progress_);
                 if (!best || found.noise < best->noise) best = std::move(found);
             }
-            if (best) put_by_name(all_.cluster.kernel.attention_kernels, best->cluster.kernel.attention);
+            if (!best) continue;
+            put_by_name(all_.cluster.kernel.attention_kernels, best->cluster.kernel.attention);
+            largest.emplace(form, best->cluster.kernel.attention);
         }
         all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
         std::vector<FitCase> cases;
@@ -220,13 +256,21 @@ public:
     }
 
     void add_expert_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
-        for (const auto& [name, cases] : expert_cases(blocks.moe_layers)) {
+        std::map<std::string, ExpertKernel> largest;  // of each dtype
+        for (const auto& [name, cases] : by_size(expert_cases(blocks.moe_layers))) {
+            const std::string dtype = name.substr(0, name.find(' '));
             const Split split = split_of(cases, share);
             if (split.fitted.empty()) continue;
             all_.cluster.kernel.experts = {};
-            FitResult found = fit_part(all_.cluster, expert_parameters(), split, progress_);
+            auto parameters = expert_parameters();
+            if (largest.contains(dtype)) {
+                all_.cluster.kernel.experts = largest.at(dtype);
+                parameters = with_priors_of(all_.cluster, parameters);
+            }
+            FitResult found = fit_part(all_.cluster, parameters, split, progress_);
             found.cluster.kernel.experts.name = name;
             put_by_name(all_.cluster.kernel.expert_kernels, found.cluster.kernel.experts);
+            largest.emplace(dtype, found.cluster.kernel.experts);
         }
         all_.cluster.kernel.experts = {};
         std::vector<FitCase> cases;
@@ -328,7 +372,7 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress, TablesHow how) {
     std::vector<FitCase> gemms, narrow, collectives;
-    for (const GemmRow& row : above_floor(blocks.gemms))
+    for (const GemmRow& row : telling(above_floor(blocks.gemms)))
         (is_narrow(row.gemm.dtype) ? narrow : gemms).push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));

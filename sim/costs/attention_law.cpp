@@ -10,6 +10,7 @@ namespace {
 
 constexpr double backward_products = 2.5;  // relative to the forward's two
 constexpr double traffic_efficiency = 0.85;
+constexpr double usual_width = 128;  // of the heads that the efficiency speaks of
 constexpr double key_tile = 128;  // a window's edges cut a tile of keys at either side
 
 // Pairs of query and key of one head's blocks, and of its longest block.
@@ -74,7 +75,8 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
         const Pairs pairs = pairs_in_blocks(shape, kernel);
         const double on_an_sm = corner(heads * pairs.all / cluster.gpu.sms, pairs.longest, kernel.corner);
         const double both = rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
-        time = Flops(2 * on_an_sm * (both + 2 * exponentials) * times) / (rate / cluster.gpu.sms);
+        const double widths = (both + 2 * exponentials) / (1 + exponentials / usual_width);
+        time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
     }
     time = std::max(time, operands / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency));
     const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
