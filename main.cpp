@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -22,18 +23,25 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
+#include "model/show.h"
 #include "model/step.h"
 #include "model/whole_files.h"
+#include "reports/campaign_table.h"
 #include "reports/chrome_trace.h"
+#include "reports/columns_table.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
+#include "reports/gantt_plot.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
+#include "sim/campaign.h"
 #include "sim/explain/explain.h"
+#include "sim/gantt.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"
 #include "startup.h"
@@ -44,9 +52,16 @@ namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
-// One line that is overwritten on a terminal; nothing in a pipe.
+// One line that is overwritten on a terminal; a line every 30 s in a log.
 void show_progress(std::string_view text) {
-    if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+    using Clock = std::chrono::steady_clock;
+    static Clock::time_point last = Clock::now();
+    if (isatty(STDERR_FILENO)) {
+        std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+    } else if (!text.empty() && Clock::now() - last >= std::chrono::seconds(30)) {
+        last = Clock::now();
+        say(std::string(text));
+    }
 }
 
 Experiment experiment_of(const Options& options) { return read_experiment(options.experiment, overrides_of(options)); }
@@ -56,20 +71,48 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
     return open_host_device(ranks);
 }
 
+void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
+    if (!options.trace.empty() || options.explain)
+        throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
+    const std::optional<Training> training = training_of(options);
+    std::vector<ForecastColumn> columns;
+    std::vector<Gantt> pictures;
+    for (const Variant& v : variants) {
+        const Experiment experiment = read_experiment(v.experiment, v.overrides);
+        const Forecast forecast = predict(experiment);
+        columns.push_back({v.label, forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, forecast);
+        if (options.out.empty()) continue;
+        pictures.push_back(gantt_of(experiment));
+        pictures.back().title = v.label;
+    }
+    print(options.json ? columns_json(columns) : columns_table(columns));
+    if (!options.out.empty()) {
+        make_folder(options.out);
+        plot_gantts(pictures, options.out + "/gantt");
+    }
+}
+
 void run_simulate(const Options& options) {
-    const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
+    const std::vector<Variant> variants = variants_of(options);
+    if (variants.size() > 1) return simulate_beside(options, variants);
+    const Experiment experiment = read_experiment(variants.front().experiment, variants.front().overrides);
+    require_other_file(options.trace, variants.front().experiment);
     const Forecast forecast = predict(experiment);
     if (!options.trace.empty()) {
         const TaskGraph graph = build_step(experiment, routing_of(experiment));
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
-    print(options.json ? to_json(forecast, why) : forecast_table(forecast));
+    const std::optional<Training> training = training_of(options);
+    const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
+    print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
+    if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (why && !options.out.empty()) {
+    if (!options.out.empty()) {
         make_folder(options.out);
-        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+        plot_gantts(std::vector{gantt_of(experiment)}, options.out + "/gantt");
+        if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }
 
@@ -162,23 +205,33 @@ void run_compare(const Options& options) {
     const CompareSummary summary = summarise(comparisons);
     print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
     if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
+    if (summary.cases > 0 && summary.predicted == 0)
+        throw ConfigError("none of " + std::to_string(summary.cases) +
+                          " cases can be predicted: the reasons are above");
     if (options.strict && summary.refused > 0)
         throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
                           " cases refused");
 }
 
 void run_import(const Options& options) {
-    for (const std::string& line : import_to_files(import_request_of(options))) say(line);
+    const bool told = options.format == "profile" || options.format == "nccl-tests";
+    const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
+    for (const std::string& line :
+         profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
+        say(line);
 }
 
 void run_list(const Options& options) {
-    if (options.what == "keys") return print(keys_table(key_docs()));
+    if (options.what == "keys") return print(keys_table(key_docs(), options.inputs.empty() ? "" : options.inputs.front()));
+    if (options.what == "rows") return print(rows_text(options.inputs));
     std::vector<Experiment> experiments;
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
     for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
     print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
 }
+
+void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }
 
 int fail(int code, const std::string& message) {
     say(message);
@@ -198,7 +251,8 @@ int main(int argc, char** argv) {
                                  .calibrate = run_calibrate,
                                  .compare = run_compare,
                                  .import = run_import,
-                                 .list = run_list});
+                                 .list = run_list,
+                                 .show = run_show});
     } catch (const ConfigError& error) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {

@@ -57,6 +57,7 @@ void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) 
     found.shape.kv_heads = row.integer("kv_heads");
     if (!row.text("window").empty()) found.shape.window = row.read("window", [&] { return csv_int(row.text("window"), 0); });
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     has_rate(gpu, a.dtype) ? blocks.attentions.push_back(found) : void(++blocks.other_op_rows);
 }
 
@@ -71,6 +72,7 @@ void add_cast(const TableRow& row, BuildingBlocks& blocks) {
                                                      : CastScale::given;
     found.implementation = row.text("implementation");
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     blocks.casts.push_back(found);
 }
 
@@ -89,6 +91,7 @@ void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) 
     found.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
     found.weight_bytes = weight_bytes_of(row.text("dtype"), found.dtype);
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     if (found.experts % found.ep != 0)
         row.fail("ep", fmt::format("{} experts over {} ranks; expected a divisor", found.experts, found.ep));
     has_rate(gpu, found.dtype) ? blocks.moe_layers.push_back(found) : void(++blocks.other_op_rows);

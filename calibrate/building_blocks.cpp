@@ -91,11 +91,12 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     found.scaled_blocks = dtype.find("128-wide") != std::string::npos;
     if (!row.text("groups").empty()) found.groups = row.integer("groups", 1);
     if (row.has("layout")) {
-        found.between_events = true;
-        found.gemm.layout = layout_of(row);
+        found.between_events = row.text("timer") != "kernel";
+        if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
         found.gemm.unaligned = has_odd_rows(found.gemm);
     }
     found.time = row.time(found.groups * flops_of(found.gemm));
+    found.row = row.hash();
     has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
 }
 
@@ -112,6 +113,7 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     if (found.ranks < 2 || found.ranks % found.nodes != 0)
         row.fail("ranks", fmt::format("{} ranks on {} nodes; expected two or more, as many on every node", found.ranks,
                                       found.nodes));

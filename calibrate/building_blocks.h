@@ -29,7 +29,7 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// Of every row: `where` is "file:line", `row` its content (model/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
 // events around one call of a script, which a short kernel waits for.
 struct GemmRow {
     std::string where;
@@ -41,6 +41,7 @@ struct GemmRow {
     bool uninitialised = false;  // weights of one value: less power, a higher clock
     bool casts = false;          // of a narrow dtype: the cast of the input is in the time
     bool scaled_blocks = false;  // a scale for 128 elements, not for the tensor
+    RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
@@ -51,6 +52,7 @@ struct CollectiveRow {
     int ranks = 0, nodes = 0;
     Bytes bytes;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 
@@ -64,6 +66,7 @@ struct MoeLayerRow {
     Seconds time;
     std::string implementation = {};  // as the table names dtype and kernels
     double weight_bytes = 2;
+    RowHash row = 0;
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
@@ -72,6 +75,7 @@ struct AttentionRow {
     std::string where, kind, kernel;
     AttentionShape shape;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const AttentionRow&, const AttentionRow&) = default;
 };
 
@@ -80,14 +84,17 @@ struct CastRow {
     long rows = 0, width = 0;
     CastScale scale = CastScale::given;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const CastRow&, const CastRow&) = default;
 };
 
-// Another kernel between events. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+// Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
 struct KernelRow {
     std::string where, kind, call;
     Op op;
     Seconds time;
+    RowHash row = 0;
+    bool between_events = true;  // false: by a profiler (column timer = kernel)
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 
@@ -96,6 +103,7 @@ struct LaunchRow {
     std::string where, kind;
     int calls = 0;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 

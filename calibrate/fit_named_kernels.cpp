@@ -80,7 +80,7 @@ std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
     for (const CastRow& row : rows)
         cases.push_back({fmt::format("cast {}x{} {} {}", row.rows, row.width, static_cast<int>(row.scale), row.implementation),
                          "cast", one_group, row.time,
-                         [row](const Cluster& c) { return cast_time(row.rows, row.width, row.scale, c); }});
+                         [row](const Cluster& c) { return cast_time(row.rows, row.width, row.scale, c); }, 1, row.row});
     return cases;
 }
 
@@ -113,7 +113,7 @@ NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
     for (const AttentionRow& row : rows)
         cases[row.kernel].push_back({name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
                                          return attention_law_time(row.shape, c.kernel.attention, c, GemmSetting::alone);
-                                     }});
+                                     }, 1, row.row});
     return cases;
 }
 
@@ -121,7 +121,7 @@ FitCase attention_by_name(const AttentionRow& row) {
     return {name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
                 const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention);
                 return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
-            }};
+            }, 1, row.row};
 }
 
 std::vector<FitParameter> attention_parameters(bool fp8) {
@@ -143,7 +143,7 @@ NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
     for (const MoeLayerRow& row : rows)
         cases[row.implementation].push_back(
             {name_of(row), "moe_layer", one_group, row.time,
-             [layer = layer_of(row)](const Cluster& c) { return expert_layer_time(layer, c.kernel.experts, c); }});
+             [layer = layer_of(row)](const Cluster& c) { return expert_layer_time(layer, c.kernel.experts, c); }, 1, row.row});
     return cases;
 }
 
@@ -151,7 +151,7 @@ FitCase expert_by_name(const MoeLayerRow& row) {
     return {name_of(row), "moe_layer", one_group, row.time,
             [layer = layer_of(row), name = row.implementation](const Cluster& c) {
                 return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts), c);
-            }};
+            }, 1, row.row};
 }
 
 std::vector<FitParameter> expert_parameters() {

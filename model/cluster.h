@@ -301,6 +301,18 @@ struct FittedRange {
     double least = 0, most = 0;
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
+// Constants that steer forecasts beside `parameters`: a grid of corrections, a measured table, copied host costs.
+struct FittedConstants {
+    std::string what;  // key, or the beginning of several ("host")
+    int count = 0;
+    std::string from;  // files, "prior", or the cluster that they were copied from
+    friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
+};
+// A measured row by its content (model/provenance.h).
+using RowHash = std::uint64_t;
+// What a forecast of a measured row shows: its cluster was fitted on it; the model was made with it in sight; neither.
+enum class Evidence : std::uint8_t { fitted, seen, unseen };
+
 // Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {
     std::string date;
@@ -310,12 +322,15 @@ struct Fitted {
     std::vector<FittedParameter> parameters;
     std::vector<HeldOutError> errors;
     std::vector<FittedRange> ranges;
+    std::vector<FittedConstants> constants;
+    std::vector<RowHash> rows;  // that were fitted, ascending; not those held out
     friend bool operator==(const Fitted&, const Fitted&) = default;
 };
 
 struct Cluster {
     std::string name;
-    std::string source;  // where the datasheet values come from
+    std::string source;    // where the datasheet values come from
+    std::string inherits;  // clusters (presets) that constants were copied from, separated by commas
     int nodes = 1;
     int gpus_per_node = 1;
     bool launch_blocking = false;  // the host waits for every kernel (CUDA_LAUNCH_BLOCKING=1; the host device)

@@ -7,6 +7,8 @@
 #include "model/key_values.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/priors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
@@ -78,12 +80,40 @@ bool read_range(const std::string& name, const ConfigValue& value, FittedRange& 
     return true;
 }
 
+bool read_constants(const std::string& name, const ConfigValue& value, FittedConstants& c) {
+    if (name == "what")
+        read_value(value, c.what);
+    else if (name == "count")
+        read_value(value, c.count);
+    else if (name == "from")
+        read_value(value, c.from);
+    else
+        return false;
+    return true;
+}
+
+const std::vector<ConfigValue>& texts_in(const ConfigValue& value, const char* of) {
+    const auto* texts = std::get_if<std::vector<ConfigValue>>(&value.value);
+    if (!texts) throw ConfigError(fmt::format("found no array; expected an array of {}", of));
+    return *texts;
+}
+
+void read_rows(const ConfigValue& value, Fitted& fitted) {
+    for (const auto& line : texts_in(value, "lines of hashes")) {
+        std::string text;
+        read_value(line, text);
+        fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
+    }
+}
+
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     std::string name;
     if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
         return read_parameter(name, entry.value, *p);
     if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
     if (auto* r = row_of(fitted.ranges, entry.path, "fitted.ranges.", name)) return read_range(name, entry.value, *r);
+    if (auto* c = row_of(fitted.constants, entry.path, "fitted.constants.", name))
+        return read_constants(name, entry.value, *c);
     if (entry.path == "fitted.date")
         read_value(entry.value, fitted.date);
     else if (entry.path == "fitted.samples")
@@ -91,10 +121,11 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     else if (entry.path == "fitted.condition")
         read_value(entry.value, fitted.condition);
     else if (entry.path == "fitted.sources") {
-        const auto* sources = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-        if (!sources) throw ConfigError("found no array; expected an array of file names");
-        for (const auto& source : *sources) read_value(source, fitted.sources.emplace_back());
-    } else
+        for (const auto& source : texts_in(entry.value, "file names"))
+            read_value(source, fitted.sources.emplace_back());
+    } else if (entry.path == "fitted.rows.hashes")
+        read_rows(entry.value, fitted);
+    else
         return false;
     return true;
 }
@@ -116,6 +147,7 @@ void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
     if (!p.prior.empty()) assign_at("prior", p.prior, scratch);
     assign_at("value", p.value, layers.experiment);
     layers.set_at[prefix + p.key] = at("value");
+    layers.origin[prefix + p.key] = Origin::fitted;
 }
 
 void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
@@ -175,7 +207,7 @@ Cluster with_priors(const Cluster& cluster) {
     return holder.cluster;
 }
 
-std::string fitted_text(const Fitted& fitted) {
+std::string text_of_fit(const Fitted& fitted) {
     std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
     for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
     text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
@@ -192,7 +224,15 @@ std::string fitted_text(const Fitted& fitted) {
     for (const auto& r : fitted.ranges)
         text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
                             value_text(r.least), value_text(r.most));
-    return text;
+    for (const auto& c : fitted.constants)
+        text += fmt::format("\n[[fitted.constants]]\nwhat = {}\ncount = {}\nfrom = {}\n", quoted_toml(c.what), c.count,
+                            quoted_toml(c.from));
+    if (fitted.rows.empty()) return text;
+    text +=
+        "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "
+        "file.\n[fitted.rows]\nhashes = [\n";
+    for (const std::string& line : hash_lines(fitted.rows)) text += "  \"" + line + "\",\n";
+    return text + "]\n";
 }
 
 }  // namespace
@@ -206,13 +246,16 @@ void lay_cluster(Layers& layers, const std::string& path) {
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
-    lay_file(layers, file, prefix);
+    if (fitted.empty()) lay_priors(layers, file, prefix);
+    lay_file(layers, file, prefix, Origin::preset);
     if (!fitted.empty()) lay_fitted(layers, fitted);
 }
 
 std::string write_cluster(const Cluster& cluster) {
     if (!cluster.fitted) return nameplate(cluster);
-    return nameplate(with_priors(cluster)) + fitted_text(*cluster.fitted);
+    return nameplate(with_priors(cluster)) + text_of_fit(*cluster.fitted);
 }
+
+std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }
 
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 #include "model/errors.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/priors.h"
 
 namespace stepcast {
 namespace {
@@ -105,29 +106,103 @@ void name_unnamed(Layers& layers, const std::string& file, const std::optional<s
     if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
 }
 
+// A workload alone is an experiment whose split and machine the command line says.
+bool is_workload(const std::string& name) {
+    if (name.ends_with(".json")) return true;
+    const auto experiments = preset_names(PresetKind::experiment), workloads = preset_names(PresetKind::workload);
+    return std::ranges::find(experiments, name) == experiments.end() &&
+           std::ranges::find(workloads, name) != workloads.end();
+}
+
+TomlFile experiment_of_workload(const std::string& name, std::span<const Override> overrides) {
+    const auto path = preset_path(PresetKind::workload, name);
+    if (!last_override(overrides, "cluster.preset"))
+        throw ConfigError(name + ": is a workload; expected a machine too, for example --cluster dgx-h100 --gpus 64");
+    return {path, {{"workload.preset", {fs::absolute(path).string()}, path, path}}, {{"", path}}};
+}
+
+// `ranks` on whole nodes of the cluster.
+void spread(Layers& layers, const Override& ranks) {
+    const auto at = "--gpus " + ranks.value;
+    auto& c = layers.experiment.cluster;
+    Experiment count;
+    try {
+        assign_text(*find_key("cluster.nodes"), count, ranks.value);
+    } catch (const ConfigError& e) {
+        throw ConfigError(at + ": " + e.what());
+    }
+    const int wanted = count.cluster.nodes;
+    if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
+        throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
+                          "; expected a multiple, or fewer");
+    c.nodes = std::max(1, wanted / c.gpus_per_node);
+    c.gpus_per_node = std::min(wanted, c.gpus_per_node);
+    for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) {
+        layers.set_at[key] = at;
+        layers.origin[key] = Origin::set;
+    }
+}
+
+// As many replicas as the cluster has room for.
+void fill_with_replicas(Layers& layers, const std::string& at) {
+    auto& p = layers.experiment.parallelism;
+    const int one = p.tp * p.pp * p.cp, ranks = rank_count(layers.experiment.cluster);
+    if (ranks % one != 0) return;  // the cross rule says it better
+    p.dp = ranks / one;
+    layers.set_at["parallelism.dp"] = at;
+}
+
+// Rates stay when only the name of their device changes.
+void require_same_device(const Layers& layers, const std::string& before) {
+    const auto& gpu = layers.experiment.cluster.gpu;
+    const auto set = [&](std::string_view prefix) {
+        return std::ranges::any_of(layers.origin, [&](const auto& entry) {
+            return entry.second == Origin::set && entry.first.starts_with(prefix);
+        });
+    };
+    if (before.empty() || gpu.name == before || set("cluster.gpu.peak.") || set("cluster.gpu.memory_bandwidth")) return;
+    throw ConfigError(layers.set_at.at("cluster.gpu.name") + ": cluster.gpu.name: a name changes no rate, those of " +
+                      before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates beside its name");
+}
+
+void name_start(Layers& layers, const char* key, const std::optional<std::string>& path) {
+    if (path) layers.starts.insert(layers.starts.end(), {key, *path});
+}
+
+}  // namespace
+
 Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const auto file = read_toml(preset_path(PresetKind::experiment, path_or_preset));
+    const bool alone = is_workload(path_or_preset);
+    const auto file = alone ? experiment_of_workload(path_or_preset, overrides)
+                            : read_toml(preset_path(PresetKind::experiment, path_or_preset));
     Layers layers;
     layers.tables = file.tables;
     const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
     const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
+    name_start(layers, "workload.preset", workload);
+    name_start(layers, "cluster.preset", cluster);
     if (workload) lay_workload(layers, *workload);
     if (cluster) lay_cluster(layers, *cluster);
-    lay_file(layers, file, "");
+    if (!cluster) lay_priors(layers, file, "");
+    const auto device = layers.experiment.cluster.gpu.name;
+    lay_file(layers, file, "", Origin::set);
     layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
+    require_same_device(layers, device);
+    const auto* ranks = last_override(overrides, ranks_key);
+    if (ranks) spread(layers, *ranks);
+    if ((ranks || alone) && !last_override(overrides, "parallelism.dp"))
+        fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
     return layers;
 }
 
-}  // namespace
-
 Override parse_override(const std::string& text) {
     const auto equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
         throw ConfigError("--set " + text + ": expected KEY=VALUE, for example parallelism.ep=8");
-    return {text.substr(0, equals), text.substr(equals + 1)};
+    return {whole_key(text.substr(0, equals)), text.substr(equals + 1)};
 }
 
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
@@ -182,6 +257,7 @@ void set_key(Experiment& experiment, const Override& override) {
     }
     layers.experiment = experiment;
     lay_override(layers, override);
+    require_same_device(layers, experiment.cluster.gpu.name);
     if (override.key == "routing.file") layers.experiment.routing.kind = RoutingSpec::Kind::file;
     experiment = layers.experiment;
 }

@@ -39,9 +39,18 @@ struct KernelTime {
     friend bool operator==(const KernelTime&, const KernelTime&) = default;
 };
 
+// What of a step one constant of the cluster prices.
+struct CostBasis {
+    std::string kind, key;  // model/calibration.h; below "cluster."
+    bool measured = false;  // determined on this device, not a prior
+    double share = 0;       // of the critical path
+    friend bool operator==(const CostBasis&, const CostBasis&) = default;
+};
+
 struct Forecast {
     std::string experiment, cluster;
-    bool calibrated = false;
+    bool calibrated = false;       // the cluster has a fit; what of this step rests on it says `basis`
+    std::vector<CostBasis> basis;  // largest share first
     Interval step, forward, backward, gradient_sync, optimizer;  // over draws
     StepTimes phases;                                            // of the median draw
     Breakdown breakdown;                                         // of the median draw
@@ -55,5 +64,8 @@ struct Forecast {
     std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior
     friend bool operator==(const Forecast&, const Forecast&) = default;
 };
+double prior_share(const Forecast& forecast);  // of the step, on constants that nothing measured on this device
+// "calibrated", "calibrated for 38 % of the step, the rest on priors: host 62 %", "UNCALIBRATED: ..".
+std::string calibrated_text(const Forecast& forecast);
 
 }  // namespace stepcast

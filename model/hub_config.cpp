@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
 #include "model/keys.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -179,10 +179,10 @@ const ModelType& type_of(const Json& json, const std::string& path) {
 }
 
 Json parse(const std::string& path) {
-    std::ifstream in(path);
-    if (!in) throw ConfigError(path + ": cannot be read; expected a model's config.json");
+    const auto text = read_text(path);
+    if (!text) throw ConfigError(path + ": cannot be read; expected a model's config.json");
     try {
-        Json json = Json::parse(in);
+        Json json = Json::parse(*text);
         if (!json.is_object()) throw ConfigError(path + ": found no JSON object; expected a model's config.json");
         return json;
     } catch (const Json::exception& e) {

@@ -63,6 +63,7 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 std::string text_of(const Key& key, const Experiment& experiment);       // bare, exact: as for --set
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
+std::string names_text(const Key& key);  // the names that it takes, separated by commas; "" of other kinds
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
 bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 

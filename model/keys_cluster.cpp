@@ -20,6 +20,8 @@ const Key table[] = {
     {"cluster.preset", PresetField{PresetKind::cluster}, "cluster to start from: a preset's name or a file"},
     {"cluster.name", field<&E::cluster, &C::name>, "name in reports"},
     {"cluster.source", field<&E::cluster, &C::source>, "where the datasheet values come from"},
+    {"cluster.inherits", field<&E::cluster, &C::inherits>,
+     "clusters that constants were copied from, separated by commas: what they were fitted on counts as fitted here"},
     {"cluster.nodes", field<&E::cluster, &C::nodes>, "nodes", 1, 1 << 17},
     {"cluster.gpus_per_node", field<&E::cluster, &C::gpus_per_node>, "ranks of a node", 1, 1024},
     {"cluster.launch_blocking", field<&E::cluster, &C::launch_blocking>, "the host waits for every kernel"},

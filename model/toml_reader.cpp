@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <sstream>
 
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -73,11 +72,14 @@ toml::table parse(const std::string& text, const std::string& file) {
 }  // namespace
 
 TomlFile read_toml(const std::string& path) {
-    std::ifstream in(path);
-    std::stringstream text;
-    if (!in || !(text << in.rdbuf())) throw ConfigError(path + ": cannot be read; expected a TOML file");
+    const auto text = read_text(path);
+    if (!text) throw ConfigError(path + ": cannot be read; expected a TOML file");
+    return parse_toml(*text, path);
+}
+
+TomlFile parse_toml(const std::string& text, const std::string& path) {
     TomlFile file{path, {}, {}};
-    flatten(parse(text.str(), path), "", file);
+    flatten(parse(text, path), "", file);
     return file;
 }
 

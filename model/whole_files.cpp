@@ -6,10 +6,28 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <sstream>
 
 #include "model/errors.h"
 
 namespace stepcast {
+
+bool is_standard_input(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
+
+std::optional<std::string> read_text(const std::string& path) {
+    const auto whole = [](std::istream& in) -> std::optional<std::string> {
+        std::stringstream text;
+        if (!in || (in.peek() != std::istream::traits_type::eof() && !(text << in.rdbuf()))) return std::nullopt;
+        return text.str();
+    };
+    if (is_standard_input(path)) {
+        static const std::optional<std::string> typed = whole(std::cin);  // a pipe can be read only once
+        return typed;
+    }
+    std::ifstream in(path, std::ios::binary);
+    return whole(in);
+}
 
 std::string rename_target(const std::string& path) {
     namespace fs = std::filesystem;

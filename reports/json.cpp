@@ -132,6 +132,10 @@ Json attribution(const ErrorAttribution& a) {
             {"kinds", kinds}};
 }
 
+const char* key_of(Evidence evidence) {
+    return evidence == Evidence::fitted ? "fitted" : evidence == Evidence::seen ? "seen" : "unseen";
+}
+
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
@@ -164,7 +168,8 @@ Json row(const Comparison& c) {
             {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
             {"cluster",
              {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
-            {"held_out", c.what.held_out ? Json(*c.what.held_out) : Json(nullptr)},
+            {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
+            {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
             {"assumptions", c.what.assumptions},
             {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
             {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
@@ -190,6 +195,13 @@ Json errors(const CompareSummary& s) {
             {"peak_mape", s.with_peak > 0 ? number(s.peak_mape) : Json(nullptr)}};
 }
 
+Json errors_of(const std::vector<Comparison>& chosen) {
+    const CompareSummary s = summarise(chosen);
+    Json j{{"predicted", s.predicted}};
+    j.update(errors(s));
+    return j;
+}
+
 Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -208,14 +220,53 @@ Json sample(const MeasuredStep& step) {
             {"cpu_share", number(step.cpu_share)}};
 }
 
+// Whether the cluster has a fit, and how much of this step rests on it.
+Json cluster_of(const Forecast& f) {
+    Json basis = Json::array();
+    for (const CostBasis& b : f.basis)
+        basis.push_back({{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}});
+    return {{"name", f.cluster},
+            {"calibrated", f.calibrated},
+            {"prior_share", f.basis.empty() ? Json(nullptr) : number(prior_share(f))},
+            {"basis", basis}};
+}
+
+template <class T>
+Json three(const std::array<T, 3>& values) {
+    const auto si = [](const T& value) {
+        if constexpr (std::is_same_v<T, double>)
+            return number(value);
+        else
+            return number(value.si());
+    };
+    return {{"p10", si(values[0])}, {"p50", si(values[1])}, {"p90", si(values[2])}};
+}
+
+Json campaign(const Campaign& c) {
+    return {{"tokens", number(c.tokens)},
+            {"steps", number(c.steps)},
+            {"time_s", three(c.time)},
+            {"money", c.money[1] > 0 ? three(c.money) : Json(nullptr)},
+            {"energy_j", c.energy[1] > Joules(0) ? three(c.energy) : Json(nullptr)},
+            {"currency", c.currency},
+            {"price_per_gpu_hour", number(c.offer.price_per_gpu_hour)},
+            {"price_source", c.offer.price_source},
+            {"power_source", c.offer.power_source},
+            {"goodput",
+             {{"share", number(c.goodput.share)},
+              {"failure_every_s", number(c.goodput.failure_every)},
+              {"checkpoint_every_s", number(c.goodput.checkpoint_every)}}}};
+}
+
 // A name from a log may hold bytes that are no UTF-8; they are replaced rather than fatal.
 std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
 
-std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation) {
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
+                    const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
-           {"cluster", {{"name", f.cluster}, {"calibrated", f.calibrated}}},
+           {"cluster", cluster_of(f)},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
            {"breakdown_s", breakdown(f.breakdown)},
@@ -233,6 +284,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"kernels_s", kernels(f.kernels)},
            {"notes", f.notes}};
     if (explanation) j["explain"] = explained(*explanation);
+    if (training) j["training"] = campaign(*training);
     return text_of(j);
 }
 
@@ -245,11 +297,13 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     }
     Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
     j.update(errors(s));
-    for (const bool held_out : {false, true}) {
-        const CompareSummary role = summarise(of_role(comparisons, held_out));
-        Json& at = j[held_out ? "held_out" : "fitted"] = {{"predicted", role.predicted}};
-        at.update(errors(role));
+    std::vector<Comparison> held_out;  // seen or not
+    for (const Evidence evidence : all_evidence) {
+        const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
+        j[key_of(evidence)] = errors_of(chosen);
+        if (evidence != Evidence::fitted) held_out.insert(held_out.end(), chosen.begin(), chosen.end());
     }
+    j["held_out"] = errors_of(held_out);
     j["rows"] = rows;
     return text_of(j);
 }
@@ -283,7 +337,7 @@ namespace {
 Json sweep_row(const SweepRow& row) {
     Json settings = Json::object();
     for (const auto& [key, value] : row.settings) settings[key] = value;
-    return {{"settings", settings},
+    Json json{{"settings", settings},
             {"step_s", number(row.step)},
             {"lower_bound_s", number(row.lower)},
             {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
@@ -293,6 +347,14 @@ Json sweep_row(const SweepRow& row) {
             {"peak_bytes", number(row.peak)},
             {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};
+    if (row.campaign) json["training"] = campaign(*row.campaign);
+    if (row.least_within) json["least_within"] = true;
+    if (row.behind)
+        json["behind_first"] = {{"p10", number(row.behind->p10)},
+                                {"p50", number(row.behind->p50)},
+                                {"p90", number(row.behind->p90)},
+                                {"distinguishable", row.behind->distinguishable}};
+    return json;
 }
 
 Json sweep_rows(const std::vector<SweepRow>& rows) {
@@ -316,10 +378,14 @@ std::string to_json(const SweepAnswer& r) {
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
+              {"work_differs", r.work_differs},
+              {"one_routing", r.one_routing},
               {"varied", r.varied},
               {"where", r.where},
               {r.second ? "front" : "top", sweep_rows(r.best)},
               {"scaling", sweep_rows(r.scaling)},
+              {"each_of", r.each_of},
+              {"of_each", sweep_rows(r.of_each)},
               {"counts", sweep_counts(r.counts)},
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};

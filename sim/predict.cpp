@@ -15,6 +15,7 @@
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 #include "sim/explain/attribution.h"
+#include "sim/explain/basis.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 
@@ -98,6 +99,12 @@ void scale_to(Simulated& s, const Draw& draw) {
     s.timeline.end *= f;
 }
 
+std::vector<Seconds> steps_of(const std::vector<Draw>& draws) {
+    std::vector<Seconds> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step);
+    return steps;
+}
+
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
@@ -150,6 +157,16 @@ double tokens_per_step(const Experiment& e) {
     return static_cast<double>(sequences) * e.workload.seq;
 }
 
+std::vector<Seconds> steps_of_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
+    if (draws_scale(e))
+        simulate_scaled(e, draws);
+    else
+        draws = simulate_draws(e);
+    return steps_of(draws);
+}
+
 Forecast predict(const Experiment& e) {
     std::vector<Draw> draws;
     std::optional<Simulated> kept;  // where all draws are this one, scaled
@@ -177,6 +194,7 @@ Forecast predict(const Experiment& e) {
     const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
+    f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();

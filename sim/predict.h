@@ -15,6 +15,8 @@ namespace stepcast {
 
 // `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean.
 Forecast predict(const Experiment& experiment);
+// The step of every draw, in order, and nothing else: what predict() takes its interval from.
+std::vector<Seconds> steps_of_draws(const Experiment& experiment);
 
 // Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
 void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress = {});

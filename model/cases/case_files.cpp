@@ -10,6 +10,7 @@
 #include "model/cases/transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
 #include "model/step.h"
 
@@ -55,6 +56,7 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Cluster
     what.series = row.cell("model");
     try {
         what = case_of(row, cluster, shelf);
+        what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
     } catch (const ConfigError& error) {
         comparison.refused_because = error.what();
         try {
@@ -82,6 +84,18 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
     return found;
 }
 
+// What each cluster was fitted on is gathered once.
+void add_evidence(std::vector<Comparison>& comparisons) {
+    std::map<std::string, std::vector<RowHash>> fitted;
+    for (Comparison& c : comparisons) {
+        if (!c.refused_because.empty()) continue;
+        const Cluster& cluster = c.what.experiment.cluster;
+        const auto [at, fresh] = fitted.try_emplace(cluster.name);
+        if (fresh) at->second = fitted_rows(cluster);
+        c.what.evidence = evidence_of(c.what.rows, at->second, seen_rows());
+    }
+}
+
 }  // namespace
 
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
@@ -94,22 +108,13 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
     } else if (!header.empty() && header.front() == "run_id") {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
         const std::vector<Sample> samples = read_measurements(path);
-        for (Case& known : cases_of_measurements(samples, routing, cluster))
-            found.push_back({std::move(known), {}, {}, {}});
+        found = comparisons_of_layers(samples, routing, cluster);
         for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
         found = comparisons_of(read_cases(path), cluster);
     }
-    for (Comparison& c : found)
-        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
+    add_evidence(found);
     return found;
-}
-
-std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
-    if (!cluster.fitted) return std::nullopt;
-    const auto name = std::filesystem::path(file).filename();
-    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
-                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
 }
 
 }  // namespace stepcast

@@ -19,7 +19,10 @@ benchmarks: benchmarks tests model sim
 headers='
 toml++/:            model/toml_reader.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_config.cpp tests/* at most 3
+nlohmann/:          reports/*.cpp model/hub_config.cpp calibrate/profiles/*.cpp tests/* at most 6
+simdjson.h:         calibrate/profiles/kineto.cpp
+sqlite3.h:          calibrate/profiles/nsight.cpp
+zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
 gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               arguments.cpp
 ceres/:             calibrate/*.cpp at most 1
