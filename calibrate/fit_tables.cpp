@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "calibrate/fit_corrections.h"
+#include "calibrate/exchange_tables.h"
 #include "calibrate/fit_kernels.h"
 #include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_parameter.h"
@@ -24,7 +24,7 @@ const Seconds shortest_sustained(20e-6);
 constexpr const char* one_group = "tables";  // nothing is left out in turn: the held-out tenth judges
 
 Op op_of(const CollectiveRow& row) {
-    if (row.op == "all_reduce") return AllReduce{row.bytes};
+    if (row.op == "all_reduce") return AllReduce{row.bytes, row.in_switch};
     if (row.op == "all_gather") return AllGather{row.bytes};
     if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
     if (row.op == "broadcast") return Broadcast{row.bytes, 0};
@@ -89,13 +89,6 @@ void judge(FitResult& result, const Split& split, HeldOutShare share) {
     fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
     fitted.errors = result.held_out_errors;
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
-}
-
-std::vector<CollectiveRow> fitted_rows(const BuildingBlocks& blocks, const Cluster& cluster, HeldOutShare share) {
-    std::vector<CollectiveRow> rows;
-    for (const CollectiveRow& row : blocks.collectives)
-        if (inside_one_node(row, cluster) && !is_held_out(collective_case(row, cluster), share)) rows.push_back(row);
-    return rows;
 }
 
 // Adds `value` to the range `what`.
@@ -165,6 +158,16 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
     return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
 }
 
+// The switch's adders show in all-reduces of more ranks than NCCL leaves without them; else they stay as they are.
+std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks) {
+    std::vector<FitParameter> parameters = collective_parameters(start);
+    const bool shown = std::any_of(blocks.collectives.begin(), blocks.collectives.end(), [&](const CollectiveRow& row) {
+        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls && inside_one_node(row, start);
+    });
+    if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
+    return parameters;
+}
+
 template <typename Row, typename Same>
 void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
     const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return same(other, row); });
@@ -198,13 +201,10 @@ public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    void add(
-        const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share,
-        const std::function<void(Cluster&)>& refine = [](Cluster&) {}) {
+    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share) {
         const Split split = split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all_.cluster, parameters, split, progress_);
-        refine(result.cluster);
         judge(result, split, share);
         take(std::move(result));
     }
@@ -278,8 +278,6 @@ public:
         for (const MoeLayerRow& row : blocks.moe_layers) cases.push_back(expert_by_name(row));
         judge_named(cases, share);
     }
-
-    void clear_corrections() { all_.cluster.intra.corrections.clear(); }
 
     TablesFit finish(std::vector<FittedRange> ranges) {
         Fitted last;
@@ -393,8 +391,8 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         (is_narrow(row.gemm.dtype) ? narrow : gemms).push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
-    if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.moe_layers.empty() && blocks.attentions.empty() &&
-        blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty())
+    if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
+        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty())
         refuse_nothing(start, blocks);
     Parts parts(start, progress);
     parts.add_launches(blocks);
@@ -406,10 +404,8 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         parts.add(narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format), how.share);
     parts.add_attention_kernels(blocks, how.share);
     parts.add_expert_kernels(blocks, how.share);
-    if (!collectives.empty()) parts.clear_corrections();
-    parts.add(collective_parameters(start), collectives, how.share, [&](Cluster& cluster) {
-        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
-    });
+    parts.add(collective_parameters_for(start, blocks), collectives, how.share);
+    for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
     return parts.finish(ranges_of(blocks));
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
+#include "model/families.h"
 #include "model/keys.h"
 #include "model/whole_files.h"
 
@@ -66,7 +67,7 @@ void read_gpt2(Config& c) {
     Workload& w = c.workload();
     w.ffn = 4 * w.hidden;
     c.may("ffn", "n_inner");
-    w.tied = c.flag("tie_word_embeddings", true);
+    w.tied = c.flag("tie_word_embeddings", w.tied);
     w.seq = w.max_positions;
 }
 
@@ -84,7 +85,6 @@ void read_bert(Config& c) {
     c.need("max_positions", "max_position_embeddings");
     c.may("dropout", "hidden_dropout_prob");
     Workload& w = c.workload();
-    w.causal = false;
     w.seq = w.max_positions;
 }
 
@@ -92,24 +92,15 @@ void read_neox(Config& c) {
     read_sizes(c);
     c.may("dropout", "hidden_dropout");
     Workload& w = c.workload();
-    w.positions = Positions::rotary;
-    w.tied = c.flag("tie_word_embeddings", false);
+    w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
 void read_llama(Config& c) {
     read_sizes(c);
     Workload& w = c.workload();
-    w.gated = true;
-    w.norm = Norm::rmsnorm;
-    w.positions = Positions::rotary;
-    w.tied = c.flag("tie_word_embeddings", false);
-    w.qkv_bias = c.flag("attention_bias", false);
-    w.linear_bias = c.flag("mlp_bias", false);
-}
-
-void read_qwen2(Config& c) {
-    read_llama(c);
-    c.workload().qkv_bias = true;
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
+    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
 }
 
 void read_mixtral(Config& c) {
@@ -157,7 +148,7 @@ constexpr std::array<ModelType, 11> model_types{{{"gpt2", read_gpt2},
                                                  {"llama", read_llama},
                                                  {"mistral", read_llama},
                                                  {"mixtral", read_mixtral},
-                                                 {"qwen2", read_qwen2},
+                                                 {"qwen2", read_llama},
                                                  {"qwen3", read_llama},
                                                  {"qwen3_moe", read_qwen3_experts},
                                                  {"deepseek_v2", read_deepseek},
@@ -179,10 +170,13 @@ const ModelType& type_of(const Json& json, const std::string& path) {
 }
 
 Json parse(const std::string& path) {
-    const auto text = read_text(path);
-    if (!text) throw ConfigError(path + ": cannot be read; expected a model's config.json");
+    const std::string text = read_text(path, "a model's config.json");
     try {
-        Json json = Json::parse(*text);
+        Json json = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+            constexpr int deepest = 32;  // recursion in the library; a config.json has four levels
+            if (depth > deepest) throw ConfigError(path + ": nested deeper than 32 levels; expected a model's config.json");
+            return true;
+        });
         if (!json.is_object()) throw ConfigError(path + ": found no JSON object; expected a model's config.json");
         return json;
     } catch (const Json::exception& e) {
@@ -202,6 +196,13 @@ Dtype dtype_in(const Json& json, const Config& config) {
     config.fail(name, "\"" + text + "\" is no dtype; expected bfloat16, float16 or float32");
 }
 
+// Of the family whose file names the type.
+Workload architecture_of(std::string_view type) {
+    for (const ModelFamily& family : read_families())
+        if (std::ranges::find(family.hub, type) != family.hub.end()) return family.architecture;
+    throw ConfigError("model_type: \"" + std::string(type) + "\" is in the `hub` list of no family");
+}
+
 }  // namespace
 
 Workload read_hub_config(const std::string& path) {
@@ -209,7 +210,7 @@ Workload read_hub_config(const std::string& path) {
     const ModelType& type = type_of(json, path);
     Config config(json, path);
     Workload& w = config.workload();
-    w.kind = Workload::Kind::transformer;
+    w = architecture_of(type.name);
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
     type.read(config);

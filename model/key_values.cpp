@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "model/errors.h"
+#include "model/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -89,6 +90,13 @@ void each_row(const ConfigValue& found, std::size_t width, std::string_view exam
 }
 
 template <class T>
+void names_of(const ConfigValue& found, std::vector<T>& out) {
+    const auto* values = as<std::vector<ConfigValue>>(found);
+    if (!values) throw ConfigError(fmt::format("found {}; expected an array of names", shown(found)));
+    for (const auto& value : *values) read_value(value, out.emplace_back());
+}
+
+template <class T>
 T positive(const ConfigValue& found) {
     T value{};
     read_value(found, value);
@@ -126,6 +134,8 @@ void read_value(const ConfigValue& found, double& out) {
 void read_value(const ConfigValue& found, std::string& out) {
     const auto* v = as<std::string>(found);
     if (!v) wrong(found, "not text", "text in quotes");
+    if (plain_text(*v) != *v)
+        throw ConfigError(fmt::format("\"{}\" holds control characters; expected a line of text", plain_text(*v)));
     out = *v;
 }
 void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(found, parse_seconds); }
@@ -156,6 +166,9 @@ void read_value(const ConfigValue& found, std::vector<double>& out) {
     if (!values) throw ConfigError(fmt::format("found {}; expected an array of numbers", shown(found)));
     for (const auto& value : *values) read_value(value, out.emplace_back());
 }
+void read_value(const ConfigValue& found, GradientType& out) { out = named(found, parse_gradient_type); }
+void read_value(const ConfigValue& found, std::vector<Schedule>& out) { names_of(found, out); }
+void read_value(const ConfigValue& found, std::vector<Recompute>& out) { names_of(found, out); }
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out) { out = named(found, parse_routing_kind); }
 
 void read_value(const ConfigValue& found, Curve& out) {
@@ -175,17 +188,6 @@ void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
         read_value(row[3], point.dtype);
         point.time = positive<Seconds>(row[4]);
         out.push_back(point);
-    });
-}
-
-void read_value(const ConfigValue& found, std::vector<Correction>& out) {
-    each_row(found, 4, R"([["all_reduce", 8, "4 KiB", 1.05]])", [&](const std::vector<ConfigValue>& row) {
-        Correction correction;
-        read_value(row[0], correction.op);
-        correction.ranks = positive<int>(row[1]);
-        correction.bytes = positive<Bytes>(row[2]);
-        correction.factor = positive<double>(row[3]);
-        out.push_back(correction);
     });
 }
 
@@ -233,13 +235,6 @@ std::string value_text(const Curve& value) {
     std::string text;
     for (const auto& p : value)
         text += fmt::format("{}[\"{}\", \"{}\"]", text.empty() ? "" : ", ", exact_text(p.bytes), exact_text(p.time));
-    return "[" + text + "]";
-}
-std::string value_text(const std::vector<Correction>& value) {
-    std::string text;
-    for (const auto& c : value)
-        text += fmt::format("{}[{}, {}, \"{}\", {}]", text.empty() ? "" : ", ", quoted_toml(c.op), c.ranks,
-                            exact_text(c.bytes), value_text(c.factor));
     return "[" + text + "]";
 }
 std::string value_text(const std::vector<AttentionKernel>& value) {

@@ -7,24 +7,22 @@
 
 #include "model/cases/cases.h"
 #include "model/explanation.h"
-#include "model/kernel_errors.h"
 #include "model/measurement.h"
 #include "model/sweep_answer.h"
 #include "reports/compare.h"
+#include "reports/kernel_tables.h"
 
 namespace stepcast {
 
 // With an explanation as `explain`, and the training that the step is part of as `training`.
 std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt,
                     const std::optional<Campaign>& training = std::nullopt);
-std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons);
+std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& kernels = {});
 // `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
 
 // The best configurations with what was varied, counts, reasons and the proof.
 std::string to_json(const SweepAnswer& result);
-
-// Tables of kernels: the list `kernels`.
-std::string to_json(const std::vector<KernelErrors>& kernels);
 
 }  // namespace stepcast

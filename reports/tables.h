@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "model/kernel_errors.h"
 #include "model/cases/cases.h"
 #include "model/measurement.h"
 #include "reports/compare.h"
@@ -32,9 +31,7 @@ std::string provenance_text(const Cluster& cluster);
 // What `list presets` prints: names with what they say.
 std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
+                          const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
                           const std::vector<Cluster>& clusters);
-
-// Tables of kernels against the laws: a line for each kind, device and dtype.
-std::string kernels_table(const std::vector<KernelErrors>& kernels);
 
 }  // namespace stepcast

@@ -24,9 +24,27 @@ using Keys = std::vector<std::string>;
 
 TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     const Json j = Json::parse(to_json(samples::forecast()));
-    CHECK(keys_of(j) == Keys{"experiment", "cluster", "step_s", "phases_s", "breakdown_s", "memory_bytes", "fits",
-                             "tokens_per_s", "model_flops_utilization", "tasks", "ranks_simulated", "draws",
-                             "forward_s", "backward_s", "gradient_sync_s", "optimizer_s", "kernels_s", "notes"});
+    CHECK(keys_of(j) == Keys{"experiment",
+                             "cluster",
+                             "step_s",
+                             "phases_s",
+                             "breakdown_s",
+                             "memory_bytes",
+                             "fits",
+                             "tokens_per_s",
+                             "tokens_per_s_per_gpu",
+                             "model_flops_utilization",
+                             "model_tflops_per_gpu",
+                             "causal_mask_counted",
+                             "tasks",
+                             "ranks_simulated",
+                             "draws",
+                             "forward_s",
+                             "backward_s",
+                             "gradient_sync_s",
+                             "optimizer_s",
+                             "kernels_s",
+                             "notes"});
     CHECK(j["cluster"] ==
           Json{{"name", "pcie-a100-x4"}, {"calibrated", true}, {"prior_share", nullptr}, {"basis", Json::array()}});
     CHECK(keys_of(j["step_s"]) == Keys{"mean", "p10", "p50", "p90"});
@@ -39,6 +57,8 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     CHECK(j["memory_bytes"]["peak"] == 1.5 * 1073741824);
     CHECK(j["fits"] == true);
     CHECK(j["tasks"] == 1234);
+    CHECK(j["tokens_per_s_per_gpu"].get<double>() == Approx(1472719.1 / 4));
+    CHECK(j["model_tflops_per_gpu"].get<double>() == Approx(37.1));
     CHECK(j["forward_s"]["p50"].get<double>() == Approx(0.01075));
     REQUIRE(j["kernels_s"]["AG"].size() == 2);
     CHECK(j["kernels_s"]["AG"][1] == Json{{"rank", 1}, {"phase", "forward"}, {"time_s", 1.7e-3}});
