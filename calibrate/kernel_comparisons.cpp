@@ -10,6 +10,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/exchange_tables.h"
 #include "calibrate/fit_kernels.h"
+#include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_row.h"
 #include "model/cases/cluster.h"
@@ -96,6 +97,8 @@ public:
         read_building_blocks(path, gpu, blocks);
         for (const GemmRow& row : blocks.gemms) add_gemm(row);
         for (const KernelRow& row : blocks.kernels) add_kernel(row);
+        for (const AttentionRow& row : blocks.attentions) add_attention(row);
+        for (const CastRow& row : blocks.casts) add_cast(row);
         for (const MoeLayerRow& row : blocks.moe_layers) add_layer(row);
         for (const CollectiveRow& row : blocks.collectives) add_collective(row);
         for (const ExchangeRow& row : blocks.exchanges) add_exchange(row);
@@ -163,6 +166,20 @@ private:
         add(kernel_case(row), std::move(k), cluster_);
     }
 
+    void add_attention(const AttentionRow& row) {
+        KernelComparison k;
+        k.dtype = to_string(row.shape.op.dtype);
+        k.work = flops_of(row.shape.op);
+        k.peak = peak(cluster_.gpu, row.shape.op.dtype);
+        add(attention_by_name(row), std::move(k), cluster_);
+    }
+
+    void add_cast(const CastRow& row) {
+        KernelComparison k;
+        k.bytes = Bytes(3.0 * static_cast<double>(row.rows) * static_cast<double>(row.width));
+        add(cast_cases({row}).front(), std::move(k), cluster_);
+    }
+
     void add_layer(const MoeLayerRow& row) {
         KernelComparison k;
         k.dtype = to_string(row.dtype);
@@ -172,7 +189,7 @@ private:
         k.bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * (row.ffn / row.tp)) +
                    slots * static_cast<double>(2 * row.hidden + 3 * (row.ffn / row.tp))) *
                   size_of(row.dtype);
-        add(moe_layer_case(row), std::move(k), cluster_);
+        add(expert_by_name(row), std::move(k), cluster_);
     }
 
     void add_collective(const CollectiveRow& row) {
