@@ -26,8 +26,11 @@ steps_of() {
 for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8}; do
     preset=$root/model/presets/clusters/$cluster.toml
     sed '/^\[fitted\]/,$d' "$preset" >"$work/$cluster.toml"
-    links=$tables/comm_nccl_aiconfigurator.csv
-    [ "$cluster" != h200-x1 ] || links=  # one GPU
+    # Links: collectives of 2 and 8 ranks (of 2 and 4 in a tray), dispatch and combine of experts.
+    links=
+    for name in comm_nccl_aiconfigurator atlas_nccl atlas_nccl_int8 atlas_expert_exchange; do
+        [ "$cluster" = h200-x1 ] || [ ! -f "$tables/$name.csv" ] || links="$links $tables/$name.csv"  # h200-x1: one GPU
+    done
     "$stepcast" calibrate --measurements "$tables/gemm_aiconfigurator.csv" "$tables/gemm.csv" $links \
         --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
     cases=
