@@ -17,6 +17,7 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
+#include "foreign_inputs.h"
 #include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -56,7 +57,7 @@ void show_progress(std::string_view text) {
     }
 }
 
-Experiment experiment_of(const Options& options) { return read_experiment(options.experiment, overrides_of(options)); }
+Experiment experiment_of(const Options& options) { return asked_experiment(options, true); }
 
 std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
     if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
@@ -167,6 +168,7 @@ void run_compare(const Options& options) {
 }
 
 void run_import(const Options& options) {
+    if (import_foreign(options)) return;
     for (const std::string& line : import_to_files(import_request_of(options))) say(line);
 }
 

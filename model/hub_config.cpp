@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +22,15 @@ public:
     Config(const Json& json, const std::string& path) : json_(json), path_(path) {}
 
     [[nodiscard]] bool states(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
+    [[nodiscard]] const Json& of(const char* name) const { return json_[name]; }
+    void note(const std::string& text) { said.notes.push_back(text); }
+    void see_at_most(const char* name) {
+        if (!states(name)) return;
+        if (!json_[name].is_number_integer()) fail(name, "found " + json_[name].dump() + "; expected a number of tokens");
+        said.window = json_[name].get<int>();
+        said.window_name = name;
+    }
+    void see_all() { said.window = 0; }
     [[nodiscard]] bool flag(const char* name, bool otherwise) const {
         if (!states(name)) return otherwise;
         if (!json_[name].is_boolean()) fail(name, "found " + json_[name].dump() + "; expected true or false");
@@ -39,6 +49,7 @@ public:
         }
     }
     Workload& workload() { return experiment_.workload; }
+    HubConfig said;  // all but the workload
     [[noreturn]] void fail(const char* name, const std::string& what) const {
         throw ConfigError(path_ + ": " + name + ": " + what);
     }
@@ -96,8 +107,44 @@ void read_neox(Config& c) {
     w.tied = c.flag("tie_word_embeddings", false);
 }
 
+// Layers that attend to a window: the shortest counts, and the experiment's rules compare it with the sequence.
+void read_window(Config& c) {
+    if (c.flag("use_sliding_window", true)) c.see_at_most("sliding_window");
+    if (!c.states("layer_types")) return;
+    bool windowed = false;
+    for (const auto& type : c.of("layer_types")) {
+        const auto text = type.is_string() ? type.get<std::string>() : type.dump();
+        windowed = windowed || text == "sliding_attention";
+        if (text != "full_attention" && text != "sliding_attention")
+            c.fail("layer_types", "\"" + text + "\" is no kind of layer that is modelled; expected full_attention or "
+                                  "sliding_attention");
+    }
+    if (!windowed) c.see_all();
+}
+
+// Leading layers without experts: [0, 1, 2] of mlp_only_layers, [0, 0, 1, 1, ..] of moe_layer_freq.
+void read_dense_layers(Config& c) {
+    if (c.states("mlp_only_layers")) {
+        int expected = 0;
+        for (const auto& layer : c.of("mlp_only_layers"))
+            if (!layer.is_number_integer() || layer.get<int>() != expected++)
+                c.fail("mlp_only_layers", "dense layers that are not the first ones are not modelled");
+        if (expected > 0) c.workload().moe.dense_layers = expected;
+    }
+    if (!c.states("moe_layer_freq")) return;
+    if (!c.of("moe_layer_freq").is_array()) return c.may("moe.interval", "moe_layer_freq");
+    int dense = 0, at = 0;
+    for (const auto& layer : c.of("moe_layer_freq")) {
+        const bool experts = !layer.is_number() || layer.get<int>() != 0;
+        if (!experts && dense++ != at) c.fail("moe_layer_freq", "only leading zeros are modelled");
+        ++at;
+    }
+    c.workload().moe.dense_layers = dense;
+}
+
 void read_llama(Config& c) {
     read_sizes(c);
+    read_window(c);
     Workload& w = c.workload();
     w.gated = true;
     w.norm = Norm::rmsnorm;
@@ -124,6 +171,73 @@ void read_qwen3_experts(Config& c) {
     c.need("moe.top_k", "num_experts_per_tok");
     c.need("moe.ffn", "moe_intermediate_size");
     c.may("moe.interval", "decoder_sparse_step");
+    c.may("moe.shared_ffn", "shared_expert_intermediate_size");
+    if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
+    read_dense_layers(c);
+}
+
+void read_qwen2_experts(Config& c) {
+    read_qwen3_experts(c);
+    c.workload().qkv_bias = true;
+}
+
+void read_gemma(Config& c) {
+    read_llama(c);
+    c.workload().tied = c.flag("tie_word_embeddings", true);
+    c.note("gemma: norms behind each block and caps of the scores are not in the forecast");
+}
+
+void read_gpt_oss(Config& c) {
+    read_llama(c);
+    c.workload().qkv_bias = c.flag("attention_bias", true);
+    c.workload().linear_bias = true;
+    c.need("moe.experts", "num_local_experts");
+    c.may("moe.top_k", c.states("num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token");
+}
+
+void read_llama4(Config& c) {
+    read_llama(c);
+    c.need("moe.experts", "num_local_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+    c.may("moe.interval", "interleave_moe_layer_step");
+    Workload& w = c.workload();
+    w.moe.shared_experts = 1;
+    w.moe.ffn = w.ffn;
+    w.moe.shared_ffn = w.ffn;
+    c.may("ffn", "intermediate_size_mlp");
+    c.see_at_most("attention_chunk_size");
+}
+
+// A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention. A layer is a Mamba block with the
+// feed-forward behind it.
+void read_nemotron_h(Config& c) {
+    read_llama(c);
+    if (!c.states("hybrid_override_pattern") || !c.of("hybrid_override_pattern").is_string())
+        c.fail("hybrid_override_pattern", "missing; expected a text of M, -, E and *");
+    const auto pattern = c.of("hybrid_override_pattern").get<std::string>();
+    const auto count = [&](char block) { return static_cast<int>(std::ranges::count(pattern, block)); };
+    const int mamba = count('M'), forward = count('-') + count('E');
+    if (mamba == 0 || forward == 0) c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
+    Workload& w = c.workload();
+    w.layers = mamba;
+    w.gated = false;
+    w.activation = Activation::relu;
+    w.positions = Positions::none;
+    w.mamba.attention = static_cast<double>(count('*')) / mamba;
+    c.need("mamba.heads", c.states("mamba_num_heads") ? "mamba_num_heads" : "mamba_n_heads");
+    c.may("mamba.head_dim", "mamba_head_dim");
+    c.may("mamba.state", "ssm_state_size");
+    c.may("mamba.groups", "n_groups");
+    if (count('E') > 0) {
+        c.need("moe.experts", "n_routed_experts");
+        c.need("moe.top_k", "num_experts_per_tok");
+        c.need("moe.ffn", "moe_intermediate_size");
+        c.may("moe.shared_experts", "n_shared_experts");
+        c.may("moe.shared_ffn", "moe_shared_expert_intermediate_size");
+    }
+    if (forward != mamba)
+        c.note(std::to_string(forward) + " feed-forward blocks beside " + std::to_string(mamba) +
+               " Mamba blocks: the forecast has one a layer");
 }
 
 void read_deepseek(Config& c) {
@@ -139,7 +253,14 @@ void read_deepseek(Config& c) {
     c.need("moe.ffn", "moe_intermediate_size");
     c.may("moe.shared_experts", "n_shared_experts");
     c.may("moe.dense_layers", "first_k_dense_replace");
-    c.may("moe.interval", "moe_layer_freq");
+    if (c.states("moe_layer_freq") && c.of("moe_layer_freq").is_array())
+        read_dense_layers(c);
+    else
+        c.may("moe.interval", "moe_layer_freq");
+    c.may("moe.groups", "n_group");
+    c.may("moe.top_groups", "topk_group");
+    if (c.states("num_nextn_predict_layers") && c.of("num_nextn_predict_layers").get<int>() > 0)
+        c.note("num_nextn_predict_layers: the forecast trains without multi-token prediction");
 }
 
 void read_deepseek_v3(Config& c) {
@@ -151,7 +272,7 @@ struct ModelType {
     std::string_view name;
     void (*read)(Config&);
 };
-constexpr std::array<ModelType, 11> model_types{{{"gpt2", read_gpt2},
+constexpr std::array<ModelType, 25> model_types{{{"gpt2", read_gpt2},
                                                  {"bert", read_bert},
                                                  {"gpt_neox", read_neox},
                                                  {"llama", read_llama},
@@ -160,10 +281,55 @@ constexpr std::array<ModelType, 11> model_types{{{"gpt2", read_gpt2},
                                                  {"qwen2", read_qwen2},
                                                  {"qwen3", read_llama},
                                                  {"qwen3_moe", read_qwen3_experts},
+                                                 {"qwen2_moe", read_qwen2_experts},
+                                                 {"gemma", read_gemma},
+                                                 {"gemma2", read_gemma},
+                                                 {"gemma3_text", read_gemma},
+                                                 {"phi3", read_llama},
+                                                 {"olmo", read_llama},
+                                                 {"olmo2", read_llama},
+                                                 {"granite", read_llama},
+                                                 {"gpt_oss", read_gpt_oss},
+                                                 {"llama4", read_llama4},
+                                                 {"llama4_text", read_llama4},
+                                                 {"nemotron_h", read_nemotron_h},
+                                                 {"kimi_k2", read_deepseek_v3},
+                                                 {"glm4", read_llama},
                                                  {"deepseek_v2", read_deepseek},
                                                  {"deepseek_v3", read_deepseek_v3}}};
 
-const ModelType& type_of(const Json& json, const std::string& path) {
+constexpr std::size_t llama_at = 3;
+static_assert(model_types[llama_at].name == "llama");
+
+// "DeepseekV3ForCausalLM" of a file whose model_type is its own.
+const ModelType* type_of_architecture(const Json& json) {
+    if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty())
+        return nullptr;
+    std::string spoken;
+    if (const auto& first = json["architectures"][0]; first.is_string())
+        for (const char c : first.get<std::string>()) {
+            if (std::isupper(static_cast<unsigned char>(c)) && !spoken.empty() && spoken.back() != '_') spoken += '_';
+            spoken += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        }
+    const ModelType* longest = nullptr;
+    for (const auto& type : model_types)
+        if (spoken.starts_with(std::string(type.name) + "_for_") && (!longest || type.name.size() > longest->name.size()))
+            longest = &type;
+    return longest;
+}
+
+// All of Llama's sizes, and nothing that names experts, latents, states or other kinds of layers.
+bool has_shape_of_llama(const Json& json) {
+    for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"})
+        if (!json.contains(size) || !json[size].is_number_integer()) return false;
+    for (const auto& [name, value] : json.items())
+        for (const char* other : {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
+                                  "is_encoder_decoder", "recurrent", "vision", "compress"})
+            if (name.find(other) != std::string::npos && !value.is_null() && value != false) return false;
+    return !json.contains("layer_types") || json.contains("sliding_window");
+}
+
+const ModelType& type_of(const Json& json, const std::string& path, std::vector<std::string>& notes) {
     const auto name = json.contains("model_type") && json["model_type"].is_string()
                           ? json["model_type"].get<std::string>()
                           : std::string();
@@ -174,15 +340,33 @@ const ModelType& type_of(const Json& json, const std::string& path) {
         known.emplace_back(type.name);
         listed += (listed.empty() ? "" : ", ") + known.back();
     }
+    if (const auto* type = type_of_architecture(json)) return *type;
+    if (has_shape_of_llama(json)) {
+        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm, "
+                        "rotary positions, no biases but those stated");
+        return model_types[llama_at];
+    }
     throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
-                      "; expected one of " + listed + did_you_mean(name, known));
+                      "; expected one of " + listed + did_you_mean(name, known) +
+                      "; or write its sizes as a workload of TOML keys (stepcast list keys workload)");
+}
+
+std::string without_infinities(std::string text) {
+    for (const std::string word : {"-Infinity", "Infinity", "NaN"})
+        for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 4)) {
+            const char before = at == 0 ? ' ' : text[at - 1];
+            const bool bare = before == ' ' || before == ':' || before == ',' || before == '[' || before == '\n';
+            if (bare) text.replace(at, word.size(), "null");
+        }
+    return text;
 }
 
 Json parse(const std::string& path) {
     const auto text = read_text(path);
     if (!text) throw ConfigError(path + ": cannot be read; expected a model's config.json");
     try {
-        Json json = Json::parse(*text);
+        // NaN and Infinity are no JSON, but some publish them.
+        Json json = Json::parse(without_infinities(*text));
         if (!json.is_object()) throw ConfigError(path + ": found no JSON object; expected a model's config.json");
         return json;
     } catch (const Json::exception& e) {
@@ -204,9 +388,14 @@ Dtype dtype_in(const Json& json, const Config& config) {
 
 }  // namespace
 
-Workload read_hub_config(const std::string& path) {
-    const Json json = parse(path);
-    const ModelType& type = type_of(json, path);
+HubConfig read_hub_config(const std::string& path) {
+    const Json file = parse(path);
+    std::vector<std::string> notes;
+    // Of a model of several parts the text part counts; sizes stand there, not above.
+    const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
+    const Json json = parts ? file["text_config"] : file;
+    if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
+    const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
     Config config(json, path);
     Workload& w = config.workload();
     w.kind = Workload::Kind::transformer;
@@ -217,7 +406,10 @@ Workload read_hub_config(const std::string& path) {
     w.dtype = dtype_in(json, config);
     const auto folder = std::filesystem::path(path).parent_path().filename().string();
     w.name = folder.empty() ? std::string(type.name) : folder;
-    return w;
+    HubConfig result = config.said;
+    result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
+    result.workload = w;
+    return result;
 }
 
 }  // namespace stepcast

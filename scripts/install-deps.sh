@@ -6,6 +6,7 @@ set -euo pipefail
 # gnuplot-nox is named because libgnuplot-iostream-dev alone would pull in the Qt one.
 packages=(
     g++ cmake ninja-build git
+    libyaml-cpp-dev libpugixml-dev
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev
     libboost-graph-dev libboost-iostreams-dev libboost-system-dev libboost-filesystem-dev
     libopenblas-dev libopenmpi-dev openmpi-bin

@@ -10,7 +10,7 @@ namespace {
 
 Workload read(const std::string& text) {
     const TestFolder folder;
-    return read_hub_config(folder.write("config.json", text));
+    return read_hub_config(folder.write("config.json", text)).workload;
 }
 
 double counted(const std::string& text) { return count_parameters(read(text)).total(); }

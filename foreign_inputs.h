@@ -1,0 +1,15 @@
+// Experiments and machines in files of other tools, as the command line names them.
+#pragma once
+
+#include "arguments.h"
+#include "translate/translation.h"
+
+namespace stepcast {
+
+// The experiment that is asked for: a preset, a file of ours, or another tool's, whose gaps and problems are said.
+Experiment asked_experiment(const Options& options, bool checked);
+
+// Translates what `import` was given where that is a configuration or a machine; false where it is logs.
+bool import_foreign(const Options& options);
+
+}  // namespace stepcast
