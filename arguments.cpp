@@ -43,6 +43,11 @@ void add_experiment(CLI::App* verb, Options& options) {
     verb->add_flag("--json", options.json, "one JSON object");
 }
 
+void add_emit(CLI::App* verb, Options& options) {
+    verb->add_option("--emit", options.emit,
+                     "megatron, megatron-bridge, nemo, torchtitan or deepspeed: print the flags or file of that framework");
+}
+
 void add_trace(CLI::App* verb, Options& options) {
     verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
 }
@@ -55,6 +60,7 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
 void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs.sweep, options);
     add_experiment(verb, options);
+    add_emit(verb, options);
     verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
     verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")
         ->allow_extra_args(false)
@@ -74,6 +80,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
     add_experiment(verb, options);
     add_trace(verb, options);
+    add_emit(verb, options);
     verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
     CLI::Option* explain = verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");

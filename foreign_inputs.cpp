@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "model/experiment_text.h"
 #include "model/whole_files.h"
+#include "translate/emit.h"
 #include "translate/machine.h"
 #include "translate/translate.h"
 
@@ -19,7 +20,9 @@ constexpr std::array<std::string_view, 5> log_formats{"moe-steps", "moe-phases",
 void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
 
 TranslateOptions translate_options(const Options& options) {
-    TranslateOptions how{.model = options.model, .variant = options.variant};
+    TranslateOptions how;
+    how.model = options.model;
+    how.variant = options.variant;
     for (const std::string& text : options.environment) {
         const auto equals = text.find('=');
         if (equals == std::string::npos || equals == 0) throw ConfigError("--env " + text + ": expected NAME=VALUE");
@@ -65,6 +68,18 @@ Experiment asked_experiment(const Options& options, bool checked) {
     for (const std::string& line : report(translation)) say(line);
     const auto text = experiment_text(translation);
     return checked ? read_experiment_text(text, name, overrides) : read_unchecked_experiment_text(text, name, overrides);
+}
+
+std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast) {
+    const Emission emission = emit(experiment, parse_emit_format(format));
+    if (format == "deepspeed") {  // JSON has no comments
+        say(forecast);
+        for (const std::string& line : emission.without) say("no counterpart: " + line);
+        return emission.text;
+    }
+    std::string text = "# " + forecast + "\n";
+    for (const std::string& line : emission.without) text += "# no counterpart: " + line + "\n";
+    return text + emission.text;
 }
 
 bool import_foreign(const Options& options) {

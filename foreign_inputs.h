@@ -9,6 +9,9 @@ namespace stepcast {
 // The experiment that is asked for: a preset, a file of ours, or another tool's, whose gaps and problems are said.
 Experiment asked_experiment(const Options& options, bool checked);
 
+// The flags or file of a framework for an experiment; `forecast` stands above as a comment.
+std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast);
+
 // Translates what `import` was given where that is a configuration or a machine; false where it is logs.
 bool import_foreign(const Options& options);
 

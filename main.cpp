@@ -64,6 +64,10 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
     return open_host_device(ranks);
 }
 
+std::string headline(const std::string& experiment, const std::string& cluster, const Experiment& e, Seconds step) {
+    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + to_string(step);
+}
+
 void run_simulate(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_other_file(options.trace, options.experiment);
@@ -73,6 +77,7 @@ void run_simulate(const Options& options) {
         write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
     }
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    if (!options.emit.empty()) return print(emitted(experiment, options.emit, headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     print(options.json ? to_json(forecast, why) : forecast_table(forecast, options.explain));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
     if (why && !options.out.empty()) {
@@ -90,6 +95,16 @@ void help_with_sweep(const Options& options) {
     }
 }
 
+// The flags of the best split; the table goes to stderr.
+void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
+    std::fputs(sweep_table(answer).c_str(), stderr);
+    if (answer.best.empty()) throw ConfigError("--emit: no configuration is left to write");
+    Experiment best = question.experiment;
+    for (const auto& [key, value] : answer.best.front().settings)
+        if (value != "-") set_key(best, {key, value});
+    print(emitted(best, options.emit, headline(answer.experiment, answer.cluster, best, answer.best.front().step)));
+}
+
 void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
@@ -99,7 +114,8 @@ void run_sweep(const Options& options) {
                                                 .progress = show_progress,
                                                 .announce = [](std::string_view text) { say(std::string(text)); }});
     show_progress("");
-    print(options.json ? to_json(result) : sweep_table(result));
+    if (!options.emit.empty()) print_best(options, question, result);
+    else print(options.json ? to_json(result) : sweep_table(result));
     if (!options.out.empty()) write_sweep(options.out, result);
 }
 

@@ -79,7 +79,10 @@ void read_precision(Document& d, Translation& t) {
 }  // namespace
 
 Translation translate_deepspeed(Document& d) {
-    Translation t{.path = d.path, .format = "DeepSpeed", .framework = "deepspeed"};
+    Translation t;
+    t.path = d.path;
+    t.format = "DeepSpeed";
+    t.framework = "deepspeed";
     t.open.push_back("layers and widths: such a file never says them; name the model with --model");
     read_batch(d, t);
     read_zero(d, t);

@@ -47,7 +47,12 @@ std::string guessed(const Machine& m) {
 }
 
 void lay_links(const Machine& m, Cluster& c, const Cluster& known, std::vector<std::string>& report) {
-    c.fabric = m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
+    c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
+    if (!m.links_told) {
+        report.push_back("assumed: the NVLink of " + known.name + "; the files do not tell");
+        c.network.nics = m.nics;
+        return;
+    }
     const BytesPerSecond nvlink(m.nvlinks * nvlink_gigabytes(known.gpu.name) * 1e9);
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0) ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth

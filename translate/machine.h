@@ -15,6 +15,7 @@ struct Machine {
     int sm = 0;                 // compute capability: 90
     Bytes memory;               // of one device
     int nvlinks = 0;            // from one GPU, to all others together
+    bool links_told = true;     // false: a template without NVLink elements
     bool paired = false;        // nvlinks join GPUs two by two
     bool meshed = false;        // they reach some of the others only
     BytesPerSecond nvlink;      // of one rank and direction, all its links

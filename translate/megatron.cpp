@@ -197,6 +197,10 @@ void Megatron::experts() {
     if (!t_.find("workload.moe.top_k")) t_.take_default("workload.moe.top_k", "2");
     if (const auto* v = d_.find_any({"moe_expert_capacity_factor"}))
         t_.set("workload.moe.capacity_factor", v->value, v->at);
+    if (const auto* all = t_.find("workload.moe.shared_ffn")) {
+        const long each = t_.count("workload.moe.ffn", t_.count("workload.ffn", 1));
+        t_.set("workload.moe.shared_experts", std::max(1L, std::stol(all->value) / std::max(1L, each)), std::string(all->at));
+    }
     if (const auto* v = d_.find("moe_router_enable_expert_bias"))
         t_.set("workload.moe.router_bias", flag_in(*v) ? "true" : "false", v->at);
     if (const auto* v = d_.find("moe_layer_freq")) {
@@ -339,7 +343,11 @@ void Megatron::data_parallel() {
     } else if (const auto* mb = d_.find("optim.bucket_cap_mb")) {
         t_.set("parallelism.bucket", mb->value + " MB", mb->at);
     }
-    if (const auto* v = d_.find("num_distributed_optimizer_instances"); v && integer_in(*v) > 1)
+    const auto* instances = d_.find("num_distributed_optimizer_instances");
+    if (instances && integer_in(*instances) > 1 && t_.count("parallelism.zero", 0) == 3 && ranks_ > 0)
+        t_.set("parallelism.shard", ranks_ / (t_.count("parallelism.tp", 1) * t_.count("parallelism.pp", 1)) / integer_in(*instances),
+               instances->at);
+    else if (const auto* v = instances; v && integer_in(*v) > 1)
         t_.ignored.push_back("num_distributed_optimizer_instances (" + v->at + "): shards of part of the replicas are "
                              "modelled with zero 3 only");
     const auto* schedule = d_.find("step_batch_size_schedule");
@@ -356,7 +364,7 @@ void Megatron::data_parallel() {
 
 void Megatron::precision() {
     const auto* fp8 = d_.find_any({"fp8_format", "fp8"});
-    const auto* fp4 = d_.find("fp4_format");
+    const auto *fp4 = d_.find("fp4_format"), *brain = d_.find("bf16");
     const auto* mixed = d_.find_any({"mixed_precision", "mixed_precision.name"});
     const bool switched = fp8 && (fp8->name == "fp8_format" || (lower(fp8->value) != "false" && !fp8->value.empty()));
     if (fp4)
@@ -370,7 +378,7 @@ void Megatron::precision() {
                : mixed->value.find("fp16") != std::string::npos ? "fp16"
                                                                 : "bf16",
                mixed->at);
-    else if (const auto* v = d_.find("bf16"); v && flag_in(*v))
+    else if (const auto* v = brain; v && flag_in(*v))
         t_.set("workload.dtype", "bf16", v->at);
     else if (const auto* half = d_.find("fp16"); half && flag_in(*half))
         t_.set("workload.dtype", "fp16", half->at);

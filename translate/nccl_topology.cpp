@@ -132,6 +132,7 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     } else {
         machine.nics = w.bare_nics;
     }
+    machine.links_told = w.sm > 0;
     if (w.sm == 0) machine.notes.push_back(path + ": a template without gpu, net and nvlink elements: NVLink and NIC speed are not told");
     machine.from.push_back(fmt::format("{}: {} GPUs{}, {}, PCIe {}, {} NICs ({}), {} sockets", path, w.gpus,
                                        w.sm ? fmt::format(" of sm {}", w.sm) : "",

@@ -299,8 +299,9 @@ void Reader::case_pattern(const std::string& raw) {
 }
 
 void Reader::keyword(const std::string& first, const std::vector<ShellWord>& words) {
+    const bool was_active = active();
     if (first == "if") {
-        branches_.push_back({.outer = active()});
+        branches_.emplace_back().outer = was_active;
         in_condition_ = true;
         joined_by_.clear();
     } else if (first == "elif") {
@@ -310,7 +311,10 @@ void Reader::keyword(const std::string& first, const std::vector<ShellWord>& wor
     } else if (first == "else") {
         if (!branches_.empty()) branches_.back().taken = !branches_.back().done;
     } else if (first == "case") {
-        branches_.push_back({.outer = active(), .is_case = true, .word = words.size() > 1 ? text_of(words[1]) : ""});
+        Branch& branch = branches_.emplace_back();
+        branch.outer = was_active;
+        branch.is_case = true;
+        branch.word = words.size() > 1 ? text_of(words[1]) : "";
         pattern_next_ = true;
     } else if (!branches_.empty()) {
         branches_.pop_back();  // fi, esac

@@ -68,7 +68,7 @@ void read_pipeline(Document& d, Translation& t, long pp) {
         t.problems.push_back(fmt::format("pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
     if (name == "Interleaved1F1B") {
         const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
-        const long layers = t.count("workload.layers", 0);
+        const long layers = t.layers();
         if (each && layers > 0) {
             const long less = 2;  // embedding and head count as a layer each
             const long pieces = (layers + less + integer_in(*each) - 1) / integer_in(*each);
@@ -116,8 +116,8 @@ void read_split(Document& d, Translation& t) {
     const long shards = shard ? integer_in(*shard) : -1;
     const std::string at = shard ? shard->at : "default of torchtitan";
     if (shards > 0) t.set("parallelism.dp", replicate * shards, at);
-    t.set("parallelism.zero", shards == 1 ? 0L : 3L, at);
-    if (shards > 1 && replicate > 1) t.set("parallelism.shard", shards * cp, at);
+    t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context parallel ranks share the shards
+    if (shards * cp > 1 && replicate > 1) t.set("parallelism.shard", shards * cp, at);
     if (shards < 0 && replicate > 1)
         t.open.push_back(fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
     if (const auto reshard = d.text("parallelism.fsdp_reshard_after_forward", "default");
@@ -167,7 +167,7 @@ void read_training(Document& d, Translation& t) {
     t.set("parallelism.recompute", how == "memory_budget" ? "selective" : how, at);
     if (how == "selective" && (!option || option->value != "op")) {
         const long every = option ? integer_in(*option) : 2;
-        const long layers = t.count("workload.layers", 0), pp = t.count("parallelism.pp", 1);
+        const long layers = t.layers(), pp = t.count("parallelism.pp", 1);
         t.set("parallelism.recompute", "full", option ? option->at : at);
         if (layers > 0)
             t.set("parallelism.recompute_layers", std::max(1L, layers / pp / every), option ? option->at : at);
@@ -183,9 +183,15 @@ void read_training(Document& d, Translation& t) {
 
 }  // namespace
 
-Translation translate_torchtitan(Document& d) {
-    Translation t{.path = d.path, .format = "torchtitan", .framework = "torchtitan"};
-    read_model(d, t);
+Translation translate_torchtitan(Document& d, const std::string& model) {
+    Translation t;
+    t.path = d.path;
+    t.format = "torchtitan";
+    t.framework = "torchtitan";
+    if (model.empty())
+        read_model(d, t);
+    else
+        t.set("workload.preset", model, "--model");
     read_split(d, t);
     read_training(d, t);
     for (const auto& value : d.values)

@@ -6,6 +6,7 @@
 
 namespace stepcast {
 
-Translation translate_torchtitan(Document& document);
+// `model` names the sizes where model.name and model.flavor do not.
+Translation translate_torchtitan(Document& document, const std::string& model);
 
 }  // namespace stepcast

@@ -266,7 +266,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options); break;
         case ForeignFormat::torchtitan: {
             Document d = read_toml_values(text, path);
-            t = translate_torchtitan(d);
+            t = translate_torchtitan(d, options.model);
             break;
         }
         case ForeignFormat::deepspeed: {
@@ -275,7 +275,8 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
             break;
         }
         case ForeignFormat::hub_config:
-            t = {.path = path, .format = "config.json", .framework = ""};
+            t.path = path;
+            t.format = "config.json";
             t.set("workload.preset", std::filesystem::absolute(path).string(), path);
             t.open.push_back("split and machine: say them with --set, --cluster and --gpus");
             return t;

@@ -79,6 +79,15 @@ long Translation::count(const std::string& key, long otherwise) const {
     return setting ? std::stol(setting->value) : otherwise;
 }
 
+long Translation::layers() const {
+    if (const auto* preset = find("workload.preset")) {
+        Experiment named;
+        set_key(named, {"workload.preset", preset->value});
+        return named.workload.layers;
+    }
+    return count("workload.layers", 0);
+}
+
 std::string experiment_text(const Translation& t) {
     std::string text = fmt::format("# {}: {}, translated\n", one_line(t.path), t.format);
     for (const auto& lines : {t.problems, t.open})

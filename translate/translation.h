@@ -27,6 +27,7 @@ struct Translation {
     // What the tool takes where the file says nothing.
     void take_default(const std::string& key, const std::string& value);
     [[nodiscard]] const Setting* find(const std::string& key) const;
+    [[nodiscard]] long layers() const;  // stated, or of the preset that is named; 0 = neither
     [[nodiscard]] long count(const std::string& key, long otherwise) const;
 };
 
