@@ -34,6 +34,7 @@
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
+#include "reports/text.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"
@@ -65,7 +66,7 @@ std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Ru
 }
 
 std::string headline(const std::string& experiment, const std::string& cluster, const Experiment& e, Seconds step) {
-    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + to_string(step);
+    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
 }
 
 void run_simulate(const Options& options) {
@@ -95,14 +96,20 @@ void help_with_sweep(const Options& options) {
     }
 }
 
-// The flags of the best split; the table goes to stderr.
+// The flags of the best split that the framework runs; the table goes to stderr.
 void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
     std::fputs(sweep_table(answer).c_str(), stderr);
-    if (answer.best.empty()) throw ConfigError("--emit: no configuration is left to write");
-    Experiment best = question.experiment;
-    for (const auto& [key, value] : answer.best.front().settings)
-        if (value != "-") set_key(best, {key, value});
-    print(emitted(best, options.emit, headline(answer.experiment, answer.cluster, best, answer.best.front().step)));
+    for (std::size_t i = 0; i < answer.best.size(); ++i) {
+        Experiment split = question.experiment;
+        for (const auto& [key, value] : answer.best[i].settings) set_key(split, {key, value});
+        try {
+            return print(emitted(split, options.emit,
+                                 headline(answer.experiment, answer.cluster, split, answer.best[i].step)));
+        } catch (const ConfigError& error) {
+            say("row " + std::to_string(i + 1) + ": " + error.what());
+        }
+    }
+    throw ConfigError("--emit " + options.emit + ": none of the rows can be written; more of them with --top");
 }
 
 void run_sweep(const Options& options) {
@@ -114,8 +121,10 @@ void run_sweep(const Options& options) {
                                                 .progress = show_progress,
                                                 .announce = [](std::string_view text) { say(std::string(text)); }});
     show_progress("");
-    if (!options.emit.empty()) print_best(options, question, result);
-    else print(options.json ? to_json(result) : sweep_table(result));
+    if (!options.emit.empty())
+        print_best(options, question, result);
+    else
+        print(options.json ? to_json(result) : sweep_table(result));
     if (!options.out.empty()) write_sweep(options.out, result);
 }
 

@@ -12,11 +12,13 @@ std::string emit_deepspeed(const Experiment& e, Emitter& out) {
     out.refuse_unless(dtype == Dtype::bf16 || dtype == Dtype::fp16 || dtype == Dtype::fp32,
                       fmt::format("workload.dtype {}", to_string(dtype)));
     out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline");
+    out.refuse_unless(!p.sequence_parallel, "sequence parallel beside tensor parallel");
     out.refuse_unless(p.vp == 1, "pieces of stages (vp)");
     out.note_unless(p.pp == 1, fmt::format("pp = {}: stages are given in code, PipelineModule(num_stages={})", p.pp, p.pp));
     out.note_unless(p.ep == 1, fmt::format("ep = {}: experts are spread in code, MoE(ep_size={})", p.ep, p.ep));
     out.note_unless(p.recompute == Recompute::none,
                     fmt::format("recompute = {}: the switch is in the model's code", to_string(p.recompute)));
+    out.note_unless(p.zero == 3 || !p.overlap_params, "overlap_params: parameters are gathered after the optimizer");
     out.without.push_back("sizes of the model, seq: in the model's code");
     const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
     std::string text = fmt::format(

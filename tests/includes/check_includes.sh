@@ -22,7 +22,7 @@ toml++/:            model/toml_reader.cpp
 yaml-cpp/:          translate/document.cpp
 pugixml.hpp:        translate/nccl_topology.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_config.cpp tests/* at most 3
+nlohmann/:          reports/*.cpp model/hub_families.h tests/* at most 3
 gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               arguments.cpp
 ceres/:             calibrate/*.cpp at most 1

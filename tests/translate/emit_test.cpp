@@ -50,7 +50,7 @@ Experiment any_split(Dice& dice, EmitFormat format) {
     p.dp = 64 / (p.tp * p.pp * p.cp);
     p.micro_batch = dice.one_of({1, 2});
     p.global_batch = p.dp * p.micro_batch * dice.one_of({1, 4, 8});
-    p.sequence_parallel = p.tp > 1 && (format == EmitFormat::torchtitan || dice.flip());
+    p.sequence_parallel = p.tp > 1 && format != EmitFormat::deepspeed && (format == EmitFormat::torchtitan || dice.flip());
     p.overlap_tp = p.tp > 1 && format != EmitFormat::deepspeed && dice.flip();
     p.zero = dice.one_of({0, 1, 2, 3});
     p.overlap = format == EmitFormat::torchtitan || dice.flip();
