@@ -87,7 +87,7 @@ bool import_foreign(const Options& options) {
     if (options.format == "auto")
         format = recognise_foreign(options.inputs.front());
     else if (std::ranges::find(log_formats, options.format) == log_formats.end())
-        format = parse_foreign_format(options.format);
+        format = parse_foreign_format(options.format, log_formats);
     if (format == ForeignFormat::none) return false;
     for (const std::string& path : options.inputs)
         if (std::error_code none; std::filesystem::equivalent(path, options.out, none))

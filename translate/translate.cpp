@@ -201,13 +201,13 @@ std::string_view to_string(ForeignFormat format) {
     return "none";
 }
 
-ForeignFormat parse_foreign_format(std::string_view text) {
-    std::vector<std::string> valid;
+ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others) {
+    std::vector<std::string> valid(others.begin(), others.end());
     for (const auto& name : names) {
         if (name.name == text) return name.format;
         valid.emplace_back(name.name);
     }
-    throw ConfigError(fmt::format("\"{}\" is no format of a configuration; expected {}{}", text,
+    throw ConfigError(fmt::format("--format {}: expected auto, {}{}", text,
                                   fmt::join(valid, ", "), did_you_mean(text, valid)));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 
 #include "translate/translation.h"
@@ -22,7 +23,8 @@ enum class ForeignFormat : std::uint8_t {
     nvidia_smi,  // nvidia-smi -q -x
 };
 std::string_view to_string(ForeignFormat format);
-ForeignFormat parse_foreign_format(std::string_view text);  // throws ConfigError
+// Throws ConfigError that names these formats and `others`, which are read elsewhere.
+ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);
 bool is_cluster(ForeignFormat format);
 
 // By what the file holds, its name aside. Never throws; what cannot be read is none.
