@@ -52,9 +52,8 @@ void import_machine(const Options& options) {
 
 }  // namespace
 
-Experiment asked_experiment(const Options& options, bool checked) {
-    const auto overrides = overrides_of(options);
-    const std::string& name = options.experiment;
+Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
+                            bool checked) {
     const auto format = recognise_foreign(name);
     if (is_cluster(format))
         throw ConfigError(name + ": describes a machine; expected an experiment. Make it a cluster first: stepcast import " +

@@ -7,7 +7,8 @@
 namespace stepcast {
 
 // The experiment that is asked for: a preset, a file of ours, or another tool's, whose gaps and problems are said.
-Experiment asked_experiment(const Options& options, bool checked);
+Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
+                            bool checked);
 
 // The flags or file of a framework for an experiment; `forecast` stands above as a comment.
 std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast);

@@ -22,20 +22,26 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
 #include "model/show.h"
 #include "model/step.h"
 #include "model/whole_files.h"
+#include "reports/campaign_table.h"
 #include "reports/chrome_trace.h"
+#include "reports/columns_table.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
+#include "reports/gantt_plot.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
 #include "reports/text.h"
+#include "sim/campaign.h"
 #include "sim/explain/explain.h"
+#include "sim/gantt.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"
 #include "startup.h"
@@ -58,7 +64,9 @@ void show_progress(std::string_view text) {
     }
 }
 
-Experiment experiment_of(const Options& options) { return asked_experiment(options, true); }
+Experiment experiment_of(const Options& options) {
+    return asked_experiment(options, options.experiment, overrides_of(options), true);
+}
 
 std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
     if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
@@ -69,21 +77,51 @@ std::string headline(const std::string& experiment, const std::string& cluster, 
     return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
 }
 
-void run_simulate(const Options& options) {
-    const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
-    const Forecast forecast = predict(experiment);
-    if (!options.trace.empty()) {
-        const TaskGraph graph = build_step(experiment, routing_of(experiment));
-        write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
+void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
+    if (!options.trace.empty() || options.explain)
+        throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
+    const std::optional<Training> training = training_of(options);
+    std::vector<ForecastColumn> columns;
+    std::vector<Gantt> pictures;
+    for (const Variant& v : variants) {
+        const Experiment experiment = asked_experiment(options, v.experiment, v.overrides, true);
+        const Forecast forecast = predict(experiment);
+        columns.push_back({v.label, forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, forecast);
+        if (options.out.empty()) continue;
+        pictures.push_back(gantt_of(experiment));
+        pictures.back().title = v.label;
     }
-    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
-    if (!options.emit.empty()) return print(emitted(experiment, options.emit, headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
-    print(options.json ? to_json(forecast, why) : forecast_table(forecast, options.explain));
-    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (why && !options.out.empty()) {
+    print(options.json ? columns_json(columns) : columns_table(columns));
+    if (!options.out.empty()) {
         make_folder(options.out);
-        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+        plot_gantts(pictures, options.out + "/gantt");
+    }
+}
+
+void run_simulate(const Options& options) {
+    const std::vector<Variant> variants = variants_of(options);
+    if (variants.size() > 1) return simulate_beside(options, variants);
+    const Experiment experiment = asked_experiment(options, variants.front().experiment, variants.front().overrides, true);
+    require_other_file(options.trace, variants.front().experiment);
+    const Prediction prediction = predict_step(experiment);
+    const Forecast& forecast = prediction.forecast;
+    if (!options.trace.empty())
+        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
+                           trace_notes(forecast));
+    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    if (!options.emit.empty())
+        return print(emitted(experiment, options.emit,
+                             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
+    const std::optional<Training> training = training_of(options);
+    const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
+    print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
+    if (whole && !options.json) print("\n" + campaign_table(*whole));
+    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
+    if (!options.out.empty()) {
+        make_folder(options.out);
+        plot_gantts(std::vector{gantt_of(experiment)}, options.out + "/gantt");
+        if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }
 
@@ -154,7 +192,8 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) how.on_step(measurement);
-    if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
+    if (!options.trace.empty())
+        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
@@ -178,15 +217,19 @@ void run_calibrate(const Options& options) {
 
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    if (!options.framework.empty()) (void)read_framework(options.framework);
     std::vector<Comparison> comparisons;
     for (const std::string& path : options.inputs)
-        for (Comparison& c : read_comparisons(path, options.cluster)) comparisons.push_back(std::move(c));
+        for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
     if (!options.out.empty()) make_folder(options.out);
     predict_all(comparisons, show_progress);
     show_progress("");
     const CompareSummary summary = summarise(comparisons);
     print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
     if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
+    if (summary.cases > 0 && summary.predicted == 0)
+        throw ConfigError("none of " + std::to_string(summary.cases) +
+                          " cases can be predicted: the reasons are above");
     if (options.strict && summary.refused > 0)
         throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
                           " cases refused");
@@ -194,16 +237,24 @@ void run_compare(const Options& options) {
 
 void run_import(const Options& options) {
     if (import_foreign(options)) return;
-    for (const std::string& line : import_to_files(import_request_of(options))) say(line);
+    const bool told = options.format == "profile" || options.format == "nccl-tests";
+    const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
+    for (const std::string& line :
+         profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
+        say(line);
 }
 
 void run_list(const Options& options) {
-    if (options.what == "keys") return print(keys_table(key_docs(), options.word));
+    if (options.what == "keys") return print(keys_table(key_docs(), options.inputs.empty() ? "" : options.inputs.front()));
+    if (options.what == "rows") return print(rows_text(options.inputs));
     std::vector<Experiment> experiments;
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
     for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
-    print(presets_table(experiments, preset_names(PresetKind::workload), clusters));
+    std::vector<Framework> frameworks;
+    for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
+    print(presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family), frameworks,
+                        clusters));
 }
 
 void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }

@@ -93,11 +93,12 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
                   fp32_result(dtype)};
     found.groups = row.integer("groups", 1);
     if (row.has("layout")) {
-        found.between_events = true;
-        found.gemm.layout = layout_of(row);
+        found.between_events = row.text("timer") != "kernel";
+        if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
         found.gemm.unaligned = has_odd_rows(found.gemm);
     }
     found.time = row.time(found.groups * flops_of(found.gemm));
+    found.row = row.hash();
     has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
 }
 
@@ -114,6 +115,7 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     if (found.ranks < 2 || found.ranks % found.nodes != 0)
         row.fail("ranks", fmt::format("{} ranks on {} nodes; expected two or more, as many on every node", found.ranks,
                                       found.nodes));
@@ -141,6 +143,7 @@ void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) 
     found.skew = skew_of(row);
     found.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     if (found.experts % found.ep != 0)
         row.fail("ep", fmt::format("{} experts over {} ranks; expected a divisor", found.experts, found.ep));
     has_rate(gpu, found.dtype) ? blocks.moe_layers.push_back(found) : void(++blocks.other_op_rows);

@@ -25,7 +25,7 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// Of every row: `where` is "file:line", `row` its content (model/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
 // events around one call of a script, which a short kernel waits for.
 struct GemmRow {
     std::string where;
@@ -33,6 +33,7 @@ struct GemmRow {
     int groups = 1;
     Seconds time;
     bool between_events = false;
+    RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
@@ -43,6 +44,7 @@ struct CollectiveRow {
     int ranks = 0, nodes = 0;
     Bytes bytes;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 
@@ -54,14 +56,17 @@ struct MoeLayerRow {
     double skew = 0;  // exponent of the power law over experts; 0 = balanced
     Dtype dtype = Dtype::bf16;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
-// Another kernel between events. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+// Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
 struct KernelRow {
     std::string where, kind, call;
     Op op;
     Seconds time;
+    RowHash row = 0;
+    bool between_events = true;  // false: by a profiler (column timer = kernel)
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 
@@ -70,6 +75,7 @@ struct LaunchRow {
     std::string where, kind;
     int calls = 0;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 

@@ -111,9 +111,15 @@ std::vector<FitParameter> step_parameters(const Cluster& start, const std::vecto
 FitCase step_case(const Case& what) {
     const auto experiment = std::make_shared<const Experiment>(what.experiment);
     const auto graph = std::make_shared<const TaskGraph>(build_step(*experiment, routing_of(*experiment)));
-    return {what.case_id, "step", fold_of(what), what.measured_step, [experiment, graph](const Cluster& candidate) {
+    return {what.case_id,
+            "step",
+            fold_of(what),
+            what.measured_step,
+            [experiment, graph](const Cluster& candidate) {
                 return step_of(*graph, machine_of(experiment->cluster, candidate));
-            }};
+            },
+            1,
+            what.rows.empty() ? 0 : what.rows.front()};
 }
 
 StepRows read_step_rows(const std::vector<std::string>& paths, const std::string& cluster) {

@@ -11,6 +11,7 @@
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/provenance.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/gemm_law.h"
 
@@ -226,23 +227,38 @@ FitCase gemm_case(const GemmRow& row) {
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
         const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
-        return {name, "grouped_gemm", one_group, row.time,
-                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); }};
+        return {name,
+                "grouped_gemm",
+                one_group,
+                row.time,
+                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); },
+                1,
+                row.row};
     }
-    return {name, "gemm", one_group, row.time, [g](const Cluster& c) { return gemm_law_time(g, c); }};
+    return {name, "gemm", one_group, row.time, [g](const Cluster& c) { return gemm_law_time(g, c); }, 1, row.row};
 }
 
 // The path is the datasheet's, which no fit moves: found once.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     const RingPath path = ring_path(Group{row.ranks}, cluster);
-    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op,
-            one_group, row.time, [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); }};
+    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes),
+            row.op,
+            one_group,
+            row.time,
+            [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); },
+            1,
+            row.row};
 }
 
 FitCase moe_layer_case(const MoeLayerRow& row) {
     return {fmt::format("moe_layer {} tokens {}x{} top {} of {} ep {} tp {} skew {}", row.tokens, row.hidden, row.ffn,
                         row.top_k, row.experts, row.ep, row.tp, row.skew),
-            "moe_layer", one_group, row.time, [row](const Cluster& c) { return moe_layer_time(row, c); }};
+            "moe_layer",
+            one_group,
+            row.time,
+            [row](const Cluster& c) { return moe_layer_time(row, c); },
+            1,
+            row.row};
 }
 
 // FNV-1a, a hash that is the same everywhere; std::hash need not be.
@@ -267,6 +283,9 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
     std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
     for (const FittedRange& r : later.ranges)
         replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
+    for (const FittedConstants& c : later.constants)
+        replace_or_add(all.constants, c, [](const auto& a, const auto& b) { return a.what == b.what; });
+    all.rows = joined(std::move(all.rows), later.rows);
     return all;
 }
 

@@ -165,6 +165,8 @@ struct HostCosts {
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
     Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
+    Seconds micro_batch = Seconds(0);  // HostWork::Kind::micro_batch: one pass of a micro-batch through a stage
+    Seconds exchange = Seconds(0);     // HostWork::Kind::exchange: one tensor-parallel exchange, beside its call
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
     Seconds expert_layer =
         Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
@@ -238,6 +240,18 @@ struct FittedRange {
     double least = 0, most = 0;
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
+// Constants that steer forecasts beside `parameters`: a grid of corrections, a measured table, copied host costs.
+struct FittedConstants {
+    std::string what;  // key, or the beginning of several ("host")
+    int count = 0;
+    std::string from;  // files, "prior", or the cluster that they were copied from
+    friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
+};
+// A measured row by its content (model/provenance.h).
+using RowHash = std::uint64_t;
+// What a forecast of a measured row shows: its cluster was fitted on it; the model was made with it in sight; neither.
+enum class Evidence : std::uint8_t { fitted, seen, unseen };
+
 // Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {
     std::string date;
@@ -247,12 +261,17 @@ struct Fitted {
     std::vector<FittedParameter> parameters;
     std::vector<HeldOutError> errors;
     std::vector<FittedRange> ranges;
+    std::vector<FittedConstants> constants;
+    std::vector<RowHash> rows;  // that were fitted, ascending; not those held out
+    std::vector<double> correlation;  // of the logarithms of `parameters` after the fit: lower triangle, row by row
+    std::vector<std::string> measured;  // kinds that the data determined: "gemm", "step", ..; empty: not recorded
     friend bool operator==(const Fitted&, const Fitted&) = default;
 };
 
 struct Cluster {
     std::string name;
-    std::string source;  // where the datasheet values come from
+    std::string source;    // where the datasheet values come from
+    std::string inherits;  // clusters (presets) that constants were copied from, separated by commas
     int nodes = 1;
     int gpus_per_node = 1;
     bool launch_blocking = false;  // the host waits for every kernel (CUDA_LAUNCH_BLOCKING=1; the host device)

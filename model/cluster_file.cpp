@@ -8,11 +8,10 @@
 #include "model/keys.h"
 #include "model/layers.h"
 #include "model/priors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
-
-const std::string prefix = "cluster.";
 
 bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
 
@@ -79,30 +78,61 @@ bool read_range(const std::string& name, const ConfigValue& value, FittedRange& 
     return true;
 }
 
+bool read_constants(const std::string& name, const ConfigValue& value, FittedConstants& c) {
+    if (name == "what")
+        read_value(value, c.what);
+    else if (name == "count")
+        read_value(value, c.count);
+    else if (name == "from")
+        read_value(value, c.from);
+    else
+        return false;
+    return true;
+}
+
+const std::vector<ConfigValue>& texts_in(const ConfigValue& value, const char* of) {
+    const auto* texts = std::get_if<std::vector<ConfigValue>>(&value.value);
+    if (!texts) throw ConfigError(fmt::format("found no array; expected an array of {}", of));
+    return *texts;
+}
+
+void read_rows(const ConfigValue& value, Fitted& fitted) {
+    for (const auto& line : texts_in(value, "lines of hashes")) {
+        std::string text;
+        read_value(line, text);
+        fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
+    }
+}
+
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     std::string name;
     if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
         return read_parameter(name, entry.value, *p);
     if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
     if (auto* r = row_of(fitted.ranges, entry.path, "fitted.ranges.", name)) return read_range(name, entry.value, *r);
+    if (auto* c = row_of(fitted.constants, entry.path, "fitted.constants.", name))
+        return read_constants(name, entry.value, *c);
     if (entry.path == "fitted.date")
         read_value(entry.value, fitted.date);
     else if (entry.path == "fitted.samples")
         read_value(entry.value, fitted.samples);
     else if (entry.path == "fitted.condition")
         read_value(entry.value, fitted.condition);
-    else if (entry.path == "fitted.sources") {
-        const auto* sources = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-        if (!sources) throw ConfigError("found no array; expected an array of file names");
-        for (const auto& source : *sources) read_value(source, fitted.sources.emplace_back());
-    } else
+    else if (entry.path == "fitted.correlation")
+        read_value(entry.value, fitted.correlation);
+    else if (entry.path == "fitted.sources" || entry.path == "fitted.measured") {
+        auto& texts = entry.path == "fitted.sources" ? fitted.sources : fitted.measured;
+        for (const auto& text : texts_in(entry.value, "text")) read_value(text, texts.emplace_back());
+    } else if (entry.path == "fitted.rows.hashes")
+        read_rows(entry.value, fitted);
+    else
         return false;
     return true;
 }
 
 // `at` says where a field of the parameter stands. The prior is only tried: the nameplate holds it already.
 template <class Where>
-void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
+void lay_parameter(Layers& layers, const std::string& prefix, const FittedParameter& p, Where at) {
     const auto* key = find_key(prefix + p.key);
     if (!key || std::holds_alternative<PresetField>(key->field))
         throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
@@ -120,7 +150,7 @@ void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
     layers.origin[prefix + p.key] = Origin::fitted;
 }
 
-void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
+Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
     Fitted fitted;
     std::map<std::string, std::string> value_at;  // path -> where
     for (const auto& entry : entries) {
@@ -137,21 +167,19 @@ void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
     }
     for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
         const auto row = "fitted.parameters." + std::to_string(i);
-        lay_parameter(layers, fitted.parameters[i], [&](const std::string& name) {
+        lay_parameter(layers, prefix, fitted.parameters[i], [&](const std::string& name) {
             auto at = value_at.find(row + "." + name);
             if (at == value_at.end()) at = value_at.lower_bound(row);  // a missing field: what stands near it
             return at == value_at.end() ? value_at.begin()->second : at->second;
         });
     }
-    layers.experiment.cluster.fitted = std::move(fitted);
+    return fitted;
 }
 
 // Keys of the top level first, then each table once, in the order of the key table.
-std::string nameplate(const Cluster& cluster) {
-    Experiment holder;
-    holder.cluster = cluster;
+std::string nameplate(const Experiment& holder, std::span<const Key> keys, const std::string& prefix) {
     std::vector<std::pair<std::string, std::string>> tables{{"", ""}};  // name, lines
-    for (const auto& key : cluster_keys()) {
+    for (const auto& key : keys) {
         if (std::holds_alternative<PresetField>(key.field) || is_unset(key, holder)) continue;
         const auto path = std::string(key.path.substr(prefix.size()));
         const auto dot = path.find_last_of('.');
@@ -166,21 +194,25 @@ std::string nameplate(const Cluster& cluster) {
 }
 
 // What the nameplate said before the fit.
-Cluster with_priors(const Cluster& cluster) {
-    Experiment holder;
-    holder.cluster = cluster;
-    for (const auto& p : cluster.fitted->parameters) {
+void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& fitted) {
+    for (const auto& p : fitted.parameters) {
         const auto* key = find_key(prefix + p.key);
-        if (!key) throw std::logic_error("write_cluster: fitted parameter \"" + p.key + "\" is no key");
+        if (!key) throw std::logic_error("write: fitted parameter \"" + p.key + "\" is no key");
         if (!p.prior.empty()) assign_text(*key, holder, p.prior);
     }
-    return holder.cluster;
 }
 
 std::string text_of_fit(const Fitted& fitted) {
     std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
     for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
     text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
+    if (!fitted.measured.empty()) {
+        text += "measured = [";
+        for (std::size_t i = 0; i < fitted.measured.size(); ++i)
+            text += (i ? ", " : "") + quoted_toml(fitted.measured[i]);
+        text += "]\n";
+    }
+    if (!fitted.correlation.empty()) text += "correlation = " + value_text(fitted.correlation) + "\n";
     for (const auto& p : fitted.parameters)
         text += fmt::format(
             "\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
@@ -194,13 +226,20 @@ std::string text_of_fit(const Fitted& fitted) {
     for (const auto& r : fitted.ranges)
         text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
                             value_text(r.least), value_text(r.most));
-    return text;
+    for (const auto& c : fitted.constants)
+        text += fmt::format("\n[[fitted.constants]]\nwhat = {}\ncount = {}\nfrom = {}\n", quoted_toml(c.what), c.count,
+                            quoted_toml(c.from));
+    if (fitted.rows.empty()) return text;
+    text +=
+        "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "
+        "file.\n[fitted.rows]\nhashes = [\n";
+    for (const std::string& line : hash_lines(fitted.rows)) text += "  \"" + line + "\",\n";
+    return text + "]\n";
 }
 
 }  // namespace
 
-void lay_cluster(Layers& layers, const std::string& path) {
-    auto file = read_toml(path);
+std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix) {
     std::vector<TomlEntry> fitted;
     std::erase_if(file.entries, [&](TomlEntry& entry) {
         if (!is_fitted(entry.path)) return false;
@@ -208,14 +247,28 @@ void lay_cluster(Layers& layers, const std::string& path) {
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
-    if (fitted.empty()) lay_priors(layers, file, prefix);
+    if (fitted.empty() && prefix == "cluster.") lay_priors(layers, file, prefix);
     lay_file(layers, file, prefix, Origin::preset);
-    if (!fitted.empty()) lay_fitted(layers, fitted);
+    if (fitted.empty()) return std::nullopt;
+    return lay_fitted(layers, prefix, fitted);
+}
+
+std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
+                      const std::optional<Fitted>& fitted) {
+    if (!fitted) return nameplate(holder, keys, prefix);
+    lay_nameplate(holder, prefix, *fitted);
+    return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
+}
+
+void lay_cluster(Layers& layers, const std::string& path) {
+    auto fitted = lay_fitted_file(layers, read_toml(path), "cluster.");
+    if (fitted) layers.experiment.cluster.fitted = std::move(fitted);
 }
 
 std::string write_cluster(const Cluster& cluster) {
-    if (!cluster.fitted) return nameplate(cluster);
-    return nameplate(with_priors(cluster)) + text_of_fit(*cluster.fitted);
+    Experiment holder;
+    holder.cluster = cluster;
+    return file_text(holder, cluster_keys(), "cluster.", cluster.fitted);
 }
 
 std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }

@@ -173,6 +173,31 @@ void name_start(Layers& layers, const char* key, const std::optional<std::string
 }
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
+// A framework that nobody named is the default one, of transformers.
+void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
+    const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
+    lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
+    layers.set_at.clear();
+    layers.origin.clear();
+    name_start(layers, "framework.preset", framework);
+}
+
+// The framework's part, once all that the experiment states is known.
+void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
+    Experiment& e = layers.experiment;
+    for (const auto& entry : file.entries)
+        if (decides(e.framework, entry.path)) e.framework.stated.push_back(entry.path);
+    for (const auto& o : overrides)
+        if (decides(e.framework, o.key)) e.framework.stated.push_back(o.key);
+    const bool named = last_override(overrides, "framework.preset") ||
+                       std::ranges::any_of(file.entries, [](const auto& entry) { return entry.path.starts_with("framework."); });
+    if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
+    adopt_framework(e);
+    for (const auto& replaced : e.framework.replaced) {
+        layers.origin[replaced.key] = Origin::framework;
+        layers.set_at[replaced.key] = e.framework.name;
+    }
+}
 
 }  // namespace
 
@@ -188,10 +213,14 @@ namespace {
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
     Layers layers;
     layers.tables = file.tables;
+    const auto family = start_of(PresetKind::family, "workload.family", file, overrides);
     const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
     const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
+    name_start(layers, "workload.family", family);
     name_start(layers, "workload.preset", workload);
     name_start(layers, "cluster.preset", cluster);
+    lay_framework_of(layers, file, overrides);
+    if (family) lay_family(layers, *family);
     if (workload) lay_workload(layers, *workload);
     if (cluster) lay_cluster(layers, *cluster);
     if (!cluster) lay_priors(layers, file, "");
@@ -211,6 +240,7 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
                                       "window is not modelled; expected a seq of at most {}, or null there to forecast "
                                       "full attention",
                                       layers.window_name, layers.window, seq, layers.window));
+    adopt_by(layers, file, overrides);
     return layers;
 }
 
@@ -280,29 +310,58 @@ Cluster read_cluster(const std::string& path_or_preset) {
     return cluster;
 }
 
+namespace {
+
+// Forgets what the framework replaced, and what is stated, of keys that begin so: they are set anew.
+void forget(Framework& framework, std::string_view begin) {
+    std::erase_if(framework.replaced, [&](const auto& one) { return one.key.starts_with(begin); });
+    std::erase_if(framework.stated, [&](const auto& key) { return key.starts_with(begin); });
+}
+
+void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
+    if (kind == PresetKind::cluster) {
+        forget(e.framework, "cluster.");
+        e.cluster = read_cluster(name);
+    } else if (kind == PresetKind::framework) {
+        Framework named = read_framework(name);
+        named.stated = e.framework.stated;
+        named.replaced = e.framework.replaced;
+        e.framework = std::move(named);
+    } else {
+        Layers layers;
+        const auto path = preset_path(kind, name);
+        kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
+        forget(e.framework, "workload.");
+        e.workload = layers.experiment.workload;
+        if (e.workload.name.empty()) e.workload.name = fs::path(path).stem().string();
+    }
+}
+
+}  // namespace
+
 void set_key(Experiment& experiment, const Override& override) {
-    Layers layers;
     const auto* key = find_key(override.key);
     if (const auto* preset = key ? std::get_if<PresetField>(&key->field) : nullptr) {
         try {
-            if (preset->kind == PresetKind::cluster) {
-                experiment.cluster = read_cluster(unquoted(override.value));
-            } else {
-                const auto path = preset_path(preset->kind, unquoted(override.value));
-                lay_workload(layers, path);
-                experiment.workload = layers.experiment.workload;
-                if (experiment.workload.name.empty()) experiment.workload.name = fs::path(path).stem().string();
-            }
+            set_preset(experiment, preset->kind, unquoted(override.value));
         } catch (const ConfigError& e) {
             throw ConfigError("--set " + override.key + "=" + override.value + ": " + e.what());
         }
-        return;
+        return adopt_framework(experiment);
     }
+    Layers layers;
     layers.experiment = experiment;
     lay_override(layers, override);
     require_same_device(layers, experiment.cluster.gpu.name);
     if (override.key == "routing.file") layers.experiment.routing.kind = RoutingSpec::Kind::file;
-    experiment = layers.experiment;
+    experiment = std::move(layers.experiment);
+    if (decides(experiment.framework, override.key)) {
+        Framework& f = experiment.framework;
+        std::erase_if(f.replaced, [&](const auto& one) { return one.key == override.key; });
+        std::erase(f.stated, override.key);
+        f.stated.push_back(override.key);
+    }
+    adopt_framework(experiment);
 }
 
 std::string get_key(const Experiment& experiment, const std::string& key) {

@@ -1,8 +1,10 @@
 #include "model/hub_config.h"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 
+#include "model/families.h"
 #include "model/hub_families.h"
 #include "model/whole_files.h"
 
@@ -94,6 +96,14 @@ Dtype dtype_in(const Json& json, const HubValues& config) {
     config.fail(name, "\"" + text + "\" is no dtype; expected bfloat16, float16 or float32");
 }
 
+// Of the family whose file names the type.
+Workload architecture_of(std::string_view type) {
+    for (const ModelFamily& family : read_families())
+        if (std::ranges::find(family.hub, type) != family.hub.end()) return family.architecture;
+    if (type == "llama") throw std::logic_error("no family lists llama as model_type");
+    return architecture_of("llama");  // the rule of the type says what differs
+}
+
 }  // namespace
 
 HubConfig read_hub_config(const std::string& path) {
@@ -106,7 +116,7 @@ HubConfig read_hub_config(const std::string& path) {
     const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
     HubValues config(json, path);
     Workload& w = config.workload();
-    w.kind = Workload::Kind::transformer;
+    w = architecture_of(type.name);
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
     type.read(config);

@@ -15,7 +15,7 @@ void read_gpt2(HubValues& c) {
     Workload& w = c.workload();
     w.ffn = 4 * w.hidden;
     c.may("ffn", "n_inner");
-    w.tied = c.flag("tie_word_embeddings", true);
+    w.tied = c.flag("tie_word_embeddings", w.tied);
     w.seq = w.max_positions;
 }
 
@@ -33,7 +33,6 @@ void read_bert(HubValues& c) {
     c.need("max_positions", "max_position_embeddings");
     c.may("dropout", "hidden_dropout_prob");
     Workload& w = c.workload();
-    w.causal = false;
     w.seq = w.max_positions;
 }
 
@@ -41,8 +40,7 @@ void read_neox(HubValues& c) {
     read_sizes(c);
     c.may("dropout", "hidden_dropout");
     Workload& w = c.workload();
-    w.positions = Positions::rotary;
-    w.tied = c.flag("tie_word_embeddings", false);
+    w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
 // Layers that attend to a window: the shortest counts, and the experiment's rules compare it with the sequence.
@@ -84,17 +82,9 @@ void read_llama(HubValues& c) {
     read_sizes(c);
     read_window(c);
     Workload& w = c.workload();
-    w.gated = true;
-    w.norm = Norm::rmsnorm;
-    w.positions = Positions::rotary;
-    w.tied = c.flag("tie_word_embeddings", false);
-    w.qkv_bias = c.flag("attention_bias", false);
-    w.linear_bias = c.flag("mlp_bias", false);
-}
-
-void read_qwen2(HubValues& c) {
-    read_llama(c);
-    c.workload().qkv_bias = true;
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
+    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
 }
 
 void read_mixtral(HubValues& c) {
@@ -212,7 +202,7 @@ constexpr std::array<ModelType, 25> types{{{"gpt2", read_gpt2},
                                                  {"llama", read_llama},
                                                  {"mistral", read_llama},
                                                  {"mixtral", read_mixtral},
-                                                 {"qwen2", read_qwen2},
+                                                 {"qwen2", read_llama},
                                                  {"qwen3", read_llama},
                                                  {"qwen3_moe", read_qwen3_experts},
                                                  {"qwen2_moe", read_qwen2_experts},

@@ -89,6 +89,13 @@ void each_row(const ConfigValue& found, std::size_t width, std::string_view exam
 }
 
 template <class T>
+void names_of(const ConfigValue& found, std::vector<T>& out) {
+    const auto* values = as<std::vector<ConfigValue>>(found);
+    if (!values) throw ConfigError(fmt::format("found {}; expected an array of names", shown(found)));
+    for (const auto& value : *values) read_value(value, out.emplace_back());
+}
+
+template <class T>
 T positive(const ConfigValue& found) {
     T value{};
     read_value(found, value);
@@ -156,6 +163,9 @@ void read_value(const ConfigValue& found, std::vector<double>& out) {
     if (!values) throw ConfigError(fmt::format("found {}; expected an array of numbers", shown(found)));
     for (const auto& value : *values) read_value(value, out.emplace_back());
 }
+void read_value(const ConfigValue& found, GradientType& out) { out = named(found, parse_gradient_type); }
+void read_value(const ConfigValue& found, std::vector<Schedule>& out) { names_of(found, out); }
+void read_value(const ConfigValue& found, std::vector<Recompute>& out) { names_of(found, out); }
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out) { out = named(found, parse_routing_kind); }
 
 void read_value(const ConfigValue& found, Curve& out) {

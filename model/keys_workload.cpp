@@ -14,6 +14,7 @@ constexpr double ranks = 1 << 20;
 
 const Key table[] = {
     {"workload.preset", PresetField{PresetKind::workload}, "workload to start from: a preset's name or a file"},
+    {"workload.family", PresetField{PresetKind::family}, "architecture to start from: a family's name or a file"},
     {"workload.name", field<&E::workload, &W::name>, "name in reports"},
     {"workload.kind", field<&E::workload, &W::kind>, "how the shapes are read"},
     {"workload.layers", field<&E::workload, &W::layers>, "layers", 1, 10000},
@@ -176,6 +177,8 @@ const Key table[] = {
      "element type of accumulated and exchanged gradients"},
     {"parallelism.eager", field<&E::parallelism, &P::eager>,
      "element-wise passes run operation by operation, with twice the traffic"},
+    {"parallelism.eager_traffic", field<&E::parallelism, &P::eager_traffic>,
+     "eager: bytes of element-wise passes over those of fused ones", 0.5, 10},
     {"parallelism.unfused", field<&E::parallelism, &P::unfused>, "each element-wise operation is a kernel by itself"},
     {"parallelism.eager_script", field<&E::parallelism, &P::eager_script>,
      "one rank: each operator is the kernels that an eager PyTorch script launches for it"},

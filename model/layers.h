@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/keys.h"
 #include "model/toml_reader.h"
 
 namespace stepcast {
@@ -34,6 +36,13 @@ struct Layers {
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin);
 void lay_workload(Layers& layers, const std::string& path);
 void lay_cluster(Layers& layers, const std::string& path);  // nameplate, then [fitted] over it
+void lay_framework(Layers& layers, const std::string& path);  // the one it starts from, the file, then [fitted]
+void lay_family(Layers& layers, const std::string& path);     // the architecture alone, no sizes
+// lay_file() for files that may have a [fitted] table, whose values are laid over the rest; and what that table says.
+std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix);
+// Such a file: the values of `keys`, those before the fit, and the table.
+std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
+                      const std::optional<Fitted>& fitted);
 std::string fitted_text(const Cluster& cluster);            // the [fitted] table as a file holds it, "" for none
 void lay_override(Layers& layers, const Override& override);
 

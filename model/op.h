@@ -1,5 +1,5 @@
-// What a task does, as sizes only: no time, no device. A closed variant; adding an op is three edits:
-// here, a price in sim/costs/op_costs.cpp, a launch in exec.
+// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls (op_kinds.h): an op
+// that is added here does not compile until every place that must know it does.
 #pragma once
 
 #include <cstdint>
@@ -136,7 +136,9 @@ struct HostWork {
         update,
         gather,
         input,
-        experts
+        experts,
+        micro_batch,
+        exchange
     };
     Kind kind = Kind::framework;
     double calls = 1;

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
+#include "model/op_kinds.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -60,6 +61,8 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::update: return "update";
         case HostWork::Kind::gather: return "gather";
         case HostWork::Kind::input: return "input";
+        case HostWork::Kind::micro_batch: return "micro_batch";
+        case HostWork::Kind::exchange: return "exchange";
     }
     return "?";
 }
@@ -97,8 +100,7 @@ struct OpSizes {
         return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls);
     }
     std::string operator()(const Barrier&) const { return ""; }
-    template <class Collective>
-    std::string operator()(const Collective& op) const {
+    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto& op) const {
         return fmt::format(",\"bytes\":{:.0f}", op.bytes.si());
     }
 };
@@ -151,9 +153,11 @@ const char* origin_name(Trace::Origin origin) {
     return "?";
 }
 
-void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace, std::span<const MemoryPoint> memory) {
-    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin)
-        << "\"},\"traceEvents\":[\n";
+void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
+                  std::span<const MemoryPoint> memory) {
+    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin) << '"';
+    for (const auto& [name, value] : notes) out << ',' << quoted(name) << ':' << quoted(value);
+    out << "},\"traceEvents\":[\n";
     Events events(out);
     add_tracks(events, graph, trace);
     add_spans(events, graph, trace);
@@ -166,7 +170,22 @@ void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace,
 
 }  // namespace
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
+TraceNotes trace_notes(const Forecast& f) {
+    return {{"experiment", f.experiment},
+            {"cluster", f.cluster},
+            {"step_s", fmt::format("{}", f.step.p50.si())},
+            {"draw", fmt::format("{} of {}", f.median_draw + 1, f.draws)},
+            {"noise", f.noise ? "as drawn" : "none"}};
+}
+
+TraceNotes trace_notes(const std::string& experiment, const Measurement& measurement) {
+    return {{"experiment", experiment},
+            {"device", measurement.device},
+            {"step_s", fmt::format("{}", measurement.steps.back().times.step.si())},
+            {"sample", fmt::format("{} of {}", measurement.steps.size(), measurement.steps.size())}};
+}
+
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceNotes& notes,
                         std::span<const MemoryPoint> memory) {
     const std::string target = rename_target(path), half = target + ".part";
     const auto fail = [&](const std::string& why) {
@@ -176,7 +195,7 @@ void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::s
     };
     std::ofstream out(half, std::ios::binary);
     if (!out) fail(std::strerror(errno));
-    write_events(out, graph, trace, memory);
+    write_events(out, graph, trace, notes, memory);
     out.close();
     if (!out) fail(std::strerror(errno));
     std::error_code error;

@@ -13,8 +13,9 @@
 
 namespace stepcast {
 
-// With an explanation as `explain`.
-std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt);
+// With an explanation as `explain`, and the training that the step is part of as `training`.
+std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt,
+                    const std::optional<Campaign>& training = std::nullopt);
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons);
 // `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);

@@ -11,6 +11,7 @@ packages=(
     libboost-graph-dev libboost-iostreams-dev libboost-system-dev libboost-filesystem-dev
     libopenblas-dev libopenmpi-dev openmpi-bin
     libeigen3-dev libceres-dev
+    libsimdjson-dev libsqlite3-dev zlib1g-dev
     gnuplot-nox libgnuplot-iostream-dev fonts-dejavu-core
     catch2 libbenchmark-dev
 )

@@ -10,6 +10,7 @@
 #include "model/cases/transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
 #include "model/step.h"
 
@@ -47,7 +48,7 @@ std::vector<std::string> header_of(const std::string& path) {
     return rows ? csv.fields() : std::vector<std::string>{};
 }
 
-Comparison comparison_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
+Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     Comparison comparison;
     Case& what = comparison.what;
     what.source = row.cell("source");
@@ -55,6 +56,7 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Cluster
     what.series = row.cell("model");
     try {
         what = case_of(row, cluster, shelf);
+        what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
     } catch (const ConfigError& error) {
         comparison.refused_because = error.what();
         try {
@@ -66,9 +68,10 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Cluster
 }
 
 // Rows of one source and case are one case told twice: the first counts.
-std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster) {
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
+                                       const std::string& framework) {
     std::vector<Comparison> found;
-    ClusterShelf shelf;
+    Shelf shelf(framework);
     std::map<std::pair<std::string, std::string>, int> lines;
     for (const CaseRow& row : rows) {
         found.push_back(comparison_of(row, cluster, shelf));
@@ -82,10 +85,24 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
     return found;
 }
 
+// What each cluster was fitted on is gathered once.
+void add_evidence(std::vector<Comparison>& comparisons) {
+    std::map<std::string, std::vector<RowHash>> fitted;
+    for (Comparison& c : comparisons) {
+        if (!c.refused_because.empty()) continue;
+        const Cluster& cluster = c.what.experiment.cluster;
+        const auto [at, fresh] = fitted.try_emplace(cluster.name);
+        if (fresh) at->second = fitted_rows(cluster);
+        c.what.evidence = evidence_of(c.what.rows, at->second, seen_rows());
+    }
+}
+
 }  // namespace
 
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster) {
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework) {
     std::vector<Comparison> found;
+    bool rows_of_cases = false;
     const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
     if (fs::is_directory(path)) {
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
@@ -94,22 +111,17 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
     } else if (!header.empty() && header.front() == "run_id") {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
         const std::vector<Sample> samples = read_measurements(path);
-        for (Case& known : cases_of_measurements(samples, routing, cluster))
-            found.push_back({std::move(known), {}, {}, {}});
+        found = comparisons_of_layers(samples, routing, cluster);
         for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
-        found = comparisons_of(read_cases(path), cluster);
+        found = comparisons_of(read_cases(path), cluster, framework);
+        rows_of_cases = true;
     }
-    for (Comparison& c : found)
-        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
+    if (!framework.empty() && !rows_of_cases)
+        for (Comparison& c : found)
+            if (c.refused_because.empty()) set_key(c.what.experiment, {"framework.preset", framework});
+    add_evidence(found);
     return found;
-}
-
-std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
-    if (!cluster.fitted) return std::nullopt;
-    const auto name = std::filesystem::path(file).filename();
-    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
-                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
 }
 
 }  // namespace stepcast

@@ -165,17 +165,11 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
 
 }  // namespace
 
-const Cluster& ClusterShelf::named(const std::string& preset_or_file) {
-    const auto found = read_.find(preset_or_file);
-    if (found != read_.end()) return found->second;
-    return read_.emplace(preset_or_file, read_cluster(preset_or_file)).first->second;
-}
-
-std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
+std::string cluster_for(const std::string& gpu, Shelf& shelf) {
     const auto wanted = lower_case(gpu);
     std::string known;
     for (const auto& name : preset_names(PresetKind::cluster)) {
-        const auto device = shelf.named(name).gpu.name;
+        const auto device = shelf.cluster(name).gpu.name;
         if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
         if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
     }
@@ -187,12 +181,12 @@ std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
                       ", or name one with --cluster");
 }
 
-Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, ClusterShelf& shelf,
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
                        std::vector<std::string>& assumptions) {
     const auto& gpu = row.cell("gpu");
     if (gpu.empty() && named.empty())
         throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
-    Cluster cluster = shelf.named(named.empty() ? cluster_for(gpu, shelf) : named);
+    Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
     const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
     if (same_device) set_memory(cluster, gpu, assumptions);
@@ -201,6 +195,17 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     if (cluster.nodes > 1 && (same_device || named.empty()))
         set_network(cluster, row.cell("interconnect"), assumptions);
     return cluster;
+}
+
+void add_machine(const std::string& cluster, const Cluster& own, int ranks, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions) {
+    Cluster machine = cluster.empty() ? own : read_cluster(cluster);
+    if (!cluster.empty()) overrides.push_back({"cluster.preset", cluster});
+    if (ranks < 1 || ranks == rank_count(machine)) return;
+    set_size(machine, ranks, assumptions);
+    overrides.push_back({"cluster.nodes", std::to_string(machine.nodes)});
+    overrides.push_back({"cluster.gpus_per_node", std::to_string(machine.gpus_per_node)});
+    if (!machine.gpu.rank_rates.empty()) overrides.push_back({"cluster.gpu.rank_rates", "[]"});
 }
 
 }  // namespace stepcast

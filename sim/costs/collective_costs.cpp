@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/op_kinds.h"
 #include "sim/costs/corrections.h"
 #include "sim/costs/curve.h"
 #include "sim/network/ring_path.h"
@@ -164,8 +165,7 @@ struct Pricer {
         return static_cast<double>(op.messages) * exchange(e, path.pair, path.pair);
     }
     Seconds operator()(const Barrier&) const { return link.latency; }
-    template <typename Other>
-    Seconds operator()(const Other&) const {
+    Seconds operator()(const LocalOp auto&) const {
         throw std::logic_error("collective_time: not a collective");
     }
 };

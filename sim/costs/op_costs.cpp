@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "sim/costs/collective_costs.h"
+#include "model/op_kinds.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/curve.h"
 #include "sim/costs/gemm_law.h"
@@ -147,12 +148,13 @@ struct Pricer {
             case HostWork::Kind::gather: return op.calls * host.gather;
             case HostWork::Kind::input: return op.calls * host.input;
             case HostWork::Kind::experts: return op.calls * host.expert_layer;
+            case HostWork::Kind::micro_batch: return op.calls * host.micro_batch;
+            case HostWork::Kind::exchange: return op.calls * host.exchange;
         }
         throw std::logic_error("op_time: unknown host work");
     }
 
-    template <typename Collective>
-    Seconds operator()(const Collective& op) const {
+    Seconds operator()(const ExchangeOp auto& op) const {
         return collective_time(op, places, cluster);
     }
 };

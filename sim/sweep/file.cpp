@@ -151,6 +151,7 @@ std::string fingerprint(const SweepQuestion& q) {
         if (key.kind != "preset") text += key.key + "=" + get_key(q.experiment, key.key) + "\n";
     for (const Axis& axis : q.axes) text += fmt::format("{}={}\n", axis.key, fmt::join(axis.values, ","));
     for (const Constraint& c : q.where) text += c.text + "\n";
+    if (q.within) text += "within\n";
     text += fmt::format("{} {} {}", to_string(q.objective), q.second ? to_string(*q.second) : "", q.top);
     return fmt::format("{:016x}", hash(text));
 }

@@ -248,7 +248,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
         const Case& c = steps[i].what;
         INFO(c.case_id);
         REQUIRE(steps[i].refused_because.empty());
-        CHECK(c.held_out == true);
+        CHECK(c.evidence == Evidence::unseen);
         const Forecast f = predict(c.experiment);
         errors.push_back(std::abs(f.phases.step / c.measured_step - 1));
         CHECK(f.memory.peak.si() == Approx(c.measured_peak->si()));

@@ -22,7 +22,10 @@ toml++/:            model/toml_reader.cpp
 yaml-cpp/:          translate/document.cpp
 pugixml.hpp:        translate/nccl_topology.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_families.h tests/* at most 3
+nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp tests/* at most 6
+simdjson.h:         calibrate/profiles/kineto.cpp
+sqlite3.h:          calibrate/profiles/nsight.cpp
+zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
 gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               arguments.cpp
 ceres/:             calibrate/*.cpp at most 1

@@ -39,7 +39,7 @@ std::vector<Json> events_of(const Json& trace, const std::string& kind) {
 
 Json written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
     const std::string path = samples::temporary_folder("trace") + "/step.json";
-    write_chrome_trace(two_rank_graph(), trace, path, memory);
+    write_chrome_trace(two_rank_graph(), trace, path, {{"draw", "3 of \"5\""}}, memory);
     return Json::parse(samples::file_text(path));
 }
 
@@ -47,7 +47,7 @@ Json written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
 
 TEST_CASE("A trace has a process per rank, a named track per used lane and a span per task and place") {
     const Json trace = written(two_rank_trace());
-    CHECK(trace["otherData"]["origin"] == "simulated");
+    CHECK(trace["otherData"] == Json{{"origin", "simulated"}, {"draw", "3 of \"5\""}});
     std::vector<std::string> processes, tracks;
     for (const Json& event : events_of(trace, "M")) {
         if (event["name"] == "process_name") processes.push_back(event["args"]["name"]);
