@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model/errors.h"
+#include "model/experiment_files.h"
 #include "model/experiment_text.h"
 #include "model/whole_files.h"
 #include "translate/emit.h"
@@ -15,7 +16,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array<std::string_view, 5> log_formats{"moe-steps", "moe-phases", "opt-prime", "deepspeed", "custom"};
+constexpr std::array<std::string_view, 7> log_formats{"profile", "nccl-tests", "moe-steps", "moe-phases", "opt-prime", "deepspeed", "custom"};
 
 void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
 
@@ -34,13 +35,12 @@ TranslateOptions translate_options(const Options& options) {
 void import_machine(const Options& options) {
     Machine machine;
     for (const std::string& path : options.inputs) {
-        const auto text = read_text(path);
-        if (!text) throw ConfigError(path + ": cannot be read");
+        const auto text = read_text(path, "a description of a machine");
         switch (recognise_foreign(path)) {
-            case ForeignFormat::topology_matrix: read_topology_matrix(*text, path, machine); break;
+            case ForeignFormat::topology_matrix: read_topology_matrix(text, path, machine); break;
             case ForeignFormat::nccl_topology:
-            case ForeignFormat::nccl_graph: read_nccl_topology(*text, path, machine); break;
-            case ForeignFormat::nvidia_smi: read_nvidia_smi(*text, path, machine); break;
+            case ForeignFormat::nccl_graph: read_nccl_topology(text, path, machine); break;
+            case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
             default: throw ConfigError(path + ": is no description of a machine; expected one beside the others");
         }
     }
@@ -51,6 +51,12 @@ void import_machine(const Options& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> files_asked(const std::string& name, const std::vector<Override>& overrides) {
+    const auto format = recognise_foreign(name);
+    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return files_of_experiment(name, overrides);
+    return {name};
+}
 
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked) {
@@ -88,9 +94,6 @@ bool import_foreign(const Options& options) {
     else if (std::ranges::find(log_formats, options.format) == log_formats.end())
         format = parse_foreign_format(options.format, log_formats);
     if (format == ForeignFormat::none) return false;
-    for (const std::string& path : options.inputs)
-        if (std::error_code none; std::filesystem::equivalent(path, options.out, none))
-            throw ConfigError(options.out + ": is the input; expected another file for --out");
     if (is_cluster(format)) {
         import_machine(options);
         return true;

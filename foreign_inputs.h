@@ -10,6 +10,9 @@ namespace stepcast {
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked);
 
+// Files that it is read from.
+std::vector<std::string> files_asked(const std::string& name, const std::vector<Override>& overrides);
+
 // The flags or file of a framework for an experiment; `forecast` stands above as a comment.
 std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast);
 

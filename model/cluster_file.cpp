@@ -261,6 +261,7 @@ std::string file_text(Experiment holder, std::span<const Key> keys, const std::s
 }
 
 void lay_cluster(Layers& layers, const std::string& path) {
+    layers.files.push_back(path);
     auto fitted = lay_fitted_file(layers, read_toml(path), "cluster.");
     if (fitted) layers.experiment.cluster.fitted = std::move(fitted);
 }

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/experiment_files.h"
 #include "model/experiment_text.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/plain_text.h"
 #include "model/priors.h"
 
 namespace stepcast {
@@ -104,9 +106,9 @@ void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
 void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
                   const std::optional<std::string>& cluster) {
     auto& e = layers.experiment;
-    e.name = fs::path(file).stem().string();
-    if (e.workload.name.empty()) e.workload.name = workload ? fs::path(*workload).stem().string() : e.name;
-    if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
+    e.name = plain_text(fs::path(file).stem().string());
+    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(fs::path(*workload).stem().string()) : e.name;
+    if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(fs::path(*cluster).stem().string()) : e.name;
 }
 
 // A workload alone is an experiment whose split and machine the command line says.
@@ -176,6 +178,7 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
 // A framework that nobody named is the default one, of transformers.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
+    if (framework) layers.files.push_back(*framework);
     lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
     layers.set_at.clear();
     layers.origin.clear();
@@ -213,6 +216,7 @@ namespace {
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
     Layers layers;
     layers.tables = file.tables;
+    layers.files = {file.path};
     const auto family = start_of(PresetKind::family, "workload.family", file, overrides);
     const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
     const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
@@ -228,6 +232,7 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     lay_file(layers, file, "", Origin::set);
     layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
+    if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
     require_same_device(layers, device);
     const auto* ranks = last_override(overrides, ranks_key);
     if (ranks) spread(layers, *ranks);
@@ -290,6 +295,10 @@ std::vector<std::string> notes_of_hub_config(const std::string& path) {
 
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     return lay_experiment(path_or_preset, overrides).experiment;
+}
+
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return lay_experiment(path_or_preset, overrides).files;
 }
 
 Cluster read_cluster(const std::string& path_or_preset) {

@@ -72,11 +72,14 @@ std::string without_infinities(std::string text) {
 }
 
 Json parse(const std::string& path) {
-    const auto text = read_text(path);
-    if (!text) throw ConfigError(path + ": cannot be read; expected a model's config.json");
+    const std::string text = read_text(path, "a model's config.json");
     try {
         // NaN and Infinity are no JSON, but some publish them.
-        Json json = Json::parse(without_infinities(*text));
+        Json json = Json::parse(without_infinities(text), [&](int depth, Json::parse_event_t, const Json&) {
+            constexpr int deepest = 32;  // recursion in the library; a config.json has four levels
+            if (depth > deepest) throw ConfigError(path + ": nested deeper than 32 levels; expected a model's config.json");
+            return true;
+        });
         if (!json.is_object()) throw ConfigError(path + ": found no JSON object; expected a model's config.json");
         return json;
     } catch (const Json::exception& e) {

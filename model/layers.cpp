@@ -67,6 +67,7 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
 }
 
 void lay_workload(Layers& layers, const std::string& path) {
+    layers.files.push_back(path);
     if (path.ends_with(".json")) {
         auto config = read_hub_config(path);
         layers.experiment.workload = std::move(config.workload);

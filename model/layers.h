@@ -29,6 +29,7 @@ struct Layers {
     int window = 0;
     std::vector<std::string> starts;            // "workload.preset", "cluster.preset" and the file each names, in pairs
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
+    std::vector<std::string> files;             // read so far
 };
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an

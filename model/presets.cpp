@@ -68,10 +68,10 @@ std::optional<std::string> preset_of_gpu(const std::string& name, const std::vec
 
 std::string shipped_folder() {
     std::error_code ignored;
-    if (fs::is_directory(fs::path(STEPCAST_SOURCE_FOLDER) / "model" / "presets", ignored))
-        return STEPCAST_SOURCE_FOLDER;
-    const auto binary = fs::read_symlink("/proc/self/exe", ignored);
-    return (binary.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    const fs::path built = fs::path(STEPCAST_BUILD_FOLDER) / "";
+    if (program.string().starts_with(built.string())) return STEPCAST_SOURCE_FOLDER;
+    return (program.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
 }
 
 // A home of one's own need not hold frameworks and families: then the shipped ones stay.

@@ -429,8 +429,8 @@ void Reader::run(const ShellCommand& command, int depth) {
         const std::vector<ShellWord> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
         if ((rest[0].raw == "source" || rest[0].raw == ".") && rest.size() > 1 && depth < 5) {
             const auto beside = std::filesystem::path(path_).parent_path() / text_of(rest[1]);
-            if (const auto text = std::filesystem::is_regular_file(beside) ? read_text(beside.string()) : std::nullopt)
-                read(*text, beside.string(), depth + 1);
+            if (std::error_code none; std::filesystem::is_regular_file(beside, none))
+                read(read_text(beside.string(), "a script"), beside.string(), depth + 1);
             else
                 launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", beside.string()));
         } else {

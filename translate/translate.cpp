@@ -33,17 +33,12 @@ constexpr std::array<FormatName, 10> names{{{ForeignFormat::megatron, "megatron"
                                             {ForeignFormat::nccl_graph, "nccl-graph"},
                                             {ForeignFormat::nvidia_smi, "nvidia-smi"}}};
 
-constexpr std::uintmax_t largest = 16 << 20;  // a description; larger files are logs or traces
+constexpr std::size_t largest = 16 << 20;  // a description; larger files are logs or traces
 
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 std::string read_described(const std::string& path) {
-    std::error_code error;
-    if (!is_standard_input(path) && std::filesystem::file_size(path, error) > largest)
-        throw ConfigError(path + ": larger than 16 MiB; expected a script, a configuration or a description of a machine");
-    const auto text = read_text(path);
-    if (!text) throw ConfigError(path + ": cannot be read");
-    return *text;
+    return read_text(path, "a script, a configuration or a description of a machine", largest);
 }
 
 // Sections of NeMo and Megatron-Bridge are left out of names that one section alone has.
@@ -221,9 +216,12 @@ ForeignFormat recognise_foreign(const std::string& path) {
     std::error_code error;
     if (!is_standard_input(path) && (!fs::is_regular_file(path, error) || fs::file_size(path, error) > largest))
         return ForeignFormat::none;
-    const auto whole = read_text(path);
-    if (!whole) return ForeignFormat::none;
-    const std::string& text = *whole;
+    std::string text;
+    try {
+        text = read_described(path);
+    } catch (const ConfigError&) {
+        return ForeignFormat::none;
+    }
     const auto first = text.find_first_not_of(" \t\r\n");
     if (first == std::string::npos) return ForeignFormat::none;
     if (text[first] == '<') {
@@ -234,6 +232,7 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (has(text, "GPU0") && (has(text, " X ") || has(text, "\tX")) &&
         (has(text, "CPU Affinity") || has(text, "SYS") || has(text, "NV") || has(text, "PIX")))
         return ForeignFormat::topology_matrix;
+    if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
     if (text[first] == '{') {
         if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
         if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") || has(text, "zero_optimization"))

@@ -10,8 +10,10 @@
 #include "model/cases/transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
+#include "model/plain_text.h"
 #include "model/provenance.h"
 #include "model/run_folder.h"
+#include "model/stamp.h"
 #include "model/step.h"
 
 namespace stepcast {
@@ -19,22 +21,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What each task took, where the step that is predicted has the same tasks as the one that was executed.
+void attribute_tasks(Case& run, const RunRecord& record, const std::string& folder) {
+    const TaskGraph graph = build_step(run.experiment, routing_of(run.experiment), Folding::never);
+    if (!record.graph_stamp.empty() && stamp_of(graph) != record.graph_stamp) {
+        run.assumptions.push_back(run.case_id +
+                                  ": compared as a whole: its step has other tasks here than when it was executed");
+        return;
+    }
+    require_traces_of(graph, record, folder);
+    run.measured_durations = median_durations(graph, record.measurement);
+}
+
 Case case_of_run(const std::string& folder, const std::string& cluster) {
     const RunRecord record = read_run(folder);
-    const StepTimes median = median_times(record.measurement);
     Case run;
     run.source = "executed";
-    run.experiment = experiment_of(record);
+    run.experiment = record.experiment;
     run.case_id = run.series = run.experiment.name;
     for (const Override& one : record.overrides)
         run.case_id += fmt::format(" {}={}", one.key.substr(one.key.rfind('.') + 1), one.value);
+    if (record.measurement.steps.empty())
+        throw ConfigError(folder + "/run.csv: no sample; expected a run that finished at least one step");
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
+    const StepTimes median = median_times(record.measurement);
     run.measured_step = median.step;
     run.measured_forward = median.forward;
     run.measured_backward = median.backward;
-    run.measured_durations =
-        median_durations(build_step(run.experiment, routing_of(run.experiment), Folding::never), record.measurement);
+    attribute_tasks(run, record, folder);
     for (const std::string& warning : record.measurement.warnings)
         run.assumptions.push_back(fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
     return run;
@@ -57,8 +72,9 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
     try {
         what = case_of(row, cluster, shelf);
         what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
-    } catch (const ConfigError& error) {
-        comparison.refused_because = error.what();
+    } catch (const std::exception& error) {  // of one row; the others are not lost with it
+        const bool ours = dynamic_cast<const ConfigError*>(&error) == nullptr;
+        comparison.refused_because = (ours ? "a bug of stepcast: " : "") + std::string(error.what());
         try {
             what.measured_step = seconds_in(row, "step_s");
         } catch (const ConfigError&) {  // then it is not known, and the reason above stands
@@ -120,6 +136,11 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
     if (!framework.empty() && !rows_of_cases)
         for (Comparison& c : found)
             if (c.refused_because.empty()) set_key(c.what.experiment, {"framework.preset", framework});
+    for (Comparison& c : found) {
+        for (std::string* text : {&c.what.source, &c.what.case_id, &c.what.series, &c.refused_because})
+            *text = plain_text(*text);
+        for (std::string& assumption : c.what.assumptions) assumption = plain_text(assumption);
+    }
     add_evidence(found);
     return found;
 }

@@ -26,7 +26,6 @@ nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp 
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
-gnuplot-iostream.h: reports/gnuplot.cpp
 CLI/:               arguments.cpp
 ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1

@@ -102,7 +102,7 @@ TEST_CASE("a config file that is none says what is wrong") {
     CHECK(told(R"({"model_type": "llama", "num_hidden_layers": []})") ==
           "config.json: num_hidden_layers: found []; expected a number or text");
     CHECK(complaint([] { read_hub_config("/no/config.json"); }) ==
-          "/no/config.json: cannot be read; expected a model's config.json");
+          "/no/config.json: cannot be read (No such file or directory); expected a model's config.json");
 }
 
 namespace {

@@ -93,7 +93,7 @@ TEST_CASE("real descriptions of machines read as their table says") {
         WARN("skipped: no folder shared/configs beside the project");
         return;
     }
-    const auto text = [&](const std::string& name) { return *read_text(configs + "/cluster/" + name); };
+    const auto text = [&](const std::string& name) { return read_text(configs + "/cluster/" + name, "a description"); };
     const auto dgx = matrix(text("topo_8xa100_12nic.txt"));
     CHECK(std::tuple(dgx.gpus, dgx.nvlinks, dgx.nics, dgx.other_nics, dgx.numa_nodes) == std::tuple(8, 12, 8, 4, 4));
     const auto hopper = matrix(text("topo_8xnv18_9nic_ansi.txt"));
