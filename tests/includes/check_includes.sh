@@ -6,20 +6,23 @@ cd "${1:-$(dirname "$0")/../..}"
 # Folder: project folders that it may include. "." is the root: main.cpp, the map, and its arguments.
 folders='
 model:      model
+translate:  translate model
 sim:        sim model
 exec:       exec model
 calibrate:  calibrate model sim
 reports:    reports model
-.:          . model sim exec calibrate reports
-tests:      tests model sim exec calibrate reports
+.:          . model translate sim exec calibrate reports
+tests:      tests model translate sim exec calibrate reports
 benchmarks: benchmarks tests model sim
 '
 
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
 headers='
 toml++/:            model/toml_reader.cpp
+yaml-cpp/:          translate/document.cpp
+pugixml.hpp:        translate/nccl_topology.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_config.cpp calibrate/profiles/*.cpp tests/* at most 6
+nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp tests/* at most 6
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
