@@ -57,10 +57,10 @@ int rows_of(const std::string& path, const std::string& device) {
 }
 
 // Of several presets with this GPU the one that most is known of.
-Cluster cluster_of_device(const std::string& device, ClusterShelf& shelf) {
+Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     const Cluster* best = nullptr;
     for (const std::string& preset : preset_names(PresetKind::cluster)) {
-        const Cluster& cluster = shelf.named(preset);
+        const Cluster& cluster = shelf.cluster(preset);
         if (!names_device(device, cluster.gpu)) continue;
         const auto samples = [](const Cluster& c) { return c.fitted ? c.fitted->samples : 0; };
         if (!best || samples(cluster) > samples(*best)) best = &cluster;
@@ -68,7 +68,7 @@ Cluster cluster_of_device(const std::string& device, ClusterShelf& shelf) {
     if (best) return *best;
     constexpr std::string_view maker = "NVIDIA ";
     try {
-        return shelf.named(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
+        return shelf.cluster(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
     } catch (const ConfigError&) {
         throw ConfigError("no shipped cluster has this GPU; expected another device, or name a cluster with --cluster");
     }
@@ -221,12 +221,12 @@ bool holds_kernels(const std::string& path) {
 
 KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster) {
     KernelComparisons all;
-    ClusterShelf shelf;
+    Shelf shelf;
     for (const std::string& device : devices_in(path)) {
         try {
             if (device.empty() && cluster.empty())
                 throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
-            Table table(device, cluster.empty() ? cluster_of_device(device, shelf) : shelf.named(cluster));
+            Table table(device, cluster.empty() ? cluster_of_device(device, shelf) : shelf.cluster(cluster));
             table.read(path);
             table.move_to(all);
         } catch (const ConfigError& error) {
