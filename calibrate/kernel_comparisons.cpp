@@ -13,6 +13,7 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_row.h"
 #include "model/cases/cluster.h"
+#include "model/cases/shelf.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
