@@ -29,14 +29,18 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
     return verb;
 }
 
-void add_experiment(CLI::App* verb, Options& options) {
-    verb->add_option("EXPERIMENT", options.experiment, "file, preset, workload or config.json; - is standard input")
-        ->required();
+void add_overrides(CLI::App* verb, Options& options) {
     verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
     verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..");
     verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
     verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
+}
+
+void add_experiment(CLI::App* verb, Options& options) {
+    verb->add_option("EXPERIMENT", options.experiment, "file, preset, workload or config.json; - is standard input")
+        ->required();
+    add_overrides(verb, options);
 }
 
 void add_campaign(CLI::App* verb, Options& options) {
@@ -75,10 +79,11 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
 
 void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
-    verb->add_option("EXPERIMENT", options.inputs, "files or presets; several stand beside each other")->required();
-    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys); a key set twice: both, side by side")
-        ->allow_extra_args(false);
-    verb->add_flag("--json", options.json, "one JSON object; a list of several");
+    verb->add_option("EXPERIMENT", options.inputs,
+                     "files, presets, workloads or config.json; several stand beside each other, as do the values of a key "
+                     "that --set gives twice")
+        ->required();
+    add_overrides(verb, options);
     add_campaign(verb, options);
     add_trace(verb, options);
     verb->add_flag(
@@ -104,10 +109,10 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
-    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
+    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv, a table of kernels or RUN_DIR")->required();
     verb->add_option("--cluster", options.cluster, "file or preset to predict with");
     verb->add_option("--framework", options.framework, "file or preset that all cases ran in");
-    verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
+    verb->add_option("--out", options.out, "folder for tables, summary.md and plots");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 

@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/kernel_comparisons.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
 #include "early_checks.h"
@@ -35,6 +36,7 @@
 #include "reports/explain_tables.h"
 #include "reports/gantt_plot.h"
 #include "reports/json.h"
+#include "reports/kernel_tables.h"
 #include "reports/summary.h"
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
@@ -84,11 +86,11 @@ void simulate_beside(const Options& options, const std::vector<Variant>& variant
     std::vector<Gantt> pictures;
     for (const Variant& v : variants) {
         const Experiment experiment = read_experiment(v.experiment, v.overrides);
-        const Forecast forecast = predict(experiment);
-        columns.push_back({v.label, forecast, {}});
-        if (training) columns.back().campaign = campaign_of(*training, experiment, forecast);
+        const Prediction prediction = predict_step(experiment);
+        columns.push_back({v.label, prediction.forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, prediction.forecast);
         if (options.out.empty()) continue;
-        pictures.push_back(gantt_of(experiment));
+        pictures.push_back(gantt_of(experiment, prediction));
         pictures.back().title = v.label;
     }
     print(options.json ? columns_json(columns) : columns_table(columns));
@@ -114,7 +116,7 @@ void run_simulate(const Options& options) {
     if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
     if (!options.out.empty()) {
-        plot_gantts(std::vector{gantt_of(experiment)}, options.out + "/gantt");
+        plot_gantts(std::vector{gantt_of(experiment, prediction)}, options.out + "/gantt");
         if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }
@@ -195,13 +197,24 @@ void run_compare(const Options& options) {
     check_files_of_compare(options);
     if (!options.framework.empty()) (void)read_framework(options.framework);
     std::vector<Comparison> comparisons;
-    for (const std::string& path : options.inputs)
-        for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
+    KernelComparisons kernels;
+    for (const std::string& path : options.inputs) {
+        if (holds_kernels(path))
+            add(kernels, read_kernel_comparisons(path, options.cluster));
+        else
+            for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
+    }
+    const bool steps = !comparisons.empty() || (kernels.rows.empty() && kernels.refused.empty());
     predict_all(comparisons, show_progress);
     show_progress("");
     const CompareSummary summary = summarise(comparisons);
-    print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
-    if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
+    const std::string title = "Predicted against measured";
+    if (options.json) print(to_json(summary, comparisons, kernels));
+    if (!options.json && steps) print(comparison_table(comparisons));
+    if (!options.json) print(kernel_table(kernels));
+    if (!options.out.empty() && steps) write_comparison(options.out, title, comparisons);
+    if (!options.out.empty() && !kernels.rows.empty()) write_kernels(options.out, title, kernels);
+    if (!steps && kernels.rows.empty()) throw ConfigError("no kernel can be predicted: the reasons are above");
     if (summary.cases > 0 && summary.predicted == 0)
         throw ConfigError("none of " + std::to_string(summary.cases) +
                           " cases can be predicted: the reasons are above");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "calibrate/exchange_tables.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_row.h"
 #include "model/csv.h"
@@ -34,6 +35,7 @@ TableKind kind_of(const CsvReader& reader) {
     if (holds(header, {"step_s", "gpus"}) || holds(header, {"step_s", "model"})) return TableKind::cases;
     if (holds(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
     if (holds(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
+    if (holds(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"})) return TableKind::exchanges;
     if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"})) return TableKind::batches;
     if (holds(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
     if (holds(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
@@ -44,7 +46,8 @@ TableKind kind_of(const CsvReader& reader) {
     reader.fail(
         "found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
         " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
-        "layers (num_tokens,hidden,inter,topk,experts,..), kernels of a script (docs/pytorch.md), cases "
+        "layers (num_tokens,hidden,inter,topk,experts,..), dispatch and combine "
+        "(op,tokens_per_rank,hidden,topk,experts,time_us), kernels of a script (docs/pytorch.md), cases "
         "(docs/formats.md) or imported measurements");
 }
 
@@ -113,6 +116,7 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
         return;
     }
     CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
+    found.in_switch = row.text("dtype") != "int8";
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));
     found.row = row.hash();
@@ -192,6 +196,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
         if (kind == TableKind::gemms) add_gemm(row, gpu, blocks);
         if (kind == TableKind::collectives) add_collective(row, blocks);
         if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks);
+        if (kind == TableKind::exchanges) add_exchange(row, blocks);
         add_script_row(kind, row, gpu, blocks);
     }
 }

@@ -17,6 +17,7 @@ enum class TableKind : std::uint8_t {
     gemms,
     collectives,
     moe_layers,
+    exchanges,
     cases,
     batches,
     passes,
@@ -45,7 +46,21 @@ struct CollectiveRow {
     Bytes bytes;
     Seconds time;
     RowHash row = 0;
+    bool in_switch = true;  // a switch can add these numbers
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
+};
+
+// Dispatch or combine of an expert layer's tokens, timed by itself. `kernels` as the cluster's keys name them: "dispatch",
+// "dispatch_low_latency", ..; `row` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
+// over the experts at random.
+struct ExchangeRow {
+    std::string where, op, kernels;
+    int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
+    double tokens = 0;  // of a rank
+    Bytes row;
+    Seconds time;
+    bool even = false;
+    friend bool operator==(const ExchangeRow&, const ExchangeRow&) = default;
 };
 
 // Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up, activation, down.
@@ -84,6 +99,7 @@ struct BuildingBlocks {
     std::vector<KernelRow> kernels;
     std::vector<LaunchRow> launches;
     std::vector<CollectiveRow> collectives;
+    std::vector<ExchangeRow> exchanges;
     std::vector<MoeLayerRow> moe_layers;
     std::vector<std::string> devices;  // of rows that were passed over, each once
     int other_device_rows = 0;

@@ -13,7 +13,6 @@ namespace {
 std::size_t entries(const Key& key, Experiment& holder) {
     if (const auto* curve = std::get_if<Field<Curve>>(&key.field)) return (*curve)(holder).size();
     if (const auto* gemms = std::get_if<Field<std::vector<GemmPoint>>>(&key.field)) return (*gemms)(holder).size();
-    if (const auto* grid = std::get_if<Field<std::vector<Correction>>>(&key.field)) return (*grid)(holder).size();
     if (const auto* rates = std::get_if<Field<std::vector<double>>>(&key.field)) return (*rates)(holder).size();
     return 0;
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "calibrate/fit_corrections.h"
+#include "calibrate/exchange_tables.h"
 #include "calibrate/fit_kernels.h"
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
@@ -21,7 +21,7 @@ namespace {
 constexpr const char* one_group = "tables";  // nothing is left out in turn: the held-out tenth judges
 
 Op op_of(const CollectiveRow& row) {
-    if (row.op == "all_reduce") return AllReduce{row.bytes};
+    if (row.op == "all_reduce") return AllReduce{row.bytes, row.in_switch};
     if (row.op == "all_gather") return AllGather{row.bytes};
     if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
     if (row.op == "broadcast") return Broadcast{row.bytes, 0};
@@ -93,13 +93,6 @@ void judge(FitResult& result, const Split& split, HeldOutShare share) {
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
 
-std::vector<CollectiveRow> fitted_rows(const BuildingBlocks& blocks, const Cluster& cluster, HeldOutShare share) {
-    std::vector<CollectiveRow> rows;
-    for (const CollectiveRow& row : blocks.collectives)
-        if (inside_one_node(row, cluster) && !is_held_out(collective_case(row, cluster), share)) rows.push_back(row);
-    return rows;
-}
-
 // Adds `value` to the range `what`.
 void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
     const auto at = std::find_if(ranges.begin(), ranges.end(), [&](const FittedRange& r) { return r.what == what; });
@@ -146,6 +139,16 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
     return parameters;
 }
 
+// The switch's adders show in all-reduces of more ranks than NCCL leaves without them; else they stay as they are.
+std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks) {
+    std::vector<FitParameter> parameters = collective_parameters(start);
+    const bool shown = std::any_of(blocks.collectives.begin(), blocks.collectives.end(), [&](const CollectiveRow& row) {
+        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls && inside_one_node(row, start);
+    });
+    if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
+    return parameters;
+}
+
 template <typename Row, typename Same>
 void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
     const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return same(other, row); });
@@ -168,13 +171,10 @@ public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    void add(
-        const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share,
-        const std::function<void(Cluster&)>& refine = [](Cluster&) {}) {
+    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share) {
         const Split split = split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all_.cluster, parameters, split, progress_);
-        refine(result.cluster);
         judge(result, split, share);
         take(std::move(result));
     }
@@ -194,8 +194,6 @@ public:
             add(part.parameters, cases, HeldOutShare::fifth);
         }
     }
-
-    void clear_corrections() { all_.cluster.intra.corrections.clear(); }
 
     TablesFit finish(std::vector<FittedRange> ranges) {
         Fitted last;
@@ -296,17 +294,16 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
-    if (gemms.empty() && collectives.empty() && layers.empty() && blocks.kernels.empty() && blocks.launches.empty())
+    if (gemms.empty() && collectives.empty() && blocks.exchanges.empty() && layers.empty() && blocks.kernels.empty() &&
+        blocks.launches.empty())
         refuse_nothing(start, blocks);
     Parts parts(start, progress);
     parts.add_launches(blocks);
     parts.add_kernels(blocks, true);  // what events add and what a launch costs, which GEMMs cannot tell apart
     parts.add(gemm_parameters_for(start, blocks, how), gemms, how.share);
     parts.add_kernels(blocks, false);
-    if (!collectives.empty()) parts.clear_corrections();
-    parts.add(collective_parameters(start), collectives, how.share, [&](Cluster& cluster) {
-        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
-    });
+    parts.add(collective_parameters_for(start, blocks), collectives, how.share);
+    for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
     parts.add(moe_layer_parameters(), layers, how.share);
     return parts.finish(ranges_of(blocks));
 }

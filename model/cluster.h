@@ -119,13 +119,15 @@ struct Protocol {
     friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
-// What was measured over what the law says, for one collective: ranks and payload where the factor holds.
-struct Correction {
-    std::string op;  // kind_name()
-    int ranks = 0;
-    Bytes bytes;
-    double factor = 1;
-    friend bool operator==(const Correction&, const Correction&) = default;
+// Kernels that write the tokens of an expert layer to where they belong, and back: sim/costs/dispatch_law.h.
+struct Dispatch {
+    Seconds launch;
+    double efficiency = 0;  // share of the link's bandwidth when SMs are plenty; 0: no such kernels
+    BytesPerSecond per_sm;  // what one SM moves; 0 = the link alone limits
+    int sms = 20;           // that a training step lends them; DeepEP's default
+    Bytes row;              // a row costs as if it were so much longer
+    double own = 0;         // reading or writing a token on its own rank, relative to sending it
+    friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
 // Links of one level. Collectives (sim/costs/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
@@ -138,13 +140,13 @@ struct Link {
     double ring_efficiency = 1;
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
-    double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels); 0 = the same
+    double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels()); 0 = the same
     double training = 1;               // rate of an exchange inside a transformer step relative to the law
     Seconds latency;
     Seconds launch;            // fixed cost of a collective call, beside the message rounds
     Protocol low_latency;      // flags inside the data (NCCL's LL)
     Protocol low_latency_128;  // flags per 128 bytes (LL128); more than two ranks
-    Seconds slot_latency;      // low_latency: more a round once a rank's piece exceeds ..
+    Seconds slot_latency;      // low_latency: more once a rank's piece fills ..
     Bytes slot;                // .. one slot
     double reduce_copy = 0;    // moving a rank's own piece beside the ring, relative to sending it: reductions
     double gather_copy = 0;    // the same: gathers
@@ -153,7 +155,8 @@ struct Link {
     Protocol exchange;        // all-to-all and sends of small messages; its latency is per peer
     Seconds exchange_launch;  // of large messages, beside `latency`
     double exchange_copy = 0;
-    std::vector<Correction> corrections;  // a coarse grid, inside one node: sim/costs/corrections.h
+    Dispatch dispatch, dispatch_low_latency;            // DeepEP's modes
+    Dispatch dispatch_one_sided, dispatch_two_sided;    // TensorRT-LLM's, over an NVLink domain
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;
 };
@@ -240,7 +243,7 @@ struct FittedRange {
     double least = 0, most = 0;
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
-// Constants that steer forecasts beside `parameters`: a grid of corrections, a measured table, copied host costs.
+// Constants that steer forecasts beside `parameters`: a measured table, copied host costs.
 struct FittedConstants {
     std::string what;  // key, or the beginning of several ("host")
     int count = 0;

@@ -191,17 +191,6 @@ void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
     });
 }
 
-void read_value(const ConfigValue& found, std::vector<Correction>& out) {
-    each_row(found, 4, R"([["all_reduce", 8, "4 KiB", 1.05]])", [&](const std::vector<ConfigValue>& row) {
-        Correction correction;
-        read_value(row[0], correction.op);
-        correction.ranks = positive<int>(row[1]);
-        correction.bytes = positive<Bytes>(row[2]);
-        correction.factor = positive<double>(row[3]);
-        out.push_back(correction);
-    });
-}
-
 std::string value_text(int value) { return std::to_string(value); }
 std::string value_text(bool value) { return value ? "true" : "false"; }
 std::string value_text(std::uint64_t value) { return std::to_string(value); }
@@ -213,13 +202,6 @@ std::string value_text(const Curve& value) {
     std::string text;
     for (const auto& p : value)
         text += fmt::format("{}[\"{}\", \"{}\"]", text.empty() ? "" : ", ", exact_text(p.bytes), exact_text(p.time));
-    return "[" + text + "]";
-}
-std::string value_text(const std::vector<Correction>& value) {
-    std::string text;
-    for (const auto& c : value)
-        text += fmt::format("{}[{}, {}, \"{}\", {}]", text.empty() ? "" : ", ", quoted_toml(c.op), c.ranks,
-                            exact_text(c.bytes), value_text(c.factor));
     return "[" + text + "]";
 }
 std::string value_text(const std::vector<GemmPoint>& value) {

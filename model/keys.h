@@ -28,7 +28,7 @@ using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double
                               Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
                               Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
                               Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
-                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<Correction>>,
+                              Field<Curve>, Field<std::vector<GemmPoint>>,
                               Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
                               Field<std::optional<double>>, Field<std::optional<Seconds>>,
                               Field<std::optional<AttentionKind>>, Field<std::optional<Optimizer>>,

@@ -173,7 +173,10 @@ Json row(const Comparison& c) {
         {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
         {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
         {"cluster",
-         {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
+         {{"name", c.what.experiment.cluster.name},
+          {"calibrated", c.what.experiment.cluster.fitted.has_value()},
+          {"prior_share", of_forecast([](const Forecast& f) { return number(prior_share(f)); })}}},
+        {"ranks", predicted ? Json(rank_count(c.what.experiment.cluster)) : Json(nullptr)},
         {"framework", c.what.experiment.framework.name},
         {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
         {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
@@ -207,6 +210,51 @@ Json errors_of(const std::vector<Comparison>& chosen) {
     Json j{{"predicted", s.predicted}};
     j.update(errors(s));
     return j;
+}
+
+Json kernel_errors(const KernelSummary& s) {
+    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    return {{"rows", s.rows},
+            {"predicted", s.predicted},
+            {"mape", figure(s.mape)},
+            {"median_ape", figure(s.median_ape)},
+            {"bias", figure(s.bias)},
+            {"worst", figure(s.worst)},
+            {"inside_interval", optional_number(s.inside_interval)}};
+}
+
+// Of building-block tables: errors by kind, device and dtype, by what the rows show, and every row.
+void add_kernels(Json& j, const KernelComparisons& kernels) {
+    Json sums = Json::array(), rows = Json::array(), refused = Json::array(), evidence = Json::object();
+    for (const KernelSummary& s : kernel_summaries(kernels)) {
+        sums.push_back({{"kind", s.kind}, {"device", s.device}, {"dtype", s.dtype}});
+        sums.back().update(kernel_errors(s));
+    }
+    for (const Evidence one : all_evidence) {
+        std::vector<KernelComparison> chosen;
+        for (const KernelComparison& k : kernels.rows)
+            if (k.evidence == one) chosen.push_back(k);
+        evidence[key_of(one)] = kernel_errors(kernel_summary_of(chosen));
+    }
+    for (const KernelComparison& k : kernels.rows)
+        rows.push_back({{"kind", k.kind},
+                        {"device", k.device},
+                        {"dtype", k.dtype},
+                        {"cluster", k.cluster},
+                        {"shape", k.name},
+                        {"ranks", k.ranks},
+                        {"bytes", number(k.bytes)},
+                        {"flop", number(k.work)},
+                        {"measured_s", number(k.measured)},
+                        {"predicted_s", number(k.predicted)},
+                        {"error", number(relative_error(k))},
+                        {"evidence", key_of(k.evidence)}});
+    for (const KernelRefusal& r : kernels.refused)
+        refused.push_back({{"device", r.device}, {"rows", r.rows}, {"reason", r.reason}});
+    j["kernels"] = sums;
+    j["kernels_by_evidence"] = evidence;
+    j["kernel_rows"] = rows;
+    j["kernels_refused"] = refused;
 }
 
 Json sampled(const std::vector<double>& values) {
@@ -284,7 +332,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"tokens_per_s_per_gpu", number(f.tokens_per_second / f.gpus)},
            {"model_flops_utilization", number(f.model_flops_utilization)},
            {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
-           {"model_flops_leave_out_masked", false},
+           {"causal_mask_counted", false},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},
@@ -299,7 +347,8 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
     return text_of(j);
 }
 
-std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons) {
+std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& measured_kernels) {
     Json refused = Json::array(), rows = Json::array();
     for (const Comparison& c : comparisons) {
         rows.push_back(row(c));
@@ -316,6 +365,7 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     }
     j["held_out"] = errors_of(held_out);
     j["rows"] = rows;
+    add_kernels(j, measured_kernels);
     return text_of(j);
 }
 

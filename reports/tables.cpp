@@ -73,10 +73,10 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
     text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
                                        f.framework.empty() ? "" : ", framework " + f.framework, calibrated_text(f)));
-    text += fmt::format(
-        "{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal attention in full)\n",
-        count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
-        percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps);
+    text += wrapped(
+        fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
+                    count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
+                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps));
     text +=
         fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";

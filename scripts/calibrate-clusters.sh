@@ -13,8 +13,8 @@ stepcast=${STEPCAST:-$root/build/release/stepcast}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Of dgxc_benchmarking only rows of at most 64 ranks, so that the large ones stay unseen; the shipped file was fitted on the
-# newest release of each of these configurations. mlperf_training and nemo_docs are not fitted at all.
+# Of dgxc_benchmarking only rows of at most 64 ranks, so that the fit does not read the large ones. mlperf_training and
+# nemo_docs are not fitted at all. Which rows each file was fitted on stands in it ([fitted.rows]).
 steps_of() {
     case $1 in
     dgx-a100) echo vtrain_multi megatron_papers mosaic_mpt pytorch_jax_fsdp ;;

@@ -178,12 +178,8 @@ void add_memory(const Experiment& e, const Routing& routing, const Timeline& tim
 
 }  // namespace
 
-Gantt gantt_of(const Experiment& e) {
-    const Routing routing = routing_of(e);
-    const TaskGraph graph = build_step(e, routing);
-    Timeline timeline;
-    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
-    return gantt_of(e, routing, graph, timeline);
+Gantt gantt_of(const Experiment& e, const Prediction& prediction) {
+    return gantt_of(e, routing_of(e, prediction.forecast.median_draw), prediction.graph, prediction.timeline);
 }
 
 Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline) {

@@ -13,6 +13,9 @@
 
 namespace stepcast {
 
+// The value in the middle; of an even number the lower, so that it is one that occurred.
+double middle_of(std::vector<double> values);
+
 // `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean. Of several the median is
 // the lower of the two in the middle, so that it is one step: phases, breakdown and trace are of that draw.
 Forecast predict(const Experiment& experiment);

@@ -72,7 +72,7 @@ bool is_tabulated(const Cluster& c, const std::string& key) {
     if (!c.fitted) return false;
     if (key == "kernel.gemm_efficiency") return !c.kernel.gemm_table.empty();
     if (key == "kernel.memory_efficiency") return !c.kernel.memory_curve.empty();
-    if (key == "link.intra.ring_efficiency") return !c.intra.all_reduce.empty() || !c.intra.corrections.empty();
+    if (key == "link.intra.ring_efficiency") return !c.intra.all_reduce.empty();
     return key == "link.intra.all_to_all_efficiency" && (!c.intra.all_to_all.empty() || !c.intra.send_recv.empty());
 }
 

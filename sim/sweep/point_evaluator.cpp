@@ -37,7 +37,7 @@ PointEvaluator::PointEvaluator(const Experiment& base)
       peak_flops_(ranks_ * peak(base.cluster.gpu, base.workload.dtype)),
       flops_of_token_(model_flops(base, 1)),
       factors_(factors_of(base)),
-      factor_(quantile(factors_, 0.5)),
+      factor_(middle_of(factors_)),
       bounded_(base.routing.draws == 1 || only_common_factor(base.cluster.noise)) {}
 
 StepBound PointEvaluator::bound(const Parallelism& split) {
@@ -63,8 +63,8 @@ StepBound PointEvaluator::bound_draws(const Parallelism& split) {
         all.peak = std::max(all.peak, one.peak);
         all.fits = all.fits && one.fits;
     }
-    all.lower = Seconds(quantile(std::move(lower), 0.5));
-    all.estimate = Seconds(quantile(std::move(estimate), 0.5));
+    all.lower = Seconds(middle_of(std::move(lower)));
+    all.estimate = Seconds(middle_of(std::move(estimate)));
     return all;
 }
 
@@ -88,7 +88,7 @@ PointFacts PointEvaluator::facts(const Parallelism& split, Bytes peak) const {
 Seconds simulated_step(const Experiment& experiment) {
     std::vector<double> steps;
     for (const Seconds step : steps_of_draws(experiment)) steps.push_back(step.si());
-    return Seconds(quantile(std::move(steps), 0.5));
+    return Seconds(middle_of(std::move(steps)));
 }
 
 }  // namespace stepcast

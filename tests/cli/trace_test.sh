@@ -4,7 +4,7 @@ source "$(dirname "$0")/expect.sh"
 
 for preset in gpt2_ddp llama3_8b_h100_fsdp moe_layer_mix_moe host_pipeline; do
     run 0 simulate $preset --json --trace trace.json
-    printed=$(grep -m 1 '"p50"' .stdout | tr -dc '0-9.e-')
+    printed=$(sed -n 's/.*"p50": \([^,]*\).*/\1/p' .stdout | head -n 1)
     end=$(sed -n 's/.*"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1 \2/p' trace.json |
         awk '$1 + $2 > end { end = $1 + $2 } END { printf "%.10g", end / 1e6 }')
     # Events are written to a tenth of a nanosecond.

@@ -35,7 +35,7 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
                              "tokens_per_s_per_gpu",
                              "model_flops_utilization",
                              "model_tflops_per_gpu",
-                             "model_flops_leave_out_masked",
+                             "causal_mask_counted",
                              "tasks",
                              "ranks_simulated",
                              "draws",

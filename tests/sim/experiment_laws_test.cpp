@@ -1,7 +1,9 @@
 // Laws that hold for any legal experiment, on random ones (tests/random_experiments.h).
-#include <catch2/catch.hpp>
+#include <unistd.h>
 
 #include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 
 #include "model/cluster_parameters.h"
@@ -124,17 +126,15 @@ TEST_CASE("any experiment: memory rises with the micro-batch, states fall with Z
         two.parallelism.micro_batch *= 2;
         two.parallelism.global_batch *= 2;
         CHECK(memory_use(two, routing_of(two)).peak >= one.peak);
-        Bytes before(1e30);
+        // The fullest rank counts, which may be another's with another stage; a stage keeps buffers of its own.
+        Bytes states(1e30), peak(1e30);
         for (e.parallelism.zero = 0; e.parallelism.zero <= 3; ++e.parallelism.zero) {
             CAPTURE(e.parallelism.zero);
-            try {
-                check_experiment(e);
-            } catch (const ConfigError&) {
-                continue;  // not with this schedule
-            }
             const MemoryUse m = memory_use(e, routing_of(e));
-            CHECK(m.weights + m.gradients + m.optimizer <= before);
-            before = m.weights + m.gradients + m.optimizer;
+            CHECK(m.peak <= peak + m.buffers);
+            if (e.parallelism.pp == 1) CHECK(m.weights + m.gradients + m.optimizer <= states);
+            states = m.weights + m.gradients + m.optimizer;
+            peak = m.peak;
         }
     });
 }
@@ -166,7 +166,8 @@ TEST_CASE("any experiment: other spellings of a quantity are the same machine") 
 }
 
 TEST_CASE("any experiment: written key by key as TOML it reads equal") {
-    const std::string path = std::string(std::tmpnam(nullptr)) + "_drawn.toml";
+    const std::string path =
+        (std::filesystem::temp_directory_path() / ("drawn_" + std::to_string(getpid()) + ".toml")).string();
     for_experiments(
         [&](Experiment e) {
             {
