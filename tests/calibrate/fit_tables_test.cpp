@@ -104,7 +104,7 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
                 for (double tokens = 256; tokens < 5e4; tokens *= 2)
                     for (const int hidden : {2048, 7168}) {
                         ExchangeRow row{"made:1", op, "dispatch", 8, 1, top_k, 256, sms, tokens, {}, {}};
-                        row.row = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
+                        row.bytes = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
                         row.time = exchange_case(row).predict(truth);
                         blocks.exchanges.push_back(row);
                     }
