@@ -128,7 +128,7 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
         if (is_held_out(collective_case(row, device()))) row.time *= 3, ++held_out;
     REQUIRE(held_out > 10);
     Cluster one = fit_tables(device(), rows).cluster, other = fit_tables(device(), changed).cluster;
-    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 1);
+    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);  // a third of what was measured
     CHECK(error_of(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
     one.fitted.reset();
     other.fitted.reset();
