@@ -11,7 +11,7 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, framework, out, trace, routing_out, pattern, system, model, step_range;
+    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, routing_out, pattern, system, model, step_range;
     std::string format = "auto", what = "presets", objective = "step";
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where;
     int ranks = 0, steps = 0, warmup = -1, top = 10, threads = 0;
