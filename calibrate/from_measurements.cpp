@@ -11,6 +11,7 @@
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
+#include "model/calibration.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/provenance.h"
@@ -28,6 +29,9 @@ Family family_of(const std::string& path) {
         case TableKind::gemms:
         case TableKind::collectives:
         case TableKind::moe_layers:
+        case TableKind::attentions:
+        case TableKind::casts:
+        case TableKind::exchanges:
         case TableKind::batches:
         case TableKind::passes:
         case TableKind::launches:
@@ -66,7 +70,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
             fitted.sources.push_back(name);
     fitted.constants = other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
     write_whole({{request.out, write_cluster(cluster)}});
-    return request.out;
+    return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
 }
 
 // Recorded whole models tell the noise; a layer's runs its kernels and links.
@@ -101,9 +105,10 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
     std::string text = fmt::format(
-        "{} GEMMs, {} other kernels, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{} GEMMs, {} other kernels, {} attentions, {} casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
         "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
-        blocks.gemms.size(), blocks.kernels.size(), blocks.collectives.size(), blocks.moe_layers.size(), start.gpu.name,
+        blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(), blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
+        blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, start, request));
     for (const FitResult& result : fit.results) text += describe(result);
@@ -128,9 +133,9 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress) {
     const Cluster start = read_cluster(request.cluster);
-    std::error_code none;
-    if (std::filesystem::equivalent(request.cluster, request.out, none))
-        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
+    std::vector<std::string> inputs = request.measurements;
+    inputs.push_back(request.cluster);
+    keep_apart({request.out}, inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);

@@ -71,4 +71,11 @@ std::string calibration_text(const Cluster& cluster) {
     return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string unmeasured_kinds(const Cluster& cluster) {
+    std::vector<std::string> kinds;
+    for (const KindCalibration& k : calibrations_of(cluster))
+        if (k.determined == 0) kinds.push_back(k.kind);
+    return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 }  // namespace stepcast

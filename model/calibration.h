@@ -25,5 +25,7 @@ bool is_determined(const Cluster& cluster, std::string_view key);
 
 // "GEMM: 17 constants; attention: not measured; ..".
 std::string calibration_text(const Cluster& cluster);
+// "attention, expert kernels"; "" when every kind has a constant that the fit determined.
+std::string unmeasured_kinds(const Cluster& cluster);
 
 }  // namespace stepcast

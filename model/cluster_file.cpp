@@ -13,8 +13,6 @@
 namespace stepcast {
 namespace {
 
-const std::string prefix = "cluster.";
-
 bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
 
 // "fitted.parameters.2.key" -> the third element of `rows`, field "key"; nullptr for another table.
@@ -120,9 +118,11 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
         read_value(entry.value, fitted.samples);
     else if (entry.path == "fitted.condition")
         read_value(entry.value, fitted.condition);
-    else if (entry.path == "fitted.sources") {
-        for (const auto& source : texts_in(entry.value, "file names"))
-            read_value(source, fitted.sources.emplace_back());
+    else if (entry.path == "fitted.correlation")
+        read_value(entry.value, fitted.correlation);
+    else if (entry.path == "fitted.sources" || entry.path == "fitted.measured") {
+        auto& texts = entry.path == "fitted.sources" ? fitted.sources : fitted.measured;
+        for (const auto& text : texts_in(entry.value, "text")) read_value(text, texts.emplace_back());
     } else if (entry.path == "fitted.rows.hashes")
         read_rows(entry.value, fitted);
     else
@@ -132,7 +132,7 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
 
 // `at` says where a field of the parameter stands. The prior is only tried: the nameplate holds it already.
 template <class Where>
-void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
+void lay_parameter(Layers& layers, const std::string& prefix, const FittedParameter& p, Where at) {
     const auto* key = find_key(prefix + p.key);
     if (!key || std::holds_alternative<PresetField>(key->field))
         throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
@@ -150,7 +150,7 @@ void lay_parameter(Layers& layers, const FittedParameter& p, Where at) {
     layers.origin[prefix + p.key] = Origin::fitted;
 }
 
-void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
+Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
     Fitted fitted;
     std::map<std::string, std::string> value_at;  // path -> where
     for (const auto& entry : entries) {
@@ -167,21 +167,19 @@ void lay_fitted(Layers& layers, const std::vector<TomlEntry>& entries) {
     }
     for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
         const auto row = "fitted.parameters." + std::to_string(i);
-        lay_parameter(layers, fitted.parameters[i], [&](const std::string& name) {
+        lay_parameter(layers, prefix, fitted.parameters[i], [&](const std::string& name) {
             auto at = value_at.find(row + "." + name);
             if (at == value_at.end()) at = value_at.lower_bound(row);  // a missing field: what stands near it
             return at == value_at.end() ? value_at.begin()->second : at->second;
         });
     }
-    layers.experiment.cluster.fitted = std::move(fitted);
+    return fitted;
 }
 
 // Keys of the top level first, then each table once, in the order of the key table.
-std::string nameplate(const Cluster& cluster) {
-    Experiment holder;
-    holder.cluster = cluster;
+std::string nameplate(const Experiment& holder, std::span<const Key> keys, const std::string& prefix) {
     std::vector<std::pair<std::string, std::string>> tables{{"", ""}};  // name, lines
-    for (const auto& key : cluster_keys()) {
+    for (const auto& key : keys) {
         if (std::holds_alternative<PresetField>(key.field) || is_unset(key, holder)) continue;
         const auto path = std::string(key.path.substr(prefix.size()));
         const auto dot = path.find_last_of('.');
@@ -196,21 +194,25 @@ std::string nameplate(const Cluster& cluster) {
 }
 
 // What the nameplate said before the fit.
-Cluster with_priors(const Cluster& cluster) {
-    Experiment holder;
-    holder.cluster = cluster;
-    for (const auto& p : cluster.fitted->parameters) {
+void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& fitted) {
+    for (const auto& p : fitted.parameters) {
         const auto* key = find_key(prefix + p.key);
-        if (!key) throw std::logic_error("write_cluster: fitted parameter \"" + p.key + "\" is no key");
+        if (!key) throw std::logic_error("write: fitted parameter \"" + p.key + "\" is no key");
         if (!p.prior.empty()) assign_text(*key, holder, p.prior);
     }
-    return holder.cluster;
 }
 
 std::string text_of_fit(const Fitted& fitted) {
     std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
     for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
     text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
+    if (!fitted.measured.empty()) {
+        text += "measured = [";
+        for (std::size_t i = 0; i < fitted.measured.size(); ++i)
+            text += (i ? ", " : "") + quoted_toml(fitted.measured[i]);
+        text += "]\n";
+    }
+    if (!fitted.correlation.empty()) text += "correlation = " + value_text(fitted.correlation) + "\n";
     for (const auto& p : fitted.parameters)
         text += fmt::format(
             "\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
@@ -237,8 +239,7 @@ std::string text_of_fit(const Fitted& fitted) {
 
 }  // namespace
 
-void lay_cluster(Layers& layers, const std::string& path) {
-    auto file = read_toml(path);
+std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix) {
     std::vector<TomlEntry> fitted;
     std::erase_if(file.entries, [&](TomlEntry& entry) {
         if (!is_fitted(entry.path)) return false;
@@ -246,14 +247,29 @@ void lay_cluster(Layers& layers, const std::string& path) {
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
-    if (fitted.empty()) lay_priors(layers, file, prefix);
+    if (fitted.empty() && prefix == "cluster.") lay_priors(layers, file, prefix);
     lay_file(layers, file, prefix, Origin::preset);
-    if (!fitted.empty()) lay_fitted(layers, fitted);
+    if (fitted.empty()) return std::nullopt;
+    return lay_fitted(layers, prefix, fitted);
+}
+
+std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
+                      const std::optional<Fitted>& fitted) {
+    if (!fitted) return nameplate(holder, keys, prefix);
+    lay_nameplate(holder, prefix, *fitted);
+    return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
+}
+
+void lay_cluster(Layers& layers, const std::string& path) {
+    layers.files.push_back(path);
+    auto fitted = lay_fitted_file(layers, read_toml(path), "cluster.");
+    if (fitted) layers.experiment.cluster.fitted = std::move(fitted);
 }
 
 std::string write_cluster(const Cluster& cluster) {
-    if (!cluster.fitted) return nameplate(cluster);
-    return nameplate(with_priors(cluster)) + text_of_fit(*cluster.fitted);
+    Experiment holder;
+    holder.cluster = cluster;
+    return file_text(holder, cluster_keys(), "cluster.", cluster.fitted);
 }
 
 std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }

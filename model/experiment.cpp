@@ -4,9 +4,14 @@
 #include <filesystem>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "model/errors.h"
+#include "model/experiment_files.h"
+#include "model/experiment_text.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/plain_text.h"
 #include "model/priors.h"
 
 namespace stepcast {
@@ -101,9 +106,9 @@ void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
 void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
                   const std::optional<std::string>& cluster) {
     auto& e = layers.experiment;
-    e.name = fs::path(file).stem().string();
-    if (e.workload.name.empty()) e.workload.name = workload ? fs::path(*workload).stem().string() : e.name;
-    if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
+    e.name = plain_text(fs::path(file).stem().string());
+    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(fs::path(*workload).stem().string()) : e.name;
+    if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(fs::path(*cluster).stem().string()) : e.name;
 }
 
 // A workload alone is an experiment whose split and machine the command line says.
@@ -169,18 +174,57 @@ void name_start(Layers& layers, const char* key, const std::optional<std::string
     if (path) layers.starts.insert(layers.starts.end(), {key, *path});
 }
 
+Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
+// A framework that nobody named is the default one, of transformers.
+void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
+    const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
+    if (framework) layers.files.push_back(*framework);
+    lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
+    layers.set_at.clear();
+    layers.origin.clear();
+    name_start(layers, "framework.preset", framework);
+}
+
+// The framework's part, once all that the experiment states is known.
+void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
+    Experiment& e = layers.experiment;
+    for (const auto& entry : file.entries)
+        if (decides(e.framework, entry.path)) e.framework.stated.push_back(entry.path);
+    for (const auto& o : overrides)
+        if (decides(e.framework, o.key)) e.framework.stated.push_back(o.key);
+    const bool named = last_override(overrides, "framework.preset") ||
+                       std::ranges::any_of(file.entries, [](const auto& entry) { return entry.path.starts_with("framework."); });
+    if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
+    adopt_framework(e);
+    for (const auto& replaced : e.framework.replaced) {
+        layers.origin[replaced.key] = Origin::framework;
+        layers.set_at[replaced.key] = e.framework.name;
+    }
+}
+
 }  // namespace
 
 Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     const bool alone = is_workload(path_or_preset);
-    const auto file = alone ? experiment_of_workload(path_or_preset, overrides)
-                            : read_toml(preset_path(PresetKind::experiment, path_or_preset));
+    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
+                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
+                    alone, overrides);
+}
+
+namespace {
+
+Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
     Layers layers;
     layers.tables = file.tables;
+    layers.files = {file.path};
+    const auto family = start_of(PresetKind::family, "workload.family", file, overrides);
     const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
     const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
+    name_start(layers, "workload.family", family);
     name_start(layers, "workload.preset", workload);
     name_start(layers, "cluster.preset", cluster);
+    lay_framework_of(layers, file, overrides);
+    if (family) lay_family(layers, *family);
     if (workload) lay_workload(layers, *workload);
     if (cluster) lay_cluster(layers, *cluster);
     if (!cluster) lay_priors(layers, file, "");
@@ -188,6 +232,7 @@ Layers lay_experiment(const std::string& path_or_preset, std::span<const Overrid
     lay_file(layers, file, "", Origin::set);
     layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
+    if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
     require_same_device(layers, device);
     const auto* ranks = last_override(overrides, ranks_key);
     if (ranks) spread(layers, *ranks);
@@ -195,8 +240,32 @@ Layers lay_experiment(const std::string& path_or_preset, std::span<const Overrid
         fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
+    if (const int seq = layers.experiment.workload.seq; layers.window > 0 && seq > layers.window)
+        throw ConfigError(fmt::format("{}: {}: some layers see so many tokens and workload.seq is {}; attention over a "
+                                      "window is not modelled; expected a seq of at most {}, or null there to forecast "
+                                      "full attention",
+                                      layers.window_name, layers.window, seq, layers.window));
+    adopt_by(layers, file, overrides);
     return layers;
 }
+
+// Text that says no replicas leaves them to fill the cluster.
+Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    const auto file = parse_toml(text, path);
+    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+    return lay_from(file, !told, overrides);
+}
+
+Experiment checked(const Layers& layers) {
+    try {
+        check_experiment(layers.experiment);
+    } catch (const ConfigError& e) {
+        throw ConfigError(located(layers, e.what()));
+    }
+    return layers.experiment;
+}
+
+}  // namespace
 
 Override parse_override(const std::string& text) {
     const auto equals = text.find('=');
@@ -206,17 +275,30 @@ Override parse_override(const std::string& text) {
 }
 
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const Layers layers = lay_experiment(path_or_preset, overrides);
-    try {
-        check_experiment(layers.experiment);
-    } catch (const ConfigError& e) {
-        throw ConfigError(located(layers, e.what()));
-    }
-    return layers.experiment;
+    return checked(lay_experiment(path_or_preset, overrides));
+}
+
+Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    return checked(lay_text(text, path, overrides));
+}
+
+Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
+                                          std::span<const Override> overrides) {
+    return lay_text(text, path, overrides).experiment;
+}
+
+std::vector<std::string> notes_of_hub_config(const std::string& path) {
+    Layers layers;
+    lay_workload(layers, path);
+    return layers.notes;
 }
 
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     return lay_experiment(path_or_preset, overrides).experiment;
+}
+
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return lay_experiment(path_or_preset, overrides).files;
 }
 
 Cluster read_cluster(const std::string& path_or_preset) {
@@ -237,29 +319,58 @@ Cluster read_cluster(const std::string& path_or_preset) {
     return cluster;
 }
 
+namespace {
+
+// Forgets what the framework replaced, and what is stated, of keys that begin so: they are set anew.
+void forget(Framework& framework, std::string_view begin) {
+    std::erase_if(framework.replaced, [&](const auto& one) { return one.key.starts_with(begin); });
+    std::erase_if(framework.stated, [&](const auto& key) { return key.starts_with(begin); });
+}
+
+void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
+    if (kind == PresetKind::cluster) {
+        forget(e.framework, "cluster.");
+        e.cluster = read_cluster(name);
+    } else if (kind == PresetKind::framework) {
+        Framework named = read_framework(name);
+        named.stated = e.framework.stated;
+        named.replaced = e.framework.replaced;
+        e.framework = std::move(named);
+    } else {
+        Layers layers;
+        const auto path = preset_path(kind, name);
+        kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
+        forget(e.framework, "workload.");
+        e.workload = layers.experiment.workload;
+        if (e.workload.name.empty()) e.workload.name = fs::path(path).stem().string();
+    }
+}
+
+}  // namespace
+
 void set_key(Experiment& experiment, const Override& override) {
-    Layers layers;
     const auto* key = find_key(override.key);
     if (const auto* preset = key ? std::get_if<PresetField>(&key->field) : nullptr) {
         try {
-            if (preset->kind == PresetKind::cluster) {
-                experiment.cluster = read_cluster(unquoted(override.value));
-            } else {
-                const auto path = preset_path(preset->kind, unquoted(override.value));
-                lay_workload(layers, path);
-                experiment.workload = layers.experiment.workload;
-                if (experiment.workload.name.empty()) experiment.workload.name = fs::path(path).stem().string();
-            }
+            set_preset(experiment, preset->kind, unquoted(override.value));
         } catch (const ConfigError& e) {
             throw ConfigError("--set " + override.key + "=" + override.value + ": " + e.what());
         }
-        return;
+        return adopt_framework(experiment);
     }
+    Layers layers;
     layers.experiment = experiment;
     lay_override(layers, override);
     require_same_device(layers, experiment.cluster.gpu.name);
     if (override.key == "routing.file") layers.experiment.routing.kind = RoutingSpec::Kind::file;
-    experiment = layers.experiment;
+    experiment = std::move(layers.experiment);
+    if (decides(experiment.framework, override.key)) {
+        Framework& f = experiment.framework;
+        std::erase_if(f.replaced, [&](const auto& one) { return one.key == override.key; });
+        std::erase(f.stated, override.key);
+        f.stated.push_back(override.key);
+    }
+    adopt_framework(experiment);
 }
 
 std::string get_key(const Experiment& experiment, const std::string& key) {

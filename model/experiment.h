@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cluster.h"
+#include "model/framework.h"
 #include "model/parallelism.h"
 #include "model/routing.h"
 #include "model/workload.h"
@@ -35,6 +36,7 @@ struct Experiment {
     Workload workload;
     Parallelism parallelism;
     Cluster cluster;
+    Framework framework;
     RoutingSpec routing;
     Run run;
     Recorded recorded;

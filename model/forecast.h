@@ -48,7 +48,7 @@ struct CostBasis {
 };
 
 struct Forecast {
-    std::string experiment, cluster;
+    std::string experiment, cluster, framework;
     bool calibrated = false;       // the cluster has a fit; what of this step rests on it says `basis`
     std::vector<CostBasis> basis;  // largest share first
     Interval step, forward, backward, gradient_sync, optimizer;  // over draws

@@ -16,8 +16,10 @@ Experiment& writable(const Experiment& experiment) { return const_cast<Experimen
 
 template <class T>
 constexpr bool is_array = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> ||
-                          std::is_same_v<T, std::vector<Correction>> || std::is_same_v<T, std::vector<int>> ||
-                          std::is_same_v<T, std::vector<double>>;
+                          std::is_same_v<T, std::vector<AttentionKernel>> || std::is_same_v<T, std::vector<ExpertKernel>> ||
+                          std::is_same_v<T, std::vector<int>> ||
+                          std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<Schedule>> ||
+                          std::is_same_v<T, std::vector<Recompute>>;
 
 template <class T>
 double number_in(const T& value) {
@@ -39,7 +41,9 @@ std::string bound_text(double bound) {
 
 template <class T>
 void check_range(const Key& key, const T& value) {
-    if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires { value.si(); }) {
+    if constexpr (is_optional<T>) {
+        if (value) check_range(key, *value);
+    } else if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires { value.si(); }) {
         const double number = number_in(value);
         if (!(number >= key.least && number <= key.most))
             throw ConfigError(fmt::format("{} is out of range; expected {} to {}", value_text(value),
@@ -52,7 +56,9 @@ template <class T>
 ConfigValue typed(const std::string& raw) {
     const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
     const auto text = quoted ? raw.substr(1, raw.size() - 2) : raw;
-    if constexpr (is_array<T>)
+    if constexpr (is_optional<T>)
+        return typed<typename T::value_type>(raw);
+    else if constexpr (is_array<T>)
         return parse_toml_value(text);
     else if constexpr (std::is_same_v<T, std::string> || std::is_enum_v<T>)
         return {text};
@@ -101,6 +107,7 @@ const std::vector<Key>& all_keys() {
     static const std::vector<Key> keys = [] {
         std::vector<Key> all(workload_keys().begin(), workload_keys().end());
         all.insert(all.end(), cluster_keys().begin(), cluster_keys().end());
+        all.insert(all.end(), framework_keys().begin(), framework_keys().end());
         return all;
     }();
     return keys;
@@ -185,7 +192,8 @@ std::string toml_text_of(const Key& key, const Experiment& experiment) {
             } else {
                 using T = std::remove_cvref_t<decltype(get(writable(experiment)))>;
                 const auto text = value_text(get(writable(experiment)));
-                if constexpr (std::is_arithmetic_v<T> || is_array<T>)
+                if constexpr (std::is_arithmetic_v<T> || is_array<T> || std::is_same_v<T, std::optional<bool>> ||
+                              std::is_same_v<T, std::optional<double>>)
                     return text;
                 else
                     return quoted_toml(text);

@@ -28,7 +28,12 @@ using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double
                               Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
                               Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
                               Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
-                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<Correction>>>;
+                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<AttentionKernel>>,
+                              Field<std::vector<ExpertKernel>>,
+                              Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
+                              Field<std::optional<double>>, Field<std::optional<Seconds>>,
+                              Field<std::optional<AttentionKind>>, Field<std::optional<Optimizer>>,
+                              Field<std::optional<Recompute>>, Field<std::optional<GradientType>>>;
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {
@@ -46,6 +51,7 @@ auto& field(Experiment& experiment) {
 
 std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
 std::span<const Key> cluster_keys();
+std::span<const Key> framework_keys();
 
 // Every key once, in the order of the documentation.
 const std::vector<Key>& all_keys();

@@ -14,6 +14,7 @@ constexpr double ranks = 1 << 20;
 
 const Key table[] = {
     {"workload.preset", PresetField{PresetKind::workload}, "workload to start from: a preset's name or a file"},
+    {"workload.family", PresetField{PresetKind::family}, "architecture to start from: a family's name or a file"},
     {"workload.name", field<&E::workload, &W::name>, "name in reports"},
     {"workload.kind", field<&E::workload, &W::kind>, "how the shapes are read"},
     {"workload.layers", field<&E::workload, &W::layers>, "layers", 1, 10000},
@@ -176,6 +177,8 @@ const Key table[] = {
      "element type of accumulated and exchanged gradients"},
     {"parallelism.eager", field<&E::parallelism, &P::eager>,
      "element-wise passes run operation by operation, with twice the traffic"},
+    {"parallelism.eager_traffic", field<&E::parallelism, &P::eager_traffic>,
+     "eager: bytes of element-wise passes over those of fused ones", 0.5, 10},
     {"parallelism.unfused", field<&E::parallelism, &P::unfused>, "each element-wise operation is a kernel by itself"},
     {"parallelism.eager_script", field<&E::parallelism, &P::eager_script>,
      "one rank: each operator is the kernels that an eager PyTorch script launches for it"},
@@ -210,7 +213,7 @@ const Key table[] = {
     {"routing.kind", field<&E::routing, &R::kind>, "which tokens go where"},
     {"routing.seed", field<&E::routing, &R::seed>, "seed of the first draw", 0, 9e18},
     {"routing.skew", field<&E::routing, &R::skew>,
-     "zipf: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000},
+     "zipf, power-law: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000},
     {"routing.skew_spread", field<&E::routing, &R::skew_spread>,
      "transformer with a MoE system: spread of the skew over draws, standard deviation of its logarithm", 0, 10},
     {"routing.file", field<&E::routing, &R::file>, "routing file, for kind = file"},

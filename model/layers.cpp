@@ -1,6 +1,8 @@
 #include "model/layers.h"
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "model/errors.h"
 #include "model/hub_config.h"
@@ -8,6 +10,10 @@
 #include "model/names.h"
 
 namespace stepcast {
+
+// The file that a key of `file` names, a relative path beside it.
+static std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
+
 namespace {
 
 bool is_table(const std::string& path) {
@@ -61,17 +67,64 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
 }
 
 void lay_workload(Layers& layers, const std::string& path) {
+    layers.files.push_back(path);
     if (path.ends_with(".json")) {
-        layers.experiment.workload = read_hub_config(path);
+        auto config = read_hub_config(path);
+        layers.experiment.workload = std::move(config.workload);
+        layers.notes = std::move(config.notes);
+        layers.window = config.window;
+        layers.window_name = path + ": " + config.window_name;
         for (const auto& key : workload_keys()) {
             if (!key.path.starts_with("workload.") || std::holds_alternative<PresetField>(key.field)) continue;
             if (text_of(key, layers.experiment) == text_of(key, Experiment{})) continue;
             layers.set_at[std::string(key.path)] = path;
             layers.origin[std::string(key.path)] = Origin::preset;
         }
-    } else
-        lay_file(layers, read_toml(path), "workload.", Origin::preset);
+        return;
+    }
+    auto file = read_toml(path);
+    const auto family = std::find_if(file.entries.begin(), file.entries.end(),
+                                     [](const TomlEntry& entry) { return entry.path == "family"; });
+    if (family != file.entries.end()) {
+        lay_family(layers, start_beside(PresetKind::family, file, *family));
+        file.entries.erase(family);
+    }
+    lay_file(layers, file, "workload.", Origin::preset);
 }
+
+static std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
+    try {
+        const auto* name = std::get_if<std::string>(&entry.value.value);
+        if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");
+        const bool path = name->find('/') != std::string::npos || name->ends_with(".toml") || name->ends_with(".json");
+        const auto beside = std::filesystem::path(file.path).parent_path() / *name;
+        return preset_path(kind, path ? beside.lexically_normal().string() : *name);
+    } catch (const ConfigError& e) {
+        throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
+    }
+}
+
+namespace {
+
+void lay_framework(Layers& layers, const std::string& path, int depth) {
+    auto file = read_toml(path);
+    constexpr int deepest = 8;
+    if (depth > deepest) throw ConfigError(path + ": preset: starts from itself; expected another framework");
+    const auto start = std::find_if(file.entries.begin(), file.entries.end(),
+                                    [](const TomlEntry& entry) { return entry.path == "preset"; });
+    if (start != file.entries.end()) {
+        lay_framework(layers, start_beside(PresetKind::framework, file, *start), depth + 1);
+        file.entries.erase(start);
+    }
+    Framework& f = layers.experiment.framework;
+    f.name.clear();
+    f.fitted = lay_fitted_file(layers, std::move(file), "framework.");
+    if (f.name.empty()) f.name = std::filesystem::path(path).stem().string();
+}
+
+}  // namespace
+
+void lay_framework(Layers& layers, const std::string& path) { lay_framework(layers, path, 0); }
 
 void lay_override(Layers& layers, const Override& override) {
     if (override.key == ranks_key) return;

@@ -62,6 +62,7 @@ struct Parallelism {
     int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
     Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
     bool eager = false;                      // element-wise passes run operation by operation: see Planner
+    double eager_traffic = 2;        // eager: their traffic over that of fused passes
     bool unfused = false;            // each element-wise operation is counted by itself: model/transformer/operations.h
     bool eager_script = false;       // one rank: each operator is the kernels that eager PyTorch launches: model/eager/
     bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves

@@ -21,6 +21,8 @@ std::string_view folder_of(PresetKind kind) {
         case PresetKind::workload: return "workloads";
         case PresetKind::cluster: return "clusters";
         case PresetKind::experiment: return "experiments";
+        case PresetKind::framework: return "frameworks";
+        case PresetKind::family: return "families";
     }
     return "";
 }
@@ -29,6 +31,8 @@ std::string_view noun_of(PresetKind kind) {
         case PresetKind::workload: return "workload";
         case PresetKind::cluster: return "cluster";
         case PresetKind::experiment: return "experiment";
+        case PresetKind::framework: return "framework";
+        case PresetKind::family: return "family";
     }
     return "";
 }
@@ -62,18 +66,40 @@ std::optional<std::string> preset_of_gpu(const std::string& name, const std::vec
     return found;
 }
 
-fs::path folder(PresetKind kind) { return fs::path(home_folder()) / "model" / "presets" / folder_of(kind); }
+std::string shipped_folder() {
+    std::error_code ignored;
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    const fs::path built = fs::path(STEPCAST_BUILD_FOLDER) / "";
+    if (program.string().starts_with(built.string())) return STEPCAST_SOURCE_FOLDER;
+    return (program.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
+}
+
+// A home of one's own need not hold frameworks and families: then the shipped ones stay.
+fs::path folder(PresetKind kind) {
+    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / folder_of(kind); };
+    const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
+    std::error_code ignored;
+    const fs::path own = in(home_folder());
+    return shared && !fs::is_directory(own, ignored) ? in(shipped_folder()) : own;
+}
+
+// How to have one that is not there.
+std::string way_to_write(PresetKind kind) {
+    if (kind == PresetKind::framework)
+        return "; to write one: a TOML file with preset = \"default\" and the keys that differ (stepcast list keys framework)";
+    if (kind == PresetKind::family)
+        return "; to write one: a TOML file of workload keys in " + folder(kind).string() + " with models = [\"NAME\"]";
+    return "";
+}
 
 }  // namespace
 
 std::string home_folder() {
     if (const char* home = std::getenv("STEPCAST_HOME"); home && *home) return home;
-    std::error_code ignored;
-    if (fs::is_directory(fs::path(STEPCAST_SOURCE_FOLDER) / "model" / "presets", ignored))
-        return STEPCAST_SOURCE_FOLDER;
-    const auto binary = fs::read_symlink("/proc/self/exe", ignored);
-    return (binary.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
+    return shipped_folder();
 }
+
+std::string sources_path() { return (folder(PresetKind::framework).parent_path() / "sources.toml").string(); }
 
 std::vector<std::string> preset_names(PresetKind kind) {
     std::vector<std::string> names;
@@ -98,11 +124,14 @@ std::string preset_path(PresetKind kind, const std::string& name) {
     const auto path = folder(kind) / (name + ".toml");
     if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();
     const auto valid = preset_names(kind);
+    const auto way = way_to_write(kind);
     if (kind == PresetKind::cluster)
         if (const auto found = preset_of_gpu(name, valid)) return *found;
     auto hint = did_you_mean(name, valid);
-    if (hint.empty()) {
-        for (const auto& v : valid) hint += (hint.empty() ? "; expected one of " : ", ") + v;
+    if (hint.empty() || !way.empty()) {
+        std::string listed;
+        for (const auto& v : valid) listed += (listed.empty() ? "; expected one of " : ", ") + v;
+        hint += listed + way;
         if (valid.empty()) hint = "; there are none in " + folder(kind).string() + " ($STEPCAST_HOME chooses the root)";
     }
     throw ConfigError("\"" + name + "\" is no preset " + noun + hint);

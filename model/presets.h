@@ -6,12 +6,15 @@
 
 namespace stepcast {
 
-enum class PresetKind { workload, cluster, experiment };
+enum class PresetKind { workload, cluster, experiment, framework, family };
 
 // Path of a preset file; throws ConfigError naming the nearest valid name.
 std::string preset_path(PresetKind kind, const std::string& name);
 std::vector<std::string> preset_names(PresetKind kind);
-// Root folder that holds model/presets and calibrate/measurements: $STEPCAST_HOME, or the source tree it was built from.
+// The file that says which framework the rows of published tables ran in.
+std::string sources_path();
+// Root folder that holds model/presets and calibrate/patterns: $STEPCAST_HOME; for a program in its build folder the source
+// tree; for an installed or copied one ../share/stepcast beside it.
 std::string home_folder();
 
 }  // namespace stepcast

@@ -60,7 +60,7 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
 std::string show_experiment(const std::string& name, std::span<const Override> overrides) {
     const auto layers = lay_experiment(name, overrides);
     std::string text = fmt::format("# {}: every key that has a value, and who said it last\n", layers.experiment.name);
-    for (const char* table : {"workload", "parallelism", "cluster", "routing", "run", "recorded"})
+    for (const char* table : {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
         text += table_text(layers, table, true);
     return text;
 }

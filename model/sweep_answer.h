@@ -67,7 +67,7 @@ struct HeatMap {
 };
 
 struct SweepAnswer {
-    std::string experiment, cluster;
+    std::string experiment, cluster, framework = {};
     bool calibrated = false;
     Objective objective = Objective::step;
     std::optional<Objective> second;  // then `best` is their Pareto front, by rising first objective

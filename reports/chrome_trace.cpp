@@ -1,10 +1,6 @@
 #include "reports/chrome_trace.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -27,7 +23,7 @@ std::string quoted(std::string_view text) {
 // One event a line, commas between; holds at most a buffer of text whatever the trace's length.
 class Events {
 public:
-    explicit Events(std::ostream& out) : out_(out) {}
+    explicit Events(WholeFile& out) : out_(out) {}
     template <typename... Args>
     void add(fmt::format_string<Args...> text, Args&&... args) {
         if (!first_) fmt::format_to(std::back_inserter(text_), ",\n");
@@ -37,12 +33,12 @@ public:
         if (text_.size() > buffered) write();
     }
     void write() {
-        out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+        out_.write({text_.data(), text_.size()});
         text_.clear();
     }
 
 private:
-    std::ostream& out_;
+    WholeFile& out_;
     fmt::memory_buffer text_;
     bool first_ = true;
 };
@@ -61,6 +57,8 @@ const char* kind_text(HostWork::Kind kind) {
         case HostWork::Kind::update: return "update";
         case HostWork::Kind::gather: return "gather";
         case HostWork::Kind::input: return "input";
+        case HostWork::Kind::micro_batch: return "micro_batch";
+        case HostWork::Kind::exchange: return "exchange";
     }
     return "?";
 }
@@ -151,11 +149,11 @@ const char* origin_name(Trace::Origin origin) {
     return "?";
 }
 
-void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
+void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
                   std::span<const MemoryPoint> memory) {
-    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin) << '"';
-    for (const auto& [name, value] : notes) out << ',' << quoted(name) << ':' << quoted(value);
-    out << "},\"traceEvents\":[\n";
+    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", origin_name(trace.origin));
+    for (const auto& [name, value] : notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
+    out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
     add_tracks(events, graph, trace);
     add_spans(events, graph, trace);
@@ -163,7 +161,7 @@ void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace,
         events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank,
                    point.time.si() * microseconds, point.in_use.si());
     events.write();
-    out << "\n]}\n";
+    out.write("\n]}\n");
 }
 
 }  // namespace
@@ -185,20 +183,9 @@ TraceNotes trace_notes(const std::string& experiment, const Measurement& measure
 
 void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceNotes& notes,
                         std::span<const MemoryPoint> memory) {
-    const std::string target = rename_target(path), half = target + ".part";
-    const auto fail = [&](const std::string& why) {
-        std::error_code none;
-        std::filesystem::remove(half, none);
-        throw ConfigError(path + ": cannot be written: " + why + "; expected a writable file with room for the trace");
-    };
-    std::ofstream out(half, std::ios::binary);
-    if (!out) fail(std::strerror(errno));
+    WholeFile out(path);
     write_events(out, graph, trace, notes, memory);
-    out.close();
-    if (!out) fail(std::strerror(errno));
-    std::error_code error;
-    std::filesystem::rename(half, target, error);
-    if (error) fail(error.message());
+    out.commit();
 }
 
 }  // namespace stepcast

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "model/calibration.h"
 #include "model/csv.h"
 #include "model/provenance.h"
 #include "reports/attribution_tables.h"
@@ -51,14 +52,26 @@ std::size_t name_width(const Comparisons& comparisons, std::size_t most) {
     return std::min(width, most);
 }
 
+std::size_t machines_of(const Comparisons& comparisons) {
+    std::vector<std::string> names;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) add_once(names, c.what.experiment.cluster.name);
+    return names.size();
+}
+
+// Where the cases ran on several machines each group says which.
 std::string case_lines(const Comparisons& comparisons) {
     const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
                                    [](const Comparison& c) { return c.forecast && c.what.evidence; });
     const std::size_t width = name_width(comparisons, roles ? 34 : 44);
     std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured",
                                    "predicted", "p10 .. p90", "error", "inside", roles ? "  row" : "");
+    std::string machine;
+    const bool several = machines_of(comparisons) > 1;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
+        if (several && c.what.experiment.cluster.name != machine)
+            text += fmt::format("on {}\n", machine = c.what.experiment.cluster.name);
         const Interval& step = c.forecast->step;
         text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width),
                             time_text(c.what.measured_step), time_text(step.p50), range_text(step),
@@ -161,12 +174,6 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     return sentences;
 }
 
-std::string markdown_cell(std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return text;
-}
-
 }  // namespace
 
 std::string provenance_text(const Cluster& cluster) {
@@ -185,6 +192,8 @@ std::string provenance_text(const Cluster& cluster) {
     }
     const auto kept =
         std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
+    if (const std::string kinds = unmeasured_kinds(cluster); !kinds.empty())
+        text += "; not measured on this device: " + kinds;
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;
 }
@@ -201,41 +210,45 @@ std::string comparison_table(const Comparisons& comparisons) {
 }
 
 std::string comparison_csv(const Comparisons& comparisons) {
-    std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,refused_because\n";
+    std::string text =
+        "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
     for (const Comparison& c : comparisons) {
         const bool known = c.what.measured_step > Seconds(0);
         text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
                             csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
             text +=
-                fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
-                            c.forecast->step.p90.si(), relative_error(c), role_text(c.what));
+                fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(),
+                            c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c), role_text(c.what),
+                            csv_field(c.what.experiment.cluster.name), rank_count(c.what.experiment.cluster));
         else
-            text += fmt::format(",,,,,{}\n", csv_field(c.refused_because));
+            text += fmt::format(",,,,,,,{}\n", csv_field(c.refused_because));
     }
     return text;
 }
 
 std::string comparison_markdown(const Comparisons& comparisons) {
     std::string text =
-        "| case | measured | predicted | p10 .. p90 | error | inside | row |\n|---|---:|---:|---:|---:|---|---|\n";
+        "| case | machine | measured | predicted | p10 .. p90 | error | inside | row "
+        "|\n|---|---|---:|---:|---:|---:|---|---|\n";
     for (const Comparison& c : comparisons) {
-        const std::string name = markdown_cell(c.what.case_id),
+        const std::string name = markdown_text(c.what.case_id),
                           measured = c.what.measured_step > Seconds(0) ? time_text(c.what.measured_step) : "-";
         if (c.forecast)
-            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, measured,
+            text += fmt::format("| {} | {}, {} ranks | {} | {} | {} | {} | {} | {} |\n", name,
+                                c.what.experiment.cluster.name, rank_count(c.what.experiment.cluster), measured,
                                 time_text(c.forecast->step.p50), range_text(c.forecast->step),
                                 signed_percent_text(relative_error(c)), inside_text(c), role_text(c.what));
         else
             text +=
-                fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
+                fmt::format("| {} | | {} | refused: {} | | | | |\n", name, measured, markdown_text(c.refused_because));
     }
     text += "\n";
-    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";
+    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + markdown_text(sentence) + "\n";
     for (const Comparison& c : comparisons)
-        if (c.attribution) text += "- " + c.what.case_id + ": " + attribution_sentence(*c.attribution) + "\n";
-    for (const std::string& line : all_provenance(comparisons)) text += "- " + line + "\n";
-    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + assumption + "\n";
+        if (c.attribution) text += "- " + markdown_text(c.what.case_id + ": " + attribution_sentence(*c.attribution)) + "\n";
+    for (const std::string& line : all_provenance(comparisons)) text += "- " + markdown_text(line) + "\n";
+    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + markdown_text(assumption) + "\n";
     return text;
 }
 

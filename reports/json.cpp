@@ -143,42 +143,47 @@ Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
     const auto of_forecast = [&](auto value) { return predicted ? Json(value(*c.forecast)) : Json(nullptr); };
     const double error = predicted ? relative_error(c) : 0;
-    return {{"case_id", c.what.case_id},
-            {"source", c.what.source},
-            {"series", c.what.series},
-            {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
-            {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
-            {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
-            {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
-            {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
-            {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
-            {"error", predicted ? number(error) : Json(nullptr)},
-            {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
-            {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return number(f.tokens_per_second / f.gpus); })},
-            {"model_tflops_per_gpu",
-             of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / 1_TFLOPps); })},
-            {"measured_forward_s", optional_number(c.what.measured_forward)},
-            {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
-            {"measured_backward_s", optional_number(c.what.measured_backward)},
-            {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
-            {"measured_mean_s", optional_number(c.what.measured_mean)},
-            {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
-            {"recorded_steps", c.what.recorded_steps.size()},
-            {"recorded_inside", optional_number(series_inside(c))},
-            {"phases", phase_rows(c)},
-            {"measured_peak_bytes", optional_number(c.what.measured_peak)},
-            {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
-            {"peak_error", optional_number(peak_error(c))},
-            {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
-            {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
-            {"cluster",
-             {{"name", c.what.experiment.cluster.name}, {"calibrated", c.what.experiment.cluster.fitted.has_value()}}},
-            {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
-            {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
-            {"assumptions", c.what.assumptions},
-            {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
-            {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
-            {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
+    return {
+        {"case_id", c.what.case_id},
+        {"source", c.what.source},
+        {"series", c.what.series},
+        {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
+        {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+        {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
+        {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+        {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
+        {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
+        {"error", predicted ? number(error) : Json(nullptr)},
+        {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
+        {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return number(f.tokens_per_second / f.gpus); })},
+        {"model_tflops_per_gpu",
+         of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / 1_TFLOPps); })},
+        {"measured_forward_s", optional_number(c.what.measured_forward)},
+        {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
+        {"measured_backward_s", optional_number(c.what.measured_backward)},
+        {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
+        {"measured_mean_s", optional_number(c.what.measured_mean)},
+        {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
+        {"recorded_steps", c.what.recorded_steps.size()},
+        {"recorded_inside", optional_number(series_inside(c))},
+        {"phases", phase_rows(c)},
+        {"measured_peak_bytes", optional_number(c.what.measured_peak)},
+        {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
+        {"peak_error", optional_number(peak_error(c))},
+        {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
+        {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+        {"cluster",
+         {{"name", c.what.experiment.cluster.name},
+          {"calibrated", c.what.experiment.cluster.fitted.has_value()},
+          {"prior_share", of_forecast([](const Forecast& f) { return number(prior_share(f)); })}}},
+        {"ranks", predicted ? Json(rank_count(c.what.experiment.cluster)) : Json(nullptr)},
+        {"framework", c.what.experiment.framework.name},
+        {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
+        {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
+        {"assumptions", c.what.assumptions},
+        {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
+        {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
+        {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
 
 // Without predicted cases there are no errors: null.
@@ -205,6 +210,51 @@ Json errors_of(const std::vector<Comparison>& chosen) {
     Json j{{"predicted", s.predicted}};
     j.update(errors(s));
     return j;
+}
+
+Json kernel_errors(const KernelSummary& s) {
+    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    return {{"rows", s.rows},
+            {"predicted", s.predicted},
+            {"mape", figure(s.mape)},
+            {"median_ape", figure(s.median_ape)},
+            {"bias", figure(s.bias)},
+            {"worst", figure(s.worst)},
+            {"inside_interval", optional_number(s.inside_interval)}};
+}
+
+// Of building-block tables: errors by kind, device and dtype, by what the rows show, and every row.
+void add_kernels(Json& j, const KernelComparisons& kernels) {
+    Json sums = Json::array(), rows = Json::array(), refused = Json::array(), evidence = Json::object();
+    for (const KernelSummary& s : kernel_summaries(kernels)) {
+        sums.push_back({{"kind", s.kind}, {"device", s.device}, {"dtype", s.dtype}});
+        sums.back().update(kernel_errors(s));
+    }
+    for (const Evidence one : all_evidence) {
+        std::vector<KernelComparison> chosen;
+        for (const KernelComparison& k : kernels.rows)
+            if (k.evidence == one) chosen.push_back(k);
+        evidence[key_of(one)] = kernel_errors(kernel_summary_of(chosen));
+    }
+    for (const KernelComparison& k : kernels.rows)
+        rows.push_back({{"kind", k.kind},
+                        {"device", k.device},
+                        {"dtype", k.dtype},
+                        {"cluster", k.cluster},
+                        {"shape", k.name},
+                        {"ranks", k.ranks},
+                        {"bytes", number(k.bytes)},
+                        {"flop", number(k.work)},
+                        {"measured_s", number(k.measured)},
+                        {"predicted_s", number(k.predicted)},
+                        {"error", number(relative_error(k))},
+                        {"evidence", key_of(k.evidence)}});
+    for (const KernelRefusal& r : kernels.refused)
+        refused.push_back({{"device", r.device}, {"rows", r.rows}, {"reason", r.reason}});
+    j["kernels"] = sums;
+    j["kernels_by_evidence"] = evidence;
+    j["kernel_rows"] = rows;
+    j["kernels_refused"] = refused;
 }
 
 Json sampled(const std::vector<double>& values) {
@@ -272,6 +322,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
                     const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
+           {"framework", f.framework},
            {"step_s", interval(f.step)},
            {"phases_s", phases(f.phases)},
            {"breakdown_s", breakdown(f.breakdown)},
@@ -296,7 +347,8 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
     return text_of(j);
 }
 
-std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons) {
+std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& measured_kernels) {
     Json refused = Json::array(), rows = Json::array();
     for (const Comparison& c : comparisons) {
         rows.push_back(row(c));
@@ -313,6 +365,7 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     }
     j["held_out"] = errors_of(held_out);
     j["rows"] = rows;
+    add_kernels(j, measured_kernels);
     return text_of(j);
 }
 
@@ -386,6 +439,7 @@ Json sweep_counts(const SweepCounts& c) {
 std::string to_json(const SweepAnswer& r) {
     Json json{{"experiment", r.experiment},
               {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
+              {"framework", r.framework},
               {"objective", to_string(r.objective)},
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
               {"work_differs", r.work_differs},
@@ -399,7 +453,7 @@ std::string to_json(const SweepAnswer& r) {
               {"counts", sweep_counts(r.counts)},
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};
-    return json.dump(2) + "\n";
+    return text_of(json);
 }
 
 }  // namespace stepcast

@@ -8,6 +8,7 @@
 #include "reports/compare.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
+#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -29,10 +30,10 @@ std::string evidence_text(const std::vector<Comparison>& comparisons) {
 }  // namespace
 
 std::string markdown_summary(const std::string& title, const std::vector<SummarySection>& sections) {
-    std::string text = "# " + title + "\n";
+    std::string text = "# " + markdown_text(title) + "\n";
     for (const SummarySection& section : sections) {
-        text += "\n## " + section.title + "\n";
-        for (const std::string& remark : section.remarks) text += "\n" + remark + "\n";
+        text += "\n## " + markdown_text(section.title) + "\n";
+        for (const std::string& remark : section.remarks) text += "\n" + markdown_text(remark) + "\n";
         if (!section.comparisons.empty())
             text += "\n" + comparison_markdown(section.comparisons) + evidence_text(section.comparisons);
         for (const std::string& plot : section.plots)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/csv.h"
+#include "model/plain_text.h"
 #include "model/whole_files.h"
 #include "reports/campaign_table.h"
 #include "reports/sweep_plots.h"
@@ -123,7 +124,7 @@ std::string reason_lines(const char* what, const std::map<std::string, std::uint
     std::ranges::sort(sorted, std::greater<>());
     std::string text;
     for (const auto& [points, reason] : sorted)
-        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)), what, reason), 18);
+        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)), what, plain_text(reason)), 18);
     return text;
 }
 
@@ -149,7 +150,8 @@ std::string count_lines(const SweepAnswer& r) {
 }
 
 std::string title(const SweepAnswer& r) {
-    return fmt::format("{} on {}, {}: {}{}", r.experiment, r.cluster, r.calibrated ? "calibrated" : "UNCALIBRATED",
+    const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
                        objective_text(r),
                        r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
@@ -252,14 +254,15 @@ std::string sweep_table(const SweepAnswer& r) {
 }
 
 std::string sweep_markdown(const SweepAnswer& r) {
-    const Cells cells = cells_of(r, r.best);
-    std::string text = "# " + title(r) + "\n\n";
+    Cells cells = cells_of(r, r.best);
+    std::string text = "# " + markdown_text(title(r)) + "\n\n";
     for (std::size_t i = 0; i < cells.size(); ++i) {
+        for (std::string& cell : cells[i]) cell = markdown_text(cell);
         text += fmt::format("| {} |\n", fmt::join(cells[i], " | "));
         if (i == 0)
             for (std::size_t c = 0; c <= cells[0].size(); ++c) text += c == cells[0].size() ? "|\n" : "|---";
     }
-    return text + "\n" + doubts(r) + "\n" + proof_text(r) + ".\n\n```\n" + count_lines(r) + "```\n";
+    return text + "\n" + doubts(r) + "\n" + markdown_text(proof_text(r)) + ".\n\n```\n" + count_lines(r) + "```\n";
 }
 
 void write_sweep(const std::string& folder, const SweepAnswer& r) {

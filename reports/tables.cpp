@@ -71,7 +71,8 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     std::string text = fmt::format("step {}", time_text(f.step.p50));
     if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
-    text += "\n" + wrapped(fmt::format("{} on {}, {}", f.experiment, f.cluster, calibrated_text(f)));
+    text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
+                                       f.framework.empty() ? "" : ", framework " + f.framework, calibrated_text(f)));
     text += wrapped(
         fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
                     count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
@@ -140,6 +141,7 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
 }
 
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
+                          const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
                           const std::vector<Cluster>& clusters) {
     std::string text = "experiments\n";
     for (const Experiment& e : experiments) {
@@ -153,6 +155,15 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
     }
     text += "workloads\n";
     for (const std::string& name : workloads) text += "  " + name + "\n";
+    text += "families (workload.family)\n";
+    for (const std::string& name : families) text += "  " + name + "\n";
+    text += "frameworks (--framework)\n";
+    for (const Framework& f : frameworks)
+        text += wrapped(fmt::format("  {:<28} {}{}", f.name, f.about,
+                                    f.fitted ? fmt::format("; fitted {} to {} samples", f.fitted->date,
+                                                           f.fitted->samples)
+                                             : ""),
+                        31);
     text += "clusters\n";
     for (const Cluster& c : clusters)
         text += wrapped(fmt::format("  {:<28} {} x {}, {}", c.name, rank_count(c), c.gpu.name,

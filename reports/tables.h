@@ -31,6 +31,7 @@ std::string provenance_text(const Cluster& cluster);
 // What `list presets` prints: names with what they say.
 std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
+                          const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
                           const std::vector<Cluster>& clusters);
 
 }  // namespace stepcast

@@ -178,6 +178,10 @@ void add_memory(const Experiment& e, const Routing& routing, const Timeline& tim
 
 }  // namespace
 
+Gantt gantt_of(const Experiment& e, const Prediction& prediction) {
+    return gantt_of(e, routing_of(e, prediction.forecast.median_draw), prediction.graph, prediction.timeline);
+}
+
 Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline) {
     Gantt gantt{.title = e.name, .step = timeline.end, .rows = {}, .memory_label = {}, .memory = {}, .capacity = {}};
     const bool slots = e.workload.kind == Workload::Kind::transformer && !e.parallelism.eager_script;

@@ -189,6 +189,7 @@ Prediction predict_step(const Experiment& e) {
     Forecast& f = result.forecast;
     f.experiment = e.name;
     f.cluster = e.cluster.name;
+    f.framework = e.framework.name;
     f.calibrated = e.cluster.fitted.has_value();
     f.draws = e.routing.draws;
     f.noise = f.draws > 1 && has_noise(e.cluster.noise);
@@ -231,6 +232,11 @@ void predict_all(std::vector<Comparison>& comparisons, const std::function<void(
                 c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
+        } catch (const std::bad_alloc&) {
+            c.refused_because = "its step takes more memory than this machine has";
+        } catch (const std::exception& error) {  // of one case; the others are not lost with it
+            c.forecast.reset();
+            c.refused_because = std::string("a bug of stepcast: ") + error.what();
         }
     }
 }

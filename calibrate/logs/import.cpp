@@ -289,11 +289,7 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {
     if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");
-    for (const std::string& path : request.logs) {
-        std::error_code none;
-        if (std::filesystem::equivalent(path, request.out, none))
-            throw ConfigError(request.out + ": is the log itself; expected another file for --out");
-    }
+    keep_apart({request.out}, request.logs);
     Import import(request);
     for (const std::string& path : request.logs) import.read(path);
     return import.finish();

@@ -34,7 +34,7 @@ std::string preset_of(const CaseRow& row) {
 }
 
 // "" = the experiment's own cluster.
-std::string cluster_of(const CaseRow& row, const Experiment& preset, ClusterShelf& shelf) {
+std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shelf) {
     const auto wanted = lower_case(row.cell("gpu"));
     if (wanted.empty() || wanted == lower_case(preset.cluster.gpu.name) || wanted == lower_case(preset.cluster.name))
         return "";
@@ -96,7 +96,7 @@ void add_unstated(const CaseRow& row, const std::string& preset, Case& result) {
     of_preset("precision", std::string(to_string(e.workload.dtype)));
 }
 
-Case preset_case(const CaseRow& row, const std::string& preset_name, const std::string& cluster, ClusterShelf& shelf) {
+Case preset_case(const CaseRow& row, const std::string& preset_name, const std::string& cluster, Shelf& shelf) {
     if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
     Case result;
     result.measured_step = seconds_in(row, "step_s");
@@ -108,6 +108,8 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     const auto preset = read_experiment(preset_name);
     const auto machine = cluster.empty() ? cluster_of(row, preset, shelf) : cluster;
     if (!machine.empty()) overrides.push_back({"cluster.preset", machine});
+    if (const auto& framework = shelf.stated_framework(row); !framework.empty())
+        overrides.push_back({"framework.preset", framework});
     add_routing(row, preset, overrides, result.assumptions);
     for (const auto& [column, text] : row.cells)
         if (contains(text, "(assumed)") && column != "notes") result.assumptions.push_back(column + ": " + text);
@@ -126,7 +128,7 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
 
 }  // namespace
 
-Case case_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
+Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     try {
         check_ranges(row);
         check_rank_product(row);
@@ -138,8 +140,8 @@ Case case_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf
     }
 }
 
-Case case_of(const CaseRow& row, const std::string& cluster) {
-    ClusterShelf shelf;
+Case case_of(const CaseRow& row, const std::string& cluster, const std::string& framework) {
+    Shelf shelf(framework);
     return case_of(row, cluster, shelf);
 }
 

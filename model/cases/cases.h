@@ -51,8 +51,8 @@ struct Case {
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
 // with the row's cells; any other is a transformer whose columns are read as they stand. `cluster` overrides the row's
-// gpu column.
-Case case_of(const CaseRow& row, const std::string& cluster);
+// gpu column, `framework` what it ran in (model/cases/shelf.h).
+Case case_of(const CaseRow& row, const std::string& cluster, const std::string& framework = "");
 
 struct Comparison {
     Case what;
@@ -75,6 +75,7 @@ std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples
 
 // What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
 // folder routing/ beside them) or a table of cases, of which some may be refused. Nothing is predicted yet.
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster);
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework = "");
 
 }  // namespace stepcast

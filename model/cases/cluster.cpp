@@ -129,7 +129,17 @@ std::optional<Nics> nics_in(const std::string& text) {
     return std::nullopt;
 }
 
-void set_network(Cluster& cluster, const std::string& interconnect, std::vector<std::string>& assumptions) {
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
+                 std::vector<std::string>& assumptions) {
+    for (const NamedNetwork& network : shelf.networks())
+        for (const auto& name : network.names)
+            if (contains(lower_case(interconnect), name)) {
+                Experiment e;
+                e.cluster = std::move(cluster);
+                for (const Override& one : network.keys) set_key(e, one);
+                cluster = std::move(e.cluster);
+                assumptions.push_back(fmt::format("network between nodes: {} of model/presets/networks", network.name));
+            }
     const auto nics = nics_in(interconnect);
     const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     if (!nics) {
@@ -165,17 +175,11 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
 
 }  // namespace
 
-const Cluster& ClusterShelf::named(const std::string& preset_or_file) {
-    const auto found = read_.find(preset_or_file);
-    if (found != read_.end()) return found->second;
-    return read_.emplace(preset_or_file, read_cluster(preset_or_file)).first->second;
-}
-
-std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
+std::string cluster_for(const std::string& gpu, Shelf& shelf) {
     const auto wanted = lower_case(gpu);
     std::string known;
     for (const auto& name : preset_names(PresetKind::cluster)) {
-        const auto device = shelf.named(name).gpu.name;
+        const auto device = shelf.cluster(name).gpu.name;
         if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
         if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
     }
@@ -187,19 +191,19 @@ std::string cluster_for(const std::string& gpu, ClusterShelf& shelf) {
                       ", or name one with --cluster");
 }
 
-Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, ClusterShelf& shelf,
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
                        std::vector<std::string>& assumptions) {
     const auto& gpu = row.cell("gpu");
     if (gpu.empty() && named.empty())
         throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
-    Cluster cluster = shelf.named(named.empty() ? cluster_for(gpu, shelf) : named);
+    Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
     const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
     if (same_device) set_memory(cluster, gpu, assumptions);
     if (same_device) set_power(cluster, gpu, assumptions);
     set_size(cluster, ranks, assumptions);
     if (cluster.nodes > 1 && (same_device || named.empty()))
-        set_network(cluster, row.cell("interconnect"), assumptions);
+        set_network(cluster, row.cell("interconnect"), shelf, assumptions);
     return cluster;
 }
 

@@ -39,7 +39,7 @@ Workload layer_of(const CaseRow& row) {
 
 bool is_single_layer(const CaseRow& row) { return lower_case(row.cell("model")).starts_with("single-moe-layer"); }
 
-Case single_layer_case(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf) {
+Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     if (contains(lower_case(row.cell("case_id")), "deepspeed"))
         throw ConfigError("case_id: dispatch by products with one-hot masks is not modelled");
     Case result;

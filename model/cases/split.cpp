@@ -1,6 +1,7 @@
 #include "model/cases/split.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -181,9 +182,31 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     }
 }
 
+// A block goes to the stage whose share of all matrix products is not yet full (nanotron's pipeline blocks: layers of
+// 4 h^2 + 3 h ffn and logits of h x vocabulary), but every stage holds a layer.
+std::vector<int> balanced_stages(const Workload& w, int stages) {
+    const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
+    const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
+    std::vector<int> layers(static_cast<std::size_t>(stages), 0);
+    std::size_t stage = 0;
+    for (int l = 1; l <= w.layers; ++l) {
+        ++layers[stage];
+        const bool full = l * layer > whole * static_cast<double>(stage + 1) / stages;
+        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 1;  // a layer for each that follows
+        if ((full || needed) && stage + 1 < layers.size()) ++stage;
+    }
+    return layers;
+}
+
 // Layers that do not divide over the pieces of the stages: where two more would, the first and last piece hold one less
 // beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
-void set_stage_layers(const Workload& w, Parallelism& p, Assumptions& assumptions) {
+void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
+    if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
+        p.stage_layers = balanced_stages(w, p.pp);
+        assumptions.push_back(fmt::format("stages of {} layers, balanced by matrix products beside the logits",
+                                          fmt::join(p.stage_layers, ", ")));
+        return;
+    }
     const int pieces = p.pp * p.vp;
     if (p.pp == 1 || w.layers % pieces == 0 || (w.layers + 2) % pieces != 0) return;
     const int each = (w.layers + 2) / pieces;
@@ -193,45 +216,23 @@ void set_stage_layers(const Workload& w, Parallelism& p, Assumptions& assumption
         fmt::format("layers of the first and last stage piece: {} of {}, beside embedding and logits", each - 1, each));
 }
 
-// Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
-void set_expert_split(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
-    if (w.moe.experts == 0 || p.tp == 1) return;
-    const bool narrow = expert_ffn(w) < w.hidden;
-    p.expert_tensor_parallel = !narrow && f.split_experts.value_or(true);
-    if (narrow)
-        assumptions.push_back("experts narrower than the model: not split over tp");
-    else if (!p.expert_tensor_parallel)
-        assumptions.push_back("experts whole, the framework's: not split over tp");
-}
-
-// Kernels that are named, else the framework's for dropless routing.
-void set_dispatch(const CaseRow& row, const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
-    if (w.moe.experts == 0 || p.ep == 1) return;
+// What the framework makes of it, and kernels that the row names.
+void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
+    Experiment e = experiment;
+    e.parallelism = p;
+    adopt_framework(e);
+    p = e.parallelism;
+    const Workload& w = e.workload;
+    if (w.moe.experts == 0) return;
+    if (p.tp > 1 && !p.expert_tensor_parallel)
+        assumptions.emplace_back(expert_ffn(w) < w.hidden ? "experts narrower than the model: not split over tp"
+                                                          : "experts whole, the framework's: not split over tp");
+    if (p.ep == 1) return;
     const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     const bool named = contains(text, "deepep") || contains(text, "hybridep");
-    if (!named && (!f.dropless_once || w.moe.capacity_factor > 0)) return;
-    p.dispatch_once = true;
-    if (!named) assumptions.push_back("dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
-}
-
-void set_overlap(const Framework& f, Dtype training, Parallelism& p) {
-    const bool sharded = p.zero == 3;  // gathers ahead of use whatever the framework
-    p.overlap = f.overlap || sharded;
-    p.overlap_params = f.overlap_params || sharded;
-    p.overlap_tp = f.overlap_tp && p.sequence_parallel;
-    p.overlap_p2p = f.overlap_p2p;
-    p.overlap_weight_gradient = f.overlap_weight_gradient;
-    p.fused_accumulation = f.fused_accumulation;
-    p.eager = f.eager;
-    p.unfused = f.unfused;
-    p.recompute_stops_early = f.recompute_stops_early;
-    const bool single = training == Dtype::fp32 || training == Dtype::tf32;
-    p.gradient_dtype = f.gradients               ? *f.gradients
-                       : single                  ? Dtype::fp32
-                       : training == Dtype::fp16 ? Dtype::fp16
-                                                 : Dtype::bf16;
-    constexpr double everything = 1e12;  // more weights than any model has
-    p.bucket = (f.bucket_weights > 0 ? f.bucket_weights : everything) * size_of(p.gradient_dtype);
+    if (p.dispatch_once && !named)
+        assumptions.emplace_back("dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
+    p.dispatch_once = p.dispatch_once || named;
 }
 
 // Larger micro-batches make larger kernels, but fewer of them fill a pipeline worse.
@@ -251,21 +252,20 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Paralleli
 
 }  // namespace
 
-Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, const Experiment& experiment,
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
                      std::vector<std::string>& assumptions) {
+    const Framework& framework = experiment.framework;
     Parallelism p;
     set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
     set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
-    set_overlap(framework, experiment.workload.dtype, p);
+    set_framework(row, experiment, p, assumptions);
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
     const bool recompute_stated = states(row, "recompute");
     if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
-    set_expert_split(experiment.workload, framework, p, assumptions);
-    set_dispatch(row, experiment.workload, framework, p, assumptions);
     set_micro_batch(row, experiment, p, assumptions);
-    set_stage_layers(experiment.workload, p, assumptions);
+    set_stage_layers(experiment.workload, framework, p, assumptions);
     if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     return p;
 }

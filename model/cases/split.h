@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "model/cases/cases.h"
-#include "model/cases/conventions.h"
 
 namespace stepcast {
 
-// The columns tp .. gbs and recompute; `experiment` has its workload and cluster, from which follow what memory decides
+// The columns tp .. gbs and recompute; `experiment` has its workload, cluster and framework, from which follow what memory decides
 // (cases_unstated.h). What is not stated is listed in `assumptions`. Throws ConfigError, column first.
-Parallelism split_of(const CaseRow& row, const Framework& framework, int ranks, const Experiment& experiment,
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
                      std::vector<std::string>& assumptions);
 
 }  // namespace stepcast

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "model/cases/cells.h"
-#include "model/cases/conventions.h"
 #include "model/cases/other_work.h"
 #include "model/cases/precision.h"
 #include "model/cases/split.h"
@@ -122,10 +121,20 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
         fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
 }
 
-Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions& assumptions) {
-    const ModelFamily family = family_of(row.cell("model"));
+// As the framework trains it.
+Workload adopted(const Workload& workload, const Framework& framework) {
+    Experiment e;
+    e.workload = workload;
+    e.framework = framework;
+    adopt_framework(e);
+    return e.workload;
+}
+
+Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf, Assumptions& assumptions) {
+    std::string known_as;
+    const ModelFamily& family = family_of(row.cell("model"), shelf.families(), &known_as);
     Workload w = family.architecture;
-    assumptions.push_back("model family " + family.words);
+    assumptions.push_back("model family " + known_as);
     w.name = row.cell("model");
     const Workload preset = preset_of(row);
     w.layers = size_of(row, "layers", preset.layers, assumptions);
@@ -140,23 +149,14 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
-    if (w.attention != AttentionKind::mla) w.attention = framework.attention;
-    if (family.architecture.positions == Positions::learned && !framework.tied_gpt) w.tied = false;
-    w.dropout = framework.dropout;
-    w.optimizer = framework.optimizer;
-    if (framework.predicted < 1) w.head_share = framework.predicted;
+    w.optimizer = Optimizer::adam;
+    w = adopted(w, framework);
     if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
         assumptions.push_back(
             fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq,
                         framework.mean_sequence));
         w.seq = framework.mean_sequence;
     }
-    if (framework.optimizer_groups_a_layer > 0) {
-        w.optimizer_groups = framework.optimizer_groups_a_layer * (w.layers + 1);
-        w.optimizer_calls = framework.optimizer_calls;
-    }
-    w.reads_loss = framework.reads_loss;
-    w.fused_loss = framework.fused_loss;
     if (w.positions == Positions::relative) w.memory = w.seq;
     const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     // "routing force-balanced, dropless unless tagged tokendrop": the tag stands before the explanation.
@@ -169,13 +169,16 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Assumptions
 }
 
 // CUDA graphs of what surrounds the experts take their calls off the host.
-void set_graphs(const CaseRow& row, const Framework& framework, Experiment& e, Assumptions& assumptions) {
+void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
-    const bool stated = contains(lower_case(row.cell("notes")), "cuda graph");
-    const bool blackwell = contains(e.cluster.gpu.name, "B200") || contains(e.cluster.gpu.name, "B300");
-    if (!stated && !(framework.recipe_graphs && blackwell)) return;
-    e.cluster.host.expert_layer = Seconds(0);
-    if (!stated) assumptions.push_back("CUDA graphs not stated: of router and dispatch, the recipe's on this device");
+    if (contains(lower_case(row.cell("notes")), "cuda graph")) {
+        e.cluster.host.expert_layer = Seconds(0);
+        e.framework.stated.emplace_back("cluster.host.expert_layer");
+        return;
+    }
+    adopt_framework(e);
+    if (e.cluster.host.expert_layer == Seconds(0))
+        assumptions.emplace_back("CUDA graphs not stated: of router and dispatch, the recipe's on this device");
 }
 
 int ranks_of(const CaseRow& row, Assumptions& assumptions) {
@@ -198,22 +201,23 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 
 }  // namespace
 
-Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf& shelf) {
+Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf) {
     Case result;
     result.source = row.cell("source");
     result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
     result.series = row.cell("model");
     auto& said = result.assumptions;
-    const Framework framework = framework_of(row.cell("source"), row.cell("case_id") + " " + row.cell("notes"));
     Experiment& e = result.experiment;
     e.name = result.case_id;
-    e.workload = workload_of(row, framework, said);
-    said.push_back("framework " + framework.words);
+    e.framework = shelf.framework_of(row);
+    e.workload = workload_of(row, e.framework, shelf, said);
+    said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
-    e.parallelism = split_of(row, framework, ranks, e, said);
-    set_graphs(row, framework, e, said);
+    e.parallelism = split_of(row, ranks, e, said);
+    set_graphs(row, e, said);
+    adopt_framework(e);
     set_routing(row, e, said);
     if (e.cluster.noise.step > 0) e.routing.draws = 200;  // an interval from the spread of what the fit had not seen
     check_experiment(e);

@@ -7,10 +7,10 @@
 namespace stepcast {
 
 // Workload and split from the row's columns, the machine from its gpu column (or the cluster `named`); what it does not
-// state from conventions.h, each listed among the assumptions. Throws ConfigError, column first.
-Case transformer_case(const CaseRow& row, const std::string& named, ClusterShelf& shelf);
+// state from its framework, each listed among the assumptions. Throws ConfigError, column first.
+Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf);
 
 // case_of() with clusters already read.
-Case case_of(const CaseRow& row, const std::string& cluster, ClusterShelf& shelf);
+Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 
 }  // namespace stepcast

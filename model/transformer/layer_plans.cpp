@@ -25,7 +25,19 @@ PassPlans passes(TaskGraph& graph, double traffic, bool split, Forward forward, 
 }
 
 // What a layer costs the host beside its launches: the modules' own code.
-void plan_module(Planner& planner) { planner.host("layer", HostWork{HostWork::Kind::layer, 1}, false); }
+// So do its tensor-parallel exchanges (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
+void plan_module(Planner& planner, const LayerContext& c) {
+    planner.host("layer", HostWork{HostWork::Kind::layer, 1}, false);
+    if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
+        planner.host("exchanges",
+                     HostWork{HostWork::Kind::exchange, c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0}, false);
+}
+
+// What a micro-batch costs it besides: the loop around the model, where that is known.
+void plan_micro_batch(Planner& planner, const LayerContext& c) {
+    if (c.experiment.cluster.host.micro_batch > Seconds(0))
+        planner.host("micro_batch", HostWork{HostWork::Kind::micro_batch, 1}, false);
+}
 
 // Blocks as training libraries fuse them, or operation by operation.
 struct Blocks {
@@ -65,17 +77,17 @@ PassPlans dense_plans(const Maker& m) {
     const LayerContext& c = m.c;
     PassPlans plans = m.make(
         [&](Planner& p) {
-            plan_module(p);
+            plan_module(p, c);
             m.blocks.attention(p, c);
             m.blocks.feed_forward(p, c);
         },
         [&](BackwardPlanners b) {
-            plan_module(b.inputs);
+            plan_module(b.inputs, c);
             m.blocks.feed_forward_backward(b, c);
             m.blocks.attention_backward(b, c);
         });
     Planner again(m.graph, m.traffic);
-    plan_module(again);
+    plan_module(again, c);
     m.blocks.attention(again, c);
     c.experiment.parallelism.unfused ? m.blocks.feed_forward(again, c) : plan_feed_forward_again(again, c);
     plans.recompute = again.take();
@@ -86,12 +98,12 @@ PassPlans expert_plans(const Maker& m) {
     const LayerContext& c = m.c;
     PassPlans plans = m.make(
         [&](Planner& p) {
-            plan_module(p);
+            plan_module(p, c);
             m.blocks.attention(p, c);
             plan_experts_forward(p, c);
         },
         [&](BackwardPlanners b) {
-            plan_module(b.inputs);
+            plan_module(b.inputs, c);
             plan_experts_backward(b, c);
             m.blocks.attention_backward(b, c);
         });
@@ -103,7 +115,7 @@ PassPlans plans_before_system(const Maker& m) {
     const LayerContext& c = m.c;
     return m.make(
         [&](Planner& p) {
-            plan_module(p);
+            plan_module(p, c);
             m.blocks.attention(p, c);
             plan_before_experts(p, c);
         },
@@ -116,7 +128,7 @@ PassPlans plans_before_system(const Maker& m) {
 PassPlans plans_after_system(const Maker& m) {
     return m.make([&](Planner& p) { plan_after_experts(p, m.c); },
                   [&](BackwardPlanners b) {
-                      plan_module(b.inputs);
+                      plan_module(b.inputs, m.c);
                       plan_after_experts_backward(b, m.c);
                   });
 }
@@ -126,12 +138,12 @@ void add_cut_plans(LayerPlans& plans, const Maker& m) {
     const LayerContext& c = m.c;
     plans.opened = m.make(
         [&](Planner& p) {
-            plan_module(p);
+            plan_module(p, c);
             plan_attention_forward(p, c);
             plan_feed_forward_start(p, c);
         },
         [&](BackwardPlanners b) {
-            plan_module(b.inputs);
+            plan_module(b.inputs, c);
             plan_feed_forward_start_backward(b, c);
             plan_attention_backward(b, c);
         });
@@ -145,7 +157,7 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Parallelism& parallelism = c.experiment.parallelism;
     const Schedule schedule = parallelism.schedule;
     const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
-    const Maker m{graph, c, parallelism.eager ? 2.0 : 1.0, split, blocks_of(c.experiment)};
+    const Maker m{graph, c, parallelism.eager ? parallelism.eager_traffic : 1.0, split, blocks_of(c.experiment)};
     LayerPlans plans;
     plans.dense = dense_plans(m);
     if (c.experiment.workload.moe.experts > 0) {
@@ -154,8 +166,15 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
         if (system) plans.after_experts = plans_after_system(m);
     }
     if (parallelism.cut == StageCut::modules) add_cut_plans(plans, m);
-    plans.embedding = m.make([&](Planner& p) { plan_embedding_forward(p, c); },
-                             [&](BackwardPlanners b) { plan_embedding_backward(b, c); });
+    plans.embedding = m.make(
+        [&](Planner& p) {
+            plan_micro_batch(p, c);
+            plan_embedding_forward(p, c);
+        },
+        [&](BackwardPlanners b) {
+            plan_micro_batch(b.inputs, c);
+            plan_embedding_backward(b, c);
+        });
     plans.head = m.make([&](Planner& p) { span(c) ? plan_span_forward(p, c) : plan_head_forward(p, c); },
                         [&](BackwardPlanners b) { span(c) ? plan_span_backward(b, c) : plan_head_backward(b, c); });
     return plans;

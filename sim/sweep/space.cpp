@@ -84,6 +84,8 @@ WalkPrefix prefix_of(const SweepBase& base) {
 SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes)
     : experiment_(experiment), axes_(std::move(axes)), every_split_(varies_every_split(axes_)) {
     check_axes(axes_, experiment);
+    for (const Axis& axis : axes_)  // what varies, the framework leaves alone
+        if (decides(experiment_.framework, axis.key)) experiment_.framework.stated.push_back(axis.key);
     double bases = 1;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
         if (axes_[i].key == "parallelism" || split_index(axes_[i].key) < split_key_count) continue;
@@ -171,6 +173,7 @@ Parallelism SweepSpace::split_of(const SweepBase& base, std::uint64_t inner) con
             value = ranks_left(base.experiment.cluster, split);
         split_fields()[level].set(split, value);
     }
+    follow_framework(base.experiment.framework, split);
     return split;
 }
 

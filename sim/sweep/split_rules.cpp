@@ -1,5 +1,6 @@
 #include "sim/sweep/split_rules.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -36,7 +37,8 @@ constexpr std::array<std::string_view, split_rule_count> texts{
     "sequence_parallel with tp = 1 (does nothing)",
     "zero on a lone replica (does nothing)",
     "selective recompute without attention scores (does nothing)",
-    "vp = 2 under a schedule that implies it (does nothing)"};
+    "vp = 2 under a schedule that implies it (does nothing)",
+    "not in the framework"};
 
 bool has_two_pieces(Schedule schedule) { return schedule == Schedule::zb_v || schedule == Schedule::dualpipe; }
 
@@ -47,7 +49,10 @@ Broken when(bool broken, SplitRule rule) { return broken ? Broken(rule) : std::n
 std::string_view to_string(SplitRule rule) { return texts[static_cast<std::size_t>(rule)]; }
 
 SplitRules::SplitRules(const Experiment& experiment, bool once)
-    : workload_(experiment.workload), ranks_(rank_count(experiment.cluster)), once_(once) {}
+    : workload_(experiment.workload),
+      not_in_framework_("not in " + experiment.framework.name),
+      can_(experiment.framework.can),
+      ranks_(rank_count(experiment.cluster)), once_(once) {}
 
 Broken SplitRules::check_tensor(const Parallelism& p) const {
     const Workload& w = workload_;
@@ -115,9 +120,35 @@ Broken SplitRules::check_once(SplitKey key, const Parallelism& p) const {
     }
 }
 
+template <class T>
+bool has(const std::vector<T>& list, T value) {
+    return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+Broken SplitRules::check_framework(SplitKey key, const Parallelism& p) const {
+    switch (key) {
+        case SplitKey::tp: return when(!can_.tensor && p.tp > 1, SplitRule::framework);
+        case SplitKey::cp: return when(!can_.context && p.cp > 1, SplitRule::framework);
+        case SplitKey::pp: return when(!can_.pipeline && p.pp > 1, SplitRule::framework);
+        case SplitKey::sequence_parallel: return when(!can_.sequence && p.sequence_parallel, SplitRule::framework);
+        case SplitKey::schedule: return when(p.pp > 1 && !has(can_.schedules, p.schedule), SplitRule::framework);
+        case SplitKey::vp:
+            return when(!can_.interleaved && p.schedule == Schedule::one_f_one_b && p.vp > 1, SplitRule::framework);
+        case SplitKey::zero: return when(!has(can_.zero, p.zero), SplitRule::framework);
+        case SplitKey::recompute: return when(!has(can_.recompute, p.recompute), SplitRule::framework);
+        default: return std::nullopt;
+    }
+}
+
+std::string_view SplitRules::reason(SplitRule rule) const {
+    return rule == SplitRule::framework ? std::string_view(not_in_framework_) : to_string(rule);
+}
+
 Broken SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
-    if (once_)
+    if (once_) {
         if (const auto broken = check_once(key, p)) return broken;
+        if (const auto broken = check_framework(key, p)) return broken;
+    }
     const long split = static_cast<long>(p.tp) * p.cp;
     switch (key) {
         case SplitKey::tp: return check_tensor(p);

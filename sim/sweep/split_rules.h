@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "model/experiment.h"
@@ -32,19 +33,23 @@ enum class SplitRule : std::uint8_t {
     sequence_alone,
     zero_alone,
     scores,
-    same_pieces
+    same_pieces,
+    framework
 };
-inline constexpr std::size_t split_rule_count = 23;
+inline constexpr std::size_t split_rule_count = 24;
 std::string_view to_string(SplitRule rule);
 
 // For the workload and cluster of an experiment. `once`: also refuses what does the same as another split (schedules and
-// pieces without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores).
+// pieces without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores), and
+// what the experiment's framework has not.
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
 
     // The rule that this split breaks, of those about `key` and keys before it in SplitKey.
     [[nodiscard]] std::optional<SplitRule> broken_by(SplitKey key, const Parallelism& split) const;
+    // In words: to_string(), with the framework's name.
+    [[nodiscard]] std::string_view reason(SplitRule rule) const;
 
 private:
     [[nodiscard]] std::optional<SplitRule> check_tensor(const Parallelism& p) const;
@@ -53,8 +58,11 @@ private:
     [[nodiscard]] std::optional<SplitRule> check_batch(const Parallelism& p) const;
     [[nodiscard]] std::optional<SplitRule> check_pieces(const Parallelism& p) const;
     [[nodiscard]] std::optional<SplitRule> check_once(SplitKey key, const Parallelism& p) const;
+    [[nodiscard]] std::optional<SplitRule> check_framework(SplitKey key, const Parallelism& p) const;
 
     Workload workload_;
+    std::string not_in_framework_;
+    FrameworkAbilities can_;
     long ranks_;
     bool once_;
 };

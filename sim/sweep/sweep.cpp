@@ -188,6 +188,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     check_found(space, search);
     SweepAnswer result{.experiment = question.experiment.name,
                        .cluster = question.experiment.cluster.name,
+                       .framework = question.experiment.framework.name,
                        .calibrated = question.experiment.cluster.fitted.has_value(),
                        .objective = question.objective,
                        .second = question.second,

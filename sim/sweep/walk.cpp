@@ -70,13 +70,14 @@ bool SplitWalk::set(std::size_t level, int value) {
     split_fields()[level].set(split_, value);
     if (!base_.rules) return true;
     const auto broken = base_.rules->broken_by(key, split_);
-    if (broken) reason_ = to_string(*broken);
+    if (broken) reason_ = base_.rules->reason(*broken);
     return !broken;
 }
 
 // Where the fast rules do not say all: the numbers of a complaint are left out, so that alike points are counted
 // together.
 void SplitWalk::leaf() {
+    follow_framework(base_.experiment.framework, split_);  // later levels than what they follow: set anew each time
     if (base_.rules_suffice) return visitor_.legal(inner_, split_);
     Experiment tried = base_.experiment;
     tried.parallelism = split_;

@@ -25,7 +25,6 @@ TEST_CASE("a nameplate alone takes the medians of the fitted machines") {
     CHECK(own.kernel.gemm_efficiency == Approx((rates[1] + rates[2]) / 2));
     CHECK(own.host.call == read_cluster("dgx-h100").host.call);
     CHECK(own.intra.bandwidth == BytesPerSecond(450e9));
-    CHECK(own.intra.corrections.empty());
     CHECK(own.noise.step > 0.1);
     CHECK_FALSE(own.fitted);
 }

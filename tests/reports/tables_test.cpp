@@ -128,9 +128,9 @@ TEST_CASE("Comma-separated values quote what needs it") {
     const std::string text =
         comparison_csv({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "model \"x\", unknown")});
     CHECK(text ==
-          "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,refused_because\n"
-          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,,\n"
-          "cases.csv,r,dense,,,,,,,\"model \"\"x\"\", unknown\"\n");
+          "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n"
+          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,,plain-x4,4,\n"
+          "cases.csv,r,dense,,,,,,,,,\"model \"\"x\"\", unknown\"\n");
 }
 
 // Median of the accepted 10, 12, 11 ms.
@@ -151,7 +151,7 @@ TEST_CASE("Presets are listed with what they say") {
     Cluster host;
     host.name = "host";
     host.gpu.name = "host CPU";
-    const std::string text = presets_table({e}, {"moe_layer"}, {e.cluster, host});
+    const std::string text = presets_table({e}, {"moe_layer"}, {"llama"}, {}, {e.cluster, host});
     CHECK(text == golden("presets.txt", text));
 }
 

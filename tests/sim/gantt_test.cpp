@@ -6,7 +6,6 @@
 #include "model/step.h"
 #include "model/transformer/step.h"
 #include "sim/memory/transformer_memory.h"
-#include "sim/predict.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -24,6 +23,8 @@ Experiment pipeline(Schedule schedule) {
     return e;
 }
 
+Gantt picture(const Experiment& e) { return gantt_of(e, predict_step(e)); }
+
 std::vector<std::pair<GanttKind, int>> slots_of(const GanttRow& row) {
     std::vector<std::pair<GanttKind, int>> slots;
     for (const GanttBox& box : row.boxes)
@@ -38,18 +39,13 @@ Seconds sum(const GanttRow& row, GanttKind kind) {
     return total;
 }
 
-Gantt picture_of(const Experiment& e) {
-    const Prediction p = predict_step(e);
-    return gantt_of(e, routing_of(e), p.graph, p.timeline);
-}
-
 }  // namespace
 
 // Two stages, four micro-batches. GPipe: all forwards, then all backwards. 1F1B: the last stage alternates, the first keeps
 // one forward ahead.
 TEST_CASE("a picture of a pipeline has the slots of its schedule, in their order") {
     constexpr auto F = GanttKind::forward, B = GanttKind::backward;
-    const Gantt gpipe = picture_of(pipeline(Schedule::gpipe));
+    const Gantt gpipe = picture(pipeline(Schedule::gpipe));
     REQUIRE(gpipe.rows.size() == 2);
     for (const GanttRow& row : gpipe.rows) {
         const auto slots = slots_of(row);
@@ -57,7 +53,7 @@ TEST_CASE("a picture of a pipeline has the slots of its schedule, in their order
         CHECK(std::all_of(slots.begin(), slots.begin() + 4, [](const auto& s) { return s.first == F; }));
         CHECK(std::all_of(slots.begin() + 4, slots.end(), [](const auto& s) { return s.first == B; }));
     }
-    const Gantt one = picture_of(pipeline(Schedule::one_f_one_b));
+    const Gantt one = picture(pipeline(Schedule::one_f_one_b));
     CHECK(slots_of(one.rows[0]) == std::vector<std::pair<GanttKind, int>>{
                                        {F, 0}, {F, 1}, {B, 0}, {F, 2}, {B, 1}, {F, 3}, {B, 2}, {B, 3}});
     CHECK(slots_of(one.rows[1]) == std::vector<std::pair<GanttKind, int>>{
@@ -92,7 +88,7 @@ TEST_CASE("idle time, exchanges alone and kernels fill the step of every rank") 
 TEST_CASE("the memory beneath a picture peaks at what the forecast says and ends where it began") {
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         const Experiment e = pipeline(schedule);
-        const Gantt gantt = picture_of(e);
+        const Gantt gantt = picture(e);
         REQUIRE_FALSE(gantt.memory.empty());
         Bytes most;
         for (const auto& [time, bytes] : gantt.memory) most = std::max(most, bytes);

@@ -1,0 +1,153 @@
+#include "calibrate/posterior.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace stepcast {
+namespace {
+
+constexpr double huber_limit = 1.5;   // residuals beyond so many sigmas count linearly
+constexpr double rows_of_belief = 4;  // what usual_noise is worth
+constexpr double least_noise = 0.01;
+constexpr int most_steps = 12, most_halvings = 4;
+
+// Inverse of a symmetric positive matrix, by Cholesky.
+DenseMatrix inverse(const DenseMatrix& a) {
+    const std::size_t n = a.rows;
+    DenseMatrix l{n, n, Vector(n * n)}, out{n, n, Vector(n * n)};
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j <= i; ++j) {
+            double sum = a.at(i, j);
+            for (std::size_t k = 0; k < j; ++k) sum -= l.at(i, k) * l.at(j, k);
+            if (i == j && !(sum > 0)) throw std::logic_error("posterior: the normal matrix is not positive");
+            l.at(i, j) = i == j ? std::sqrt(sum) : sum / l.at(j, j);
+        }
+    for (std::size_t c = 0; c < n; ++c) {
+        Vector y(n, 0.0);
+        for (std::size_t i = 0; i < n; ++i) {
+            double sum = i == c ? 1 : 0;
+            for (std::size_t k = 0; k < i; ++k) sum -= l.at(i, k) * y[k];
+            y[i] = sum / l.at(i, i);
+        }
+        for (std::size_t i = n; i-- > 0;) {
+            double sum = y[i];
+            for (std::size_t k = i + 1; k < n; ++k) sum -= l.at(k, i) * out.at(k, c);
+            out.at(i, c) = sum / l.at(i, i);
+        }
+    }
+    return out;
+}
+
+struct Problem {
+    const std::vector<PriorBelief>& priors;
+    const std::vector<bool>& used;
+    double noise = 2 * usual_noise;
+};
+
+double weight(const Problem& p, double error) { return std::min(1.0, huber_limit * p.noise / std::max(1e-12, std::abs(error))); }
+
+double objective(const Problem& p, const Vector& errors, const Vector& x) {
+    double sum = 0;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+        if (!p.used[i]) continue;
+        const double r = std::abs(errors[i]) / p.noise;
+        sum += r <= huber_limit ? r * r : huber_limit * (2 * r - huber_limit);
+    }
+    for (std::size_t j = 0; j < x.size(); ++j) {
+        const double r = (x[j] - p.priors[j].mean) / p.priors[j].sigma;
+        sum += r * r;
+    }
+    return sum;
+}
+
+DenseMatrix normal_matrix(const Problem& p, const RowErrors& at) {
+    const std::size_t n = p.priors.size();
+    DenseMatrix normal{n, n, Vector(n * n)};
+    for (std::size_t i = 0; i < at.errors.size(); ++i) {
+        if (!p.used[i]) continue;
+        const double w = weight(p, at.errors[i]) / (p.noise * p.noise);
+        for (std::size_t j = 0; j < n; ++j)
+            for (std::size_t k = 0; k < n; ++k) normal.at(j, k) += w * at.slopes.at(i, j) * at.slopes.at(i, k);
+    }
+    for (std::size_t j = 0; j < n; ++j) normal.at(j, j) += 1 / (p.priors[j].sigma * p.priors[j].sigma);
+    return normal;
+}
+
+// Those that stand at a bound and are pushed beyond it do not move.
+Vector newton_step(const Problem& p, const RowErrors& at, const Vector& x) {
+    const std::size_t n = x.size();
+    Vector pull(n, 0.0);
+    for (std::size_t i = 0; i < at.errors.size(); ++i)
+        if (p.used[i])
+            for (std::size_t j = 0; j < n; ++j)
+                pull[j] -= weight(p, at.errors[i]) * at.errors[i] * at.slopes.at(i, j) / (p.noise * p.noise);
+    for (std::size_t j = 0; j < n; ++j) pull[j] += (p.priors[j].mean - x[j]) / (p.priors[j].sigma * p.priors[j].sigma);
+    DenseMatrix normal = normal_matrix(p, at);
+    for (std::size_t j = 0; j < n; ++j) {
+        const bool stuck = (x[j] <= p.priors[j].lower && pull[j] < 0) || (x[j] >= p.priors[j].upper && pull[j] > 0);
+        if (!stuck) continue;
+        for (std::size_t k = 0; k < n; ++k) normal.at(j, k) = normal.at(k, j) = j == k ? 1 : 0;
+        pull[j] = 0;
+    }
+    const DenseMatrix covariance = inverse(normal);
+    Vector step(n, 0.0);
+    for (std::size_t j = 0; j < n; ++j)
+        for (std::size_t k = 0; k < n; ++k) step[j] += covariance.at(j, k) * pull[k];
+    return step;
+}
+
+// Huber's proposal 2 with what was believed before.
+double noise_of(const Problem& p, const Vector& errors) {
+    double squares = rows_of_belief * usual_noise * usual_noise, rows = rows_of_belief;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+        if (!p.used[i]) continue;
+        const double counted = std::min(std::abs(errors[i]), huber_limit * p.noise);
+        squares += counted * counted;
+        rows += 1;
+    }
+    constexpr double share = 0.78;  // of a normal variable's variance that the limit of 1.5 leaves
+    return std::max(least_noise, std::sqrt(squares / rows / share));
+}
+
+}  // namespace
+
+Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
+                        const Vector& start, const std::function<bool()>& enough) {
+    Problem p{priors, used};
+    const auto bounded = [&](Vector x) {
+        for (std::size_t j = 0; j < x.size(); ++j) x[j] = std::clamp(x[j], priors[j].lower, priors[j].upper);
+        return x;
+    };
+    Vector x = bounded(start);
+    RowErrors at = model(x);
+    for (int n = 0; n < most_steps && !(enough && enough()); ++n) {
+        const double before = objective(p, at.errors, x);
+        const Vector step = newton_step(p, at, x);
+        double moved = 0, length = 1;
+        for (int halving = 0; halving <= most_halvings; ++halving, length /= 2) {
+            Vector tried = x;
+            for (std::size_t j = 0; j < x.size(); ++j) tried[j] += length * std::clamp(step[j], -1.5, 1.5);
+            tried = bounded(tried);
+            RowErrors there = model(tried);
+            if (objective(p, there.errors, tried) > before && halving < most_halvings) continue;
+            if (objective(p, there.errors, tried) > before) break;
+            for (std::size_t j = 0; j < x.size(); ++j) moved = std::max(moved, std::abs(tried[j] - x[j]));
+            x = tried;
+            at = std::move(there);
+            break;
+        }
+        const double noise = noise_of(p, at.errors);
+        const bool settled = std::abs(std::log(noise / p.noise)) < 0.02;
+        p.noise = noise;
+        if (moved < 3e-3 && settled) break;
+    }
+    Posterior found{x, {}, {}, inverse(normal_matrix(p, at)), p.noise, at.errors};
+    for (std::size_t j = 0; j < x.size(); ++j) {
+        found.sigma.push_back(std::sqrt(found.covariance.at(j, j)));
+        found.at_bound.push_back(x[j] <= priors[j].lower + 1e-9 || x[j] >= priors[j].upper - 1e-9);
+    }
+    return found;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,39 @@
+// The most probable constants under priors: robust, bounded, from residuals that come with their derivatives. Numerics only.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "calibrate/least_squares.h"
+
+namespace stepcast {
+
+// log(predicted / measured) of every row at x, and its derivatives by x (rows x unknowns).
+struct RowErrors {
+    Vector errors;
+    DenseMatrix slopes;
+};
+using RowModel = std::function<RowErrors(const Vector& x)>;
+
+// Of the logarithm of each unknown: where it is believed to be and how surely, and where it must stay.
+struct PriorBelief {
+    double mean = 0, sigma = 0.5, lower = -10, upper = 10;
+};
+
+struct Posterior {
+    Vector x, sigma;           // most probable values and their standard deviations
+    std::vector<bool> at_bound;
+    DenseMatrix covariance;
+    double noise = 0;          // scatter of a row about its prediction, one standard deviation
+    Vector errors;             // of all rows at x
+};
+
+// Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 by damped Gauss-Newton steps that
+// never leave the bounds; rho is Huber's. The noise is estimated with them, believed beforehand to be `usual_noise` as if
+// from four rows. `done` after each step may say that the caller wants no more.
+Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
+                        const Vector& start, const std::function<bool()>& enough = {});
+
+inline constexpr double usual_noise = 0.06;
+
+}  // namespace stepcast

@@ -1,0 +1,24 @@
+// What a training step takes as its constants change, with derivatives: one simulation for the step, and the critical path for
+// the derivatives (sim/explain).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/cases/cases.h"
+
+namespace stepcast {
+
+// A constant that a fit of steps may move, below "cluster."; or eager_traffic, which changes the graph.
+inline constexpr const char* eager_traffic_key = "parallelism.eager_traffic";
+
+struct StepSlopes {
+    Seconds step;
+    std::vector<double> slopes;  // d log step / d log value, of each key
+};
+
+// The case with each key at its value times `factors`. With many micro-batches two shorter steps are simulated and continued in a
+// straight line: beyond the filling of the pipeline each micro-batch adds the same.
+StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors);
+
+}  // namespace stepcast

@@ -1,0 +1,29 @@
+// The architecture that a model's name stands for: one TOML file a family (model/presets/families/), which cases, a hub's
+// config.json and workload presets start from.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/workload.h"
+
+namespace stepcast {
+
+// Everything of a Workload but its sizes. Where `architecture.ffn` is set, the ffn that tables state is the width of one
+// expert and this one that of the dense layers.
+struct ModelFamily {
+    Workload architecture;
+    double blocks_a_layer = 1;             // of the layers that tables state, those that one layer of the workload stands for
+    std::string about;                     // "gated feed-forward, rmsnorm, rotary positions, untied, no biases"
+    std::string not_modelled;              // or why its layers have no model
+    std::vector<std::string> models, hub;  // how names begin, in lower case; `model_type` of config.json
+};
+
+std::vector<ModelFamily> read_families();
+
+// By the longest beginning of the name, in either case ("llama3.1-405b"); `words`: "llama: gated feed-forward, ..". Throws
+// ConfigError for a family that is not known, or whose layers have no model.
+const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families, std::string* words = nullptr);
+
+}  // namespace stepcast

@@ -1,0 +1,98 @@
+#include "model/framework.h"
+
+#include "model/experiment.h"
+#include "model/presets.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+// A run of 13 billion weights on 16 ranks, as a file may say it.
+const std::string run_13b =
+    "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
+    "dtype = \"bf16\"\noptimizer = \"adam\"\n"
+    "[parallelism]\ntp = 4\npp = 2\ndp = 2\nzero = 1\nsequence_parallel = true\nmicro_batch = 1\nglobal_batch = 128\n"
+    "[cluster]\npreset = \"dgx-h100\"\nnodes = 2\n";
+
+Experiment read(const std::string& text, std::vector<Override> overrides = {}) {
+    const TestFolder folder;
+    return read_experiment(folder.write("run.toml", text), overrides);
+}
+
+}  // namespace
+
+TEST_CASE("every shipped framework reads, says what it is and is written as it was read") {
+    const TestFolder folder;
+    for (const auto& name : preset_names(PresetKind::framework)) {
+        const Framework framework = read_framework(name);
+        CHECK(framework.name == name);
+        CHECK_FALSE(framework.about.empty());
+        CHECK(read_framework(folder.write("again.toml", write_framework(framework))) == framework);
+    }
+}
+
+// conventions of default.toml, by hand: bf16 gradients, buckets of 40 million weights of 2 bytes, exchanges of tensor
+// parallelism beside GEMMs because the sequence is split too.
+TEST_CASE("an experiment without a framework has the default one, and keys that it states stay") {
+    const Experiment e = read(run_13b);
+    CHECK(e.framework.name == "default");
+    CHECK(e.workload.attention == AttentionKind::flash);
+    CHECK(e.parallelism.gradient_dtype == Dtype::bf16);
+    CHECK(e.parallelism.bucket == Bytes(80e6));
+    CHECK(e.parallelism.overlap_tp);
+    CHECK_FALSE(read(run_13b, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
+    const Experiment stated = read(run_13b, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
+    CHECK(stated.parallelism.gradient_dtype == Dtype::fp32);
+    CHECK(stated.parallelism.bucket == Bytes(160e6));
+    CHECK_FALSE(stated.parallelism.overlap);
+    const Experiment plain = read(run_13b + "[framework]\npreset = \"native\"\n");
+    CHECK(plain.parallelism == [&] {
+        Parallelism p = plain.parallelism;
+        const Parallelism usual;
+        p.gradient_dtype = usual.gradient_dtype;
+        p.bucket = usual.bucket;
+        p.overlap_tp = usual.overlap_tp;
+        return p;
+    }());
+}
+
+TEST_CASE("naming another framework gives back what the one before had replaced") {
+    const Experiment first = read(run_13b, {{"framework.preset", "megatron-lm-2021"}});
+    CHECK(first.workload.attention == AttentionKind::plain);
+    CHECK(first.workload.dropout == 0.1);
+    CHECK_FALSE(first.parallelism.overlap);
+    Experiment second = first;
+    set_key(second, {"framework.preset", "native"});
+    CHECK(second.workload.dropout == 0);
+    CHECK(second.parallelism.overlap);
+    CHECK(second == read(run_13b, {{"framework.preset", "native"}}));
+    set_key(second, {"framework.preset", "megatron-lm-2021"});
+    CHECK(second == first);
+}
+
+TEST_CASE("costs of a framework's own code replace the cluster's, and those that it does not state stay") {
+    const Experiment e = read(run_13b + "[framework]\npreset = \"nemo\"\nhost.layer = \"1.5 ms\"\n");
+    CHECK(e.cluster.host.layer == Seconds(1.5e-3));
+    CHECK(e.cluster.host.expert_layer == read_cluster("dgx-h100").host.expert_layer);
+    CHECK(read(run_13b, {{"framework.host.layer", "2 ms"}, {"cluster.host.layer", "3 ms"}}).cluster.host.layer ==
+          Seconds(3e-3));
+    Experiment other = e;
+    set_key(other, {"cluster.preset", "dgx-a100"});
+    CHECK(other.cluster.host.layer == Seconds(1.5e-3));
+    set_key(other, {"framework.preset", "nemo"});
+    CHECK(other.cluster.host.layer == read_cluster("dgx-a100").host.layer);
+}
+
+TEST_CASE("a framework file's mistakes are named with line and column") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& text) {
+        return complaint([&] { (void)read_framework(folder.write("mine.toml", text)); }, folder.path());
+    };
+    CHECK(told("preset = \"nemo\"\nattension = \"flash\"\n") ==
+          "mine.toml:2:1: attension: unknown key, did you mean \"attention\"?");
+    CHECK(told("dropout = 2\n").starts_with("mine.toml:1:11: dropout: 2 is out of range; expected 0 to 1"));
+    CHECK(told("preset = \"nemmo\"\n")
+              .starts_with("mine.toml:1:10: preset: \"nemmo\" is no preset framework, did you mean \"nemo\"?"));
+    CHECK(told("[can]\nschedules = [\"1f2b\"]\n").starts_with("mine.toml:2:13: can.schedules: "));
+}
