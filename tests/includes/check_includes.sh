@@ -22,7 +22,7 @@ toml++/:            model/toml_reader.cpp
 yaml-cpp/:          translate/document.cpp
 pugixml.hpp:        translate/nccl_topology.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp tests/* at most 6
+nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp tests/* at most 7
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
@@ -43,15 +43,17 @@ catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
-unistd.h:           model/whole_files.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
+unistd.h:           model/whole_files.cpp model/run_folder.cpp startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 netdb.h:            exec/*
-netinet/:           exec/*
+netinet/:           exec/* tests/*
+arpa/inet.h:        tests/*
+spawn.h:            reports/gnuplot.cpp
 poll.h:             exec/*
-sys/:               exec/* reports/*.cpp tests/*
+sys/:               model/whole_files.cpp model/run_folder.cpp exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
 signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            exec/* reports/*.cpp tests/*
+fcntl.h:            model/whole_files.cpp model/run_folder.cpp startup.cpp exec/* reports/*.cpp tests/*
 time.h:             exec/*
 '
 
