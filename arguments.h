@@ -12,7 +12,7 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, framework, out, trace, routing_out, pattern, system, model, step_range, op;
+    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, routing_out, pattern, system, model, step_range, op;
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate_cuda.h"
@@ -173,7 +174,24 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
+std::string calibrate_steps(const Options& options) {
+    const FewShotRequest request{
+        .measurements = options.measurements,
+        .cluster = options.cluster,
+        .framework = options.framework,
+        .out = options.out,
+        .date = current_date(),
+        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit)};
+    const std::string text = options.cross_validate.empty()
+                                 ? calibrate_few_shot(request, show_progress)
+                                 : cross_validate(request, parse_block(options.cross_validate), show_progress);
+    show_progress("");
+    return text;
+}
+
 void run_calibrate(const Options& options) {
+    if (options.out.empty() && options.cross_validate.empty())
+        throw ConfigError("calibrate: expected --out, the file to write");
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
             "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
@@ -186,7 +204,9 @@ void run_calibrate(const Options& options) {
     }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
-    check_files_of_calibrate(options);
+    if (!options.out.empty()) check_files_of_calibrate(options);
+    if (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty())
+        return print(calibrate_steps(options));
     print(calibrate_from_measurements(
         {.measurements = options.measurements, .cluster = options.cluster, .out = options.out, .date = current_date()},
         show_progress));
