@@ -9,11 +9,16 @@
 namespace stepcast {
 namespace {
 
-// A list among the constants: how many entries the field of a key has; 0 for a single number.
+// A list among the constants: how many numbers the field of a key has; 0 for a single number.
 std::size_t entries(const Key& key, Experiment& holder) {
     if (const auto* curve = std::get_if<Field<Curve>>(&key.field)) return (*curve)(holder).size();
     if (const auto* gemms = std::get_if<Field<std::vector<GemmPoint>>>(&key.field)) return (*gemms)(holder).size();
     if (const auto* rates = std::get_if<Field<std::vector<double>>>(&key.field)) return (*rates)(holder).size();
+    constexpr std::size_t of_attention = 9, of_experts = 7;  // numbers in a row
+    if (const auto* rows = std::get_if<Field<std::vector<AttentionKernel>>>(&key.field))
+        return of_attention * (*rows)(holder).size();
+    if (const auto* rows = std::get_if<Field<std::vector<ExpertKernel>>>(&key.field))
+        return of_experts * (*rows)(holder).size();
     return 0;
 }
 

@@ -102,7 +102,8 @@ std::vector<FitParameter> step_parameters(const Cluster& start, const std::vecto
     add(uses.partial, "network.partial_ring", 0.4, "0.1", "1");
     add(uses.overlap, "interference.compute_slowdown", 0.5, "0.01", "1");
     add(true, "kernel.memory_efficiency", 0.15, "0.2", "1");
-    add(uses.flash, "kernel.attention_efficiency", 0.2, "0.1", "0.9");
+    const bool known = start.kernel.attention.tile > 0;  // from measured kernels
+    add(uses.flash && !known, "kernel.attention_efficiency", 0.2, "0.1", "0.9");
     add(uses.between, "link.inter.training", 0.15, "0.2", "1.5");
     add(uses.inside, "link.intra.training", 0.15, "0.2", "1.5");
     return all;

@@ -29,6 +29,8 @@ Family family_of(const std::string& path) {
         case TableKind::gemms:
         case TableKind::collectives:
         case TableKind::moe_layers:
+        case TableKind::attentions:
+        case TableKind::casts:
         case TableKind::exchanges:
         case TableKind::batches:
         case TableKind::passes:
@@ -103,9 +105,9 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
     std::string text = fmt::format(
-        "{} GEMMs, {} other kernels, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{} GEMMs, {} other kernels, {} attentions, {} casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
         "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
-        blocks.gemms.size(), blocks.kernels.size(), blocks.collectives.size(), blocks.exchanges.size(),
+        blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(), blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
         blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, start, request));

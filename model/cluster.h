@@ -59,6 +59,65 @@ struct Gpu {
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
 
+// Products of operands of fewer than 16 bits. At an efficiency of 0 they run at the constants of 16 bits. `cast_launch` and
+// `cast_bytes` (an element) are what a framework's linear layer does to its input before: sim/costs/cast_law.h.
+struct NarrowGemm {
+    double efficiency = 0;  // of the dtype's datasheet peak
+    double k0 = 300;        // fill and drain of the k loop, in its own elements
+    double tile_reuse = 0, wave_loss = 0.3;
+    Seconds cast_launch;
+    double cast_bytes = 0;  // 0: the cast of a tensor with one scale
+    friend bool operator==(const NarrowGemm&, const NarrowGemm&) = default;
+};
+
+// One implementation of flash attention: sim/costs/attention_law.h. The nameless one is what steps run.
+struct AttentionKernel {
+    std::string name;
+    Seconds launch;               // of the call, with what it launches beside the kernel itself; 0 = kernel.launch
+    double efficiency = 0.5;      // of the datasheet peak, forward, without exponentials
+    double ramp = 600;            // tokens of a sequence at which half of the rate is reached; where blocks are not counted
+    double width = 0;             // width of a head whose products take as long as its exponentials
+    double fill = 0;              // fixed cost of a block of queries, in keys
+    double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum
+    double traffic = 0;           // times that queries, keys, values and results cross the memory beside the kernel
+    double fp8_efficiency = 0.5;  // of the fp8 peak; the same of fp8
+    double fp8_width = 0;
+    int tile = 0;  // queries of a thread block; 0 = blocks are not counted
+    friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
+};
+
+// One implementation of a whole expert layer's forward: sim/costs/expert_layer_law.h.
+struct ExpertKernel {
+    std::string name;
+    Seconds launch;           // all launches of the layer
+    Seconds token;            // routing and sorting, a token
+    double efficiency = 0.7;  // of the datasheet peak, in the grouped products
+    double k0 = 300;          // fill and drain of the k loop, in elements of the operands
+    double tile_reuse = 25;
+    double traffic = 0.85;  // of the memory bandwidth, weights and rows of the products
+    double passes = 1;      // times the bytes of permutation, activation and sum
+    friend bool operator==(const ExpertKernel&, const ExpertKernel&) = default;
+};
+
+// Casts to fp8: sim/costs/cast_law.h.
+struct CastCosts {
+    Seconds launch = Seconds(2e-6);
+    double efficiency = 0.85;      // of the datasheet bandwidth
+    Bytes cache = Bytes(4e7);      // casts well below find their operands in the L2
+    double cache_gain = 1;         // .. at so many times the memory's rate
+    Seconds row = Seconds(2e-7);   // a row with a scale of its own, on one SM
+    friend bool operator==(const CastCosts&, const CastCosts&) = default;
+};
+
+// What the board may draw, and what work draws at full clock: sim/costs/clock.h. A limit of 0: not known, the clock stays up.
+struct Power {
+    double limit = 0, idle = 0;             // W
+    double flop = 0;                        // pJ of a floating-point operation on operands of 16 bits
+    double byte = 0;                        // pJ of a byte moved to or from memory
+    Seconds response = Seconds(3.3e-3);     // length of a kernel, repeated some times, at which half of the fall has happened
+    friend bool operator==(const Power&, const Power&) = default;
+};
+
 // Gemm: sim/costs/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
 // A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
 struct KernelCosts {
@@ -72,6 +131,7 @@ struct KernelCosts {
     double gemm_tile_wide = 0;                // 256x256
     double gemm_tile_192 = 0;                 // 192x128
     double gemm_tile_narrow = 0;              // 256x64
+    double gemm_tile_reuse = 0;               // of smaller tiles' operands: rate 1 / (1 + reuse (1/m + 1/n - 3/256))
     double gemm_wave_loss = 1;                // share of the last wave's idle SMs that is lost
     double gemm_traffic_efficiency = 0.85;    // of the datasheet bandwidth, operands of a GEMM
     double gemm_corner = 0;                   // 0: the longer of arithmetic and traffic; 1: their sum
@@ -100,12 +160,15 @@ struct KernelCosts {
     Seconds event;                            // more that a pair of events around one kernel alone shows
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
     double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
-    double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
     double attention_backward = 0.75;         // rate of its backward relative to its forward
     double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device
-    double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
-    double attention_width = 0;               // width of a head whose products take as long as its exponentials
+    AttentionKernel attention;                // of steps: blocks of queries against SMs, fp8
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
+    NarrowGemm fp8, fp8_blocks, fp4;          // one scale a tensor; a scale a block; nvfp4
+    CastCosts cast;
+    ExpertKernel experts;  // an expert layer alone, of no name; steps run its kernels one by one
+    std::vector<AttentionKernel> attention_kernels;  // by the names of tables
+    std::vector<ExpertKernel> expert_kernels;        // the same: "DTYPE IMPLEMENTATION"
     std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law
     bool gemm_table_by_weight = false;  // the table holds rows of single weights (n, k); the law answers elsewhere
     Curve memory_curve;                 // measured memory passes (read + written bytes)
@@ -284,6 +347,7 @@ struct Cluster {
     Link intra, inter;
     KernelCosts kernel;
     HostCosts host;
+    Power power;
     Interference interference;
     MemoryOverheads overheads;
     Noise noise;

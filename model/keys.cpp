@@ -16,6 +16,7 @@ Experiment& writable(const Experiment& experiment) { return const_cast<Experimen
 
 template <class T>
 constexpr bool is_array = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> ||
+                          std::is_same_v<T, std::vector<AttentionKernel>> || std::is_same_v<T, std::vector<ExpertKernel>> ||
                           std::is_same_v<T, std::vector<int>> ||
                           std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<Schedule>> ||
                           std::is_same_v<T, std::vector<Recompute>>;
