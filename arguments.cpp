@@ -1,8 +1,13 @@
 #include "arguments.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <CLI/CLI.hpp>
 
+#include "foreign_inputs.h"
 #include "model/errors.h"
+#include "sim/sweep/node_counts.h"
 
 namespace stepcast {
 namespace {
@@ -25,11 +30,37 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
     return verb;
 }
 
-void add_experiment(CLI::App* verb, Options& options) {
-    verb->add_option("EXPERIMENT", options.experiment, "file or preset")->required();
-    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys)")->allow_extra_args(false);
+// What a file of another tool leaves open.
+void add_foreign(CLI::App* verb, Options& options) {
+    verb->add_option("--variant", options.variant, "of a file with a table of configurations: GPU,GPUS,PRECISION");
+    verb->add_option("--env", options.environment, "NAME=VALUE, a variable that a launch script reads")
+        ->allow_extra_args(false);
+}
+
+void add_overrides(CLI::App* verb, Options& options) {
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
     verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..");
+    verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
+    add_foreign(verb, options);
+    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
+}
+
+void add_emit(CLI::App* verb, Options& options) {
+    verb->add_option("--emit", options.emit,
+                     "megatron, megatron-bridge, nemo, torchtitan or deepspeed: print the flags or file of that framework");
+}
+
+void add_experiment(CLI::App* verb, Options& options) {
+    verb->add_option("EXPERIMENT", options.experiment, "file, preset, workload or config.json; - is standard input")
+        ->required();
+    add_overrides(verb, options);
+}
+
+void add_campaign(CLI::App* verb, Options& options) {
+    verb->add_option("--tokens", options.tokens, "15T: days, money and energy of a training on so many tokens");
+    verb->add_option("--steps", options.training_steps, "100k: .. of so many steps");
+    verb->add_option("--market", options.market, "FILE.toml with prices, powers, failures, instead of the shipped ones");
 }
 
 void add_trace(CLI::App* verb, Options& options) {
@@ -44,6 +75,8 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
 void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs.sweep, options);
     add_experiment(verb, options);
+    add_emit(verb, options);
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
     verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")
         ->allow_extra_args(false)
         ->required();
@@ -55,16 +88,25 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--top", options.top, "how many best ones")->check(CLI::Range(1, 1000));
     verb->add_option("--threads", options.threads, "instead of one a core")->check(CLI::Range(1, 1024));
     verb->add_option("--out", options.out, "folder for sweep.csv (what is known so far), tables and plots");
+    add_campaign(verb, options);
+    verb->add_option("--within", options.within, "60d: the least machines that end the training in time");
     verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
 }
 
 void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
-    add_experiment(verb, options);
+    verb->add_option("EXPERIMENT", options.inputs,
+                     "files, presets, workloads or config.json; several stand beside each other, as do the values of a key "
+                     "that --set gives twice")
+        ->required();
+    add_overrides(verb, options);
+    add_campaign(verb, options);
     add_trace(verb, options);
-    CLI::Option* explain = verb->add_flag(
+    add_emit(verb, options);
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
+    verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
-    verb->add_option("--out", options.out, "folder for the plot of --explain")->needs(explain);
+    verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain");
 
     add_sweep(app, options, verbs);
 
@@ -89,16 +131,23 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
-    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv or RUN_DIR")->required();
+    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv, a table of kernels or RUN_DIR")->required();
     verb->add_option("--cluster", options.cluster, "file or preset to predict with");
     verb->add_option("--framework", options.framework, "file or preset that all cases ran in");
-    verb->add_option("--out", options.out, "folder for compare.csv, summary.md and plots");
+    verb->add_option("--out", options.out, "folder for tables, summary.md and plots");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 
-    verb = add_verb(app, "import", "training logs to measurements", verbs.import, options);
-    verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb = add_verb(app, "import",
+                    "training logs, profiles and nccl-tests to tables; launch scripts and configurations to experiments; descriptions of "
+                    "machines to clusters",
+                    verbs.import, options);
+    verb->add_option("FILE", options.inputs)->required();
+    verb->add_option("--format", options.format,
+                     "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
+                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi");
+    verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it");
+    add_foreign(verb, options);
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
     verb->add_option("--system", options.system, "what the log does not say: the system");
     verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
@@ -107,11 +156,23 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples ..");
     verb->add_option("--only-steps", options.step_range, "FIRST-LAST: only these, of samples and medians");
     verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
-    verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
+    verb->add_option("--out", options.out, "MEASUREMENTS.csv, EXPERIMENT.toml or CLUSTER.toml")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
+    verb->add_option("--op", options.op, "of nccl-tests output that does not say it: all_gather, ..");
+    verb->add_option("--ranks", options.ranks, "the same: its ranks")->check(count_from(2));
+    verb->add_option("--nodes", options.nodes, "nodes of the job, where profiles or nccl-tests do not say")->check(count_from(1));
 
-    verb = add_verb(app, "list", "presets or keys", verbs.list, options);
-    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys"}));
+    verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
+    verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
+    verb->add_option("WORD|FILE.csv", options.inputs,
+                     "of keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
+                     "seen_rows.txt keep");
+
+    verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
+    verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
+    verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1));
+    verb->add_option("--set", options.set, "KEY=VALUE")->allow_extra_args(false);
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
@@ -143,13 +204,69 @@ void read_objectives(SweepQuestion& question, const Options& options) {
         throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
 }
 
+// As `parse` reads it, with the option in what it complains about.
+template <class T>
+T positive(const std::string& option, const std::string& text, T (*parse)(const std::string&)) {
+    try {
+        const T value = parse(text);
+        if (value > T{}) return value;
+    } catch (const ConfigError& error) {
+        throw ConfigError(option + " " + error.what());
+    }
+    throw ConfigError(option + " " + text + ": expected more than 0");
+}
+
 }  // namespace
 
 std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
     if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
+    if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
+    if (options.gpus > 0) overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
     return overrides;
+}
+
+std::vector<Variant> variants_of(const Options& options) {
+    constexpr std::size_t most_columns = 12;
+    std::vector<Variant> variants;
+    for (const std::string& experiment : options.inputs) variants.push_back({"", experiment, {}});
+    const bool named = variants.size() > 1;
+    for (Variant& v : variants)
+        if (named) v.label = v.experiment;
+    const std::vector<Override> overrides = overrides_of(options);
+    std::vector<std::string> done;
+    for (const Override& o : overrides) {
+        if (std::ranges::find(done, o.key) != done.end()) continue;
+        done.push_back(o.key);
+        std::vector<Override> values;
+        std::ranges::copy_if(overrides, std::back_inserter(values), [&](const Override& v) { return v.key == o.key; });
+        std::vector<Variant> more;
+        for (const Variant& v : variants)
+            for (const Override& value : values) {
+                Variant& next = more.emplace_back(v);
+                next.overrides.push_back(value);
+                if (values.size() > 1) next.label += (next.label.empty() ? "" : ", ") + value.value;
+            }
+        variants = std::move(more);
+        if (variants.size() > most_columns)
+            throw ConfigError("simulate: " + std::to_string(variants.size()) + " forecasts are asked for; expected at most " +
+                              std::to_string(most_columns) + " beside each other, or sweep --vary");
+    }
+    return variants;
+}
+
+std::optional<Training> training_of(const Options& options) {
+    if (!options.tokens.empty() && !options.training_steps.empty())
+        throw ConfigError("--tokens and --steps: both say how long the training is; expected one");
+    if (options.tokens.empty() && options.training_steps.empty()) {
+        if (options.market.empty()) return std::nullopt;
+        throw ConfigError("--market: of which training? expected --tokens 15T or --steps 100k beside it");
+    }
+    Training training{.tokens = 0, .steps = 0, .market = read_market(options.market)};
+    if (!options.tokens.empty()) training.tokens = positive("--tokens", options.tokens, parse_count);
+    if (!options.training_steps.empty()) training.steps = positive("--steps", options.training_steps, parse_count);
+    return training;
 }
 
 ImportRequest import_request_of(const Options& options) {
@@ -166,13 +283,24 @@ ImportRequest import_request_of(const Options& options) {
             .inputs = options.step_inputs};
 }
 
+ProfileImport profile_import_of(const Options& options) {
+    return {.paths = options.inputs,
+            .out = options.out,
+            .system = options.system,
+            .model = options.model,
+            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
+}
+
 SweepQuestion question_of(const Options& options) {
     SweepQuestion question;
-    question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
+    question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     question.where = parse_constraints(options.where);
     question.top = options.top;
     read_objectives(question, options);
+    question.training = training_of(options);
+    if (!options.within.empty()) question.within = positive("--within", options.within, parse_duration);
+    add_node_counts(question);
     if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
     return question;
 }

@@ -5,26 +5,41 @@
 #include <vector>
 
 #include "calibrate/logs/import.h"
+#include "calibrate/profiles/import_profiles.h"
 #include "model/experiment.h"
 #include "sim/sweep/sweep.h"
 
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, routing_out, pattern, system, model, step_range;
+    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, routing_out, pattern, system, model, step_range, op, gpu, variant, emit;
     std::string format = "auto", what = "presets", objective = "step";
-    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where;
-    int ranks = 0, steps = 0, warmup = -1, top = 10, threads = 0;
+    std::string tokens, training_steps, within, market;
+    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where, environment;
+    int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;
     bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };
-// `--set` texts as read, in order.
+// --cluster, --gpus and `--set` texts as read, in order.
 std::vector<Override> overrides_of(const Options& options);
+
+// What --tokens or --steps ask for, with the market of --market.
+std::optional<Training> training_of(const Options& options);
+
+// What `simulate` sets beside each other: every experiment named, with every value of the keys that --set gives several of.
+struct Variant {
+    std::string label, experiment;
+    std::vector<Override> overrides;
+};
+std::vector<Variant> variants_of(const Options& options);
 
 // What `sweep` asks; throws ConfigError on axes, constraints and objectives that are not understood.
 SweepQuestion question_of(const Options& options);
 
 // What `import` reads and writes; throws ConfigError on an unknown format.
 ImportRequest import_request_of(const Options& options);
+
+// The same where the inputs are profiles or the output of nccl-tests.
+ProfileImport profile_import_of(const Options& options);
 
 // One function a verb.
 struct Verbs {
@@ -35,6 +50,7 @@ struct Verbs {
     void (*compare)(const Options&);
     void (*import)(const Options&);
     void (*list)(const Options&);
+    void (*show)(const Options&);
 };
 
 // Calls the verb that was asked for, or prints what --help and --version ask. Returns 0; throws ConfigError on a command

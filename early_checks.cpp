@@ -2,22 +2,71 @@
 
 #include <filesystem>
 
+#include "foreign_inputs.h"
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
+namespace {
 
-void make_folder(const std::string& folder) {
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
+using Paths = std::vector<std::string>;
+
+void check(const Paths& outputs, const Paths& inputs) {
+    keep_apart(outputs, inputs);
+    for (const std::string& output : outputs) require_writable(output);
 }
 
-void make_folder_of(const std::string& file) { make_folder(std::filesystem::path(file).parent_path().string()); }
+// Of what a verb writes into its folder, the files that someone may also have as input.
+void add_in(Paths& outputs, const std::string& folder, std::initializer_list<const char*> names) {
+    if (!folder.empty())
+        for (const char* name : names) outputs.push_back(folder + "/" + name);
+}
 
-void require_other_file(const std::string& trace, const std::string& experiment) {
-    std::error_code none;
-    if (!trace.empty() && std::filesystem::equivalent(trace, experiment, none))
-        throw ConfigError(trace + ": is the experiment; expected another file for --trace");
+Paths of_experiment(const Options& options) { return files_asked(options.experiment, overrides_of(options)); }
+
+Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} : Paths{options.trace}; }
+
+}  // namespace
+
+void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
+    Paths outputs = trace_of(options), inputs;
+    add_in(outputs, options.out, {"gantt.png", "gantt.svg", "elasticity.png", "elasticity.svg"});
+    for (const Variant& variant : variants)
+        for (std::string& file : files_asked(variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
+    check(outputs, inputs);
+}
+
+void check_files_of_sweep(const Options& options) {
+    Paths outputs;
+    add_in(outputs, options.out, {"sweep.csv", "top.csv", "summary.md"});
+    check(outputs, of_experiment(options));
+}
+
+void check_files_of_execute(const Options& options) {
+    Paths outputs = trace_of(options);
+    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv"});
+    check(outputs, of_experiment(options));
+}
+
+void check_files_of_calibrate(const Options& options) {
+    Paths inputs = options.measurements;
+    for (const std::string& other : {options.cluster, options.framework})
+        if (!other.empty()) inputs.push_back(other);
+    check({options.out}, inputs);
+}
+
+void check_files_of_compare(const Options& options) {
+    Paths outputs, inputs = options.inputs;
+    if (!options.cluster.empty()) inputs.push_back(options.cluster);
+    add_in(outputs, options.out, {"compare.csv", "summary.md"});
+    check(outputs, inputs);
+}
+
+void check_files_of_import(const Options& options) {
+    Paths inputs = options.inputs;
+    for (const std::string& other : {options.pattern, options.model})
+        if (!other.empty()) inputs.push_back(other);
+    check({options.out}, inputs);
 }
 
 void require_device(const std::string& device) {

@@ -3,14 +3,17 @@
 
 #include <string>
 
+#include "arguments.h"
+
 namespace stepcast {
 
-// Makes `folder` where it is missing; "" is the one we are in.
-void make_folder(const std::string& folder);
-void make_folder_of(const std::string& file);
-
-// A trace in the place of the experiment that it shows would leave neither.
-void require_other_file(const std::string& trace, const std::string& experiment);
+// What is asked for must be writable and be none of what is read.
+void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants);
+void check_files_of_sweep(const Options& options);
+void check_files_of_execute(const Options& options);
+void check_files_of_calibrate(const Options& options);
+void check_files_of_compare(const Options& options);
+void check_files_of_import(const Options& options);
 
 void require_device(const std::string& device);
 

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "arguments.h"
 #include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/kernel_comparisons.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
 #include "early_checks.h"
@@ -17,22 +20,33 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
+#include "foreign_inputs.h"
+#include "exec/launcher.h"
 #include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/plain_text.h"
 #include "model/presets.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
+#include "model/show.h"
 #include "model/step.h"
-#include "model/whole_files.h"
+#include "reports/campaign_table.h"
 #include "reports/chrome_trace.h"
+#include "reports/columns_table.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
+#include "reports/gantt_plot.h"
 #include "reports/json.h"
+#include "reports/kernel_tables.h"
 #include "reports/summary.h"
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
+#include "reports/text.h"
+#include "sim/campaign.h"
 #include "sim/explain/explain.h"
+#include "sim/gantt.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"
 #include "startup.h"
@@ -41,34 +55,81 @@ using namespace stepcast;
 
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
-// One line that is overwritten on a terminal; nothing in a pipe.
+// Names and messages hold what files and the command line say: none of it moves the cursor of a terminal.
+void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
+void say(const std::string& line) {
+    constexpr std::size_t longest = 4000;
+    const std::string text = plain_text(line.substr(0, longest), "\n\t");
+    std::fprintf(stderr, "stepcast: %s%s\n", text.c_str(), line.size() > longest ? " .." : "");
+}
+// One line that is overwritten on a terminal; a line every 30 s in a log.
 void show_progress(std::string_view text) {
-    if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+    using Clock = std::chrono::steady_clock;
+    static Clock::time_point last = Clock::now();
+    if (isatty(STDERR_FILENO)) {
+        std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+    } else if (!text.empty() && Clock::now() - last >= std::chrono::seconds(30)) {
+        last = Clock::now();
+        say(std::string(text));
+    }
 }
 
-Experiment experiment_of(const Options& options) { return read_experiment(options.experiment, overrides_of(options)); }
+Experiment experiment_of(const Options& options) {
+    return asked_experiment(options, options.experiment, overrides_of(options), true);
+}
 
 std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
     if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
     return open_host_device(ranks);
 }
 
-void run_simulate(const Options& options) {
-    const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
-    const Forecast forecast = predict(experiment);
-    if (!options.trace.empty()) {
-        const TaskGraph graph = build_step(experiment, routing_of(experiment));
-        write_chrome_trace(graph, simulate(graph, price(graph, experiment.cluster)), options.trace);
+std::string headline(const std::string& experiment, const std::string& cluster, const Experiment& e, Seconds step) {
+    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
+}
+
+void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
+    if (!options.trace.empty() || options.explain)
+        throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
+    const std::optional<Training> training = training_of(options);
+    std::vector<ForecastColumn> columns;
+    std::vector<Gantt> pictures;
+    for (const Variant& v : variants) {
+        const Experiment experiment = asked_experiment(options, v.experiment, v.overrides, true);
+        const Prediction prediction = predict_step(experiment);
+        columns.push_back({v.label, prediction.forecast, {}});
+        if (training) columns.back().campaign = campaign_of(*training, experiment, prediction.forecast);
+        if (options.out.empty()) continue;
+        pictures.push_back(gantt_of(experiment, prediction));
+        pictures.back().title = v.label;
     }
+    print(options.json ? columns_json(columns) : columns_table(columns));
+    if (!options.out.empty()) {
+        plot_gantts(pictures, options.out + "/gantt");
+    }
+}
+
+void run_simulate(const Options& options) {
+    const std::vector<Variant> variants = variants_of(options);
+    check_files_of_simulate(options, variants);
+    if (variants.size() > 1) return simulate_beside(options, variants);
+    const Experiment experiment = asked_experiment(options, variants.front().experiment, variants.front().overrides, true);
+    const Prediction prediction = predict_step(experiment);
+    const Forecast& forecast = prediction.forecast;
+    if (!options.trace.empty())
+        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
+                           trace_notes(forecast));
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
-    print(options.json ? to_json(forecast, why) : forecast_table(forecast));
+    if (!options.emit.empty())
+        return print(emitted(experiment, options.emit,
+                             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
+    const std::optional<Training> training = training_of(options);
+    const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
+    print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
+    if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (why && !options.out.empty()) {
-        make_folder(options.out);
-        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+    if (!options.out.empty()) {
+        plot_gantts(std::vector{gantt_of(experiment, prediction)}, options.out + "/gantt");
+        if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
     }
 }
 
@@ -81,23 +142,43 @@ void help_with_sweep(const Options& options) {
     }
 }
 
+// The flags of the best split that the framework runs; the table goes to stderr.
+void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
+    std::fputs(sweep_table(answer).c_str(), stderr);
+    for (std::size_t i = 0; i < answer.best.size(); ++i) {
+        Experiment split = question.experiment;
+        for (const auto& [key, value] : answer.best[i].settings) set_key(split, {key, value});
+        try {
+            return print(emitted(split, options.emit,
+                                 headline(answer.experiment, answer.cluster, split, answer.best[i].step)));
+        } catch (const ConfigError& error) {
+            say("row " + std::to_string(i + 1) + ": " + error.what());
+        }
+    }
+    throw ConfigError("--emit " + options.emit + ": none of the rows can be written; more of them with --top");
+}
+
 void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
+    check_files_of_sweep(options);
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
                                                 .progress = show_progress,
                                                 .announce = [](std::string_view text) { say(std::string(text)); }});
     show_progress("");
-    print(options.json ? to_json(result) : sweep_table(result));
+    if (!options.emit.empty())
+        print_best(options, question, result);
+    else
+        print(options.json ? to_json(result) : sweep_table(result));
     if (!options.out.empty()) write_sweep(options.out, result);
 }
 
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
-    require_other_file(options.trace, options.experiment);
     require_device(options.device);
+    check_files_of_execute(options);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
@@ -106,21 +187,20 @@ void run_execute(const Options& options) {
     if (options.steps > 0) run.steps = options.steps;
     if (options.warmup >= 0) run.warmup = options.warmup;
     ExecuteOptions how = execute_options(run);
+    std::optional<RunFolder> folder;  // before the device is opened, so that what is refused starts nothing
+    if (!options.out.empty() && read_launch(std::getenv).rank == 0)
+        folder.emplace(options.out, experiment, overrides_of(options), graph);
     const auto device = open_device(options.device, graph.rank_count(), run);
     how.progress = show_progress;
-    RunRecord record{options.experiment, overrides_of(options), experiment.cluster, {}};
-    if (!options.out.empty() && device->reports()) {
-        make_folder(options.out);
-        how.on_step = [&](const Measurement& sofar) {  // a run that is stopped keeps its finished samples
-            record.measurement = sofar;
-            write_run(options.out, record, experiment);
-        };
-    }
+    how.stop_asked = stop_asked;
+    if (folder && device->reports())  // a run that is killed keeps its finished samples
+        how.on_step = [&](const Measurement& sofar) { folder->add(sofar); };
     const Measurement measurement = execute(graph, *device, how);
     show_progress("");
     if (!device->reports()) return;
-    if (how.on_step) how.on_step(measurement);
-    if (!options.trace.empty()) write_chrome_trace(graph, measurement.traces.back(), options.trace);
+    if (how.on_step) folder->finish(measurement);
+    if (!options.trace.empty())
+        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
@@ -148,12 +228,13 @@ void run_calibrate(const Options& options) {
             "files");
     if (!options.device.empty()) {
         require_device(options.device);
-        make_folder_of(options.out);
+        check_files_of_calibrate(options);
         return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
                                               : calibrate_host(options, show_progress));
     }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
+    if (!options.out.empty()) check_files_of_calibrate(options);
     if (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty())
         return print(calibrate_steps(options));
     print(calibrate_from_measurements(
@@ -163,27 +244,48 @@ void run_calibrate(const Options& options) {
 
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    check_files_of_compare(options);
     if (!options.framework.empty()) (void)read_framework(options.framework);
     std::vector<Comparison> comparisons;
-    for (const std::string& path : options.inputs)
-        for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
-    if (!options.out.empty()) make_folder(options.out);
+    KernelComparisons kernels;
+    for (const std::string& path : options.inputs) {
+        if (holds_kernels(path))
+            add(kernels, read_kernel_comparisons(path, options.cluster));
+        else
+            for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
+    }
+    const bool steps = !comparisons.empty() || (kernels.rows.empty() && kernels.refused.empty());
     predict_all(comparisons, show_progress);
     show_progress("");
     const CompareSummary summary = summarise(comparisons);
-    print(options.json ? to_json(summary, comparisons) : comparison_table(comparisons));
-    if (!options.out.empty()) write_comparison(options.out, "Predicted against measured", comparisons);
+    const std::string title = "Predicted against measured";
+    if (options.json) print(to_json(summary, comparisons, kernels));
+    if (!options.json && steps) print(comparison_table(comparisons));
+    if (!options.json) print(kernel_table(kernels));
+    if (!options.out.empty() && steps) write_comparison(options.out, title, comparisons);
+    if (!options.out.empty() && !kernels.rows.empty()) write_kernels(options.out, title, kernels);
+    if (!steps && kernels.rows.empty()) throw ConfigError("no kernel can be predicted: the reasons are above");
+    if (summary.cases > 0 && summary.predicted == 0)
+        throw ConfigError("none of " + std::to_string(summary.cases) +
+                          " cases can be predicted: the reasons are above");
     if (options.strict && summary.refused > 0)
         throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
                           " cases refused");
 }
 
 void run_import(const Options& options) {
-    for (const std::string& line : import_to_files(import_request_of(options))) say(line);
+    check_files_of_import(options);
+    if (import_foreign(options)) return;
+    const bool told = options.format == "profile" || options.format == "nccl-tests";
+    const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
+    for (const std::string& line :
+         profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
+        say(line);
 }
 
 void run_list(const Options& options) {
-    if (options.what == "keys") return print(keys_table(key_docs()));
+    if (options.what == "keys") return print(keys_table(key_docs(), options.inputs.empty() ? "" : options.inputs.front()));
+    if (options.what == "rows") return print(rows_text(options.inputs));
     std::vector<Experiment> experiments;
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
@@ -194,6 +296,8 @@ void run_list(const Options& options) {
                         clusters));
 }
 
+void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }
+
 int fail(int code, const std::string& message) {
     say(message);
     return code;
@@ -202,17 +306,22 @@ int fail(int code, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    open_standard_files();
+    end_on_signals();
     close_blas_threads();
     keep_freed_memory();
     try {
-        return run_command_line(argc, argv,
+        const int code = run_command_line(argc, argv,
                                 {.simulate = run_simulate,
                                  .sweep = run_sweep,
                                  .execute = run_execute,
                                  .calibrate = run_calibrate,
                                  .compare = run_compare,
                                  .import = run_import,
-                                 .list = run_list});
+                                 .list = run_list,
+                                 .show = run_show});
+        finish_output();
+        return code != 0 ? code : exit_code_of_stop();
     } catch (const ConfigError& error) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {

@@ -1,7 +1,17 @@
 #include "startup.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "model/errors.h"
 
 namespace stepcast {
 
@@ -16,6 +26,51 @@ void keep_freed_memory() {
     mallopt(M_MMAP_THRESHOLD, largest);
     mallopt(M_TRIM_THRESHOLD, largest);
     mallopt(M_TOP_PAD, 16 << 20);
+}
+
+namespace {
+
+volatile std::sig_atomic_t noted = 0, may_note = 0;
+
+void on_signal(int signal) {
+    constexpr int as_shells_say = 128;
+    if (may_note == 0 || noted != 0) _exit(as_shells_say + signal);
+    noted = signal;
+    constexpr char text[] = "\nstepcast: ends after this sample; a second signal ends at once\n";
+    const ssize_t said = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)said;
+}
+
+}  // namespace
+
+void end_on_signals() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (const int signal : {SIGINT, SIGTERM}) {
+        struct sigaction before {};
+        sigaction(signal, nullptr, &before);
+        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup and `&` of a shell ignore it
+    }
+}
+
+bool stop_asked() {
+    may_note = 1;
+    return noted != 0;
+}
+
+int exit_code_of_stop() { return noted != 0 ? 128 + noted : 0; }
+
+void open_standard_files() {
+    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (fcntl(standard, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);  // the lowest free number; writing to it fails
+}
+
+void finish_output() {
+    const bool lost = std::ferror(stdout) != 0;
+    if (std::fflush(stdout) != 0 || lost)
+        throw ConfigError("standard output: cannot be written (" + std::string(std::strerror(errno)) + ")");
 }
 
 }  // namespace stepcast

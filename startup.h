@@ -10,4 +10,17 @@ void close_blas_threads();
 // Freed memory stays with the process: simulations allocate the same arrays over and over.
 void keep_freed_memory();
 
+// A closed standard stream would lend its number to the next file that is opened, and what is printed would go there.
+void open_standard_files();
+
+// SIGINT and SIGTERM end the program at once, exit code 130 and 143: what is not whole has no name (model/whole_files.h).
+// From the first call of stop_asked() on, the first signal is only noted, so that the caller ends at a good place;
+// the second ends the program.
+void end_on_signals();
+bool stop_asked();
+int exit_code_of_stop();  // 0 when nothing was noted
+
+// Throws ConfigError when not all that was printed has arrived, as on a full disk.
+void finish_output();
+
 }  // namespace stepcast

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "calibrate/atlas_tables.h"
+#include "calibrate/exchange_tables.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_row.h"
 #include "model/csv.h"
@@ -33,8 +35,11 @@ TableKind kind_of(const CsvReader& reader) {
     const Names& header = reader.fields();
     if (holds(header, {"step_s", "gpus"}) || holds(header, {"step_s", "model"})) return TableKind::cases;
     if (holds(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
+    if (holds(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"})) return TableKind::attentions;
+    if (holds(header, {"rows", "width", "granularity", "time_us"})) return TableKind::casts;
     if (holds(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
-    if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"})) return TableKind::batches;
+    if (holds(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"})) return TableKind::exchanges;
+    if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"}) && !holds(header, {"op"})) return TableKind::batches;
     if (holds(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
     if (holds(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
     if (header == Names{"key", "value"}) return TableKind::environment;
@@ -44,23 +49,13 @@ TableKind kind_of(const CsvReader& reader) {
     reader.fail(
         "found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
         " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
-        "layers (num_tokens,hidden,inter,topk,experts,..), kernels of a script (docs/pytorch.md), cases "
+        "layers (num_tokens,hidden,inter,topk,experts,..), dispatch and combine "
+        "(op,tokens_per_rank,hidden,topk,experts,time_us), kernels of a script (docs/pytorch.md), cases "
         "(docs/formats.md) or imported measurements");
 }
 
-// "bf16", "bf16 -> fp32", "fp8 (128-wide scaling) -> bf16": the first word is the operands', an fp32 after the arrow
-// says that C is fp32.
-Dtype operand_dtype(const std::string& cell) { return parse_dtype(cell.substr(0, cell.find(' '))); }
+// An fp32 after the arrow says that C is fp32.
 bool fp32_result(const std::string& cell) { return cell.ends_with("-> fp32") && !cell.starts_with("fp32"); }
-
-bool has_rate(const Gpu& gpu, Dtype dtype) {
-    try {
-        peak(gpu, dtype);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
 
 // "NT": A as written, B transposed. "TT" and others are no linear layer's.
 Gemm::Layout layout_of(const TableRow& row) {
@@ -78,11 +73,16 @@ bool has_odd_rows(const Gemm& g) {
 }
 
 void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
-    if (row.has("op") && row.text("op") != "gemm") {
+    const std::string op = row.has("op") ? row.text("op") : "gemm";
+    const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
+    if (op != "gemm" && op != "cast_gemm" && !long_run) {
         ++blocks.other_op_rows;
         return;
     }
     GemmRow found;
+    found.sustained = long_run;
+    found.uninitialised = long_run && row.text("implementation").starts_with("vLLM");
+    found.casts = op == "cast_gemm" || op == "sustained_cast_gemm";
     found.where = row.where();
     const std::string dtype = row.text("dtype");
     found.gemm = {row.integer("m"),
@@ -91,13 +91,15 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
                   1,
                   row.read("dtype", [&] { return operand_dtype(dtype); }),
                   fp32_result(dtype)};
-    found.groups = row.integer("groups", 1);
+    found.scaled_blocks = dtype.find("128-wide") != std::string::npos;
+    if (!row.text("groups").empty()) found.groups = row.integer("groups", 1);
     if (row.has("layout")) {
-        found.between_events = true;
-        found.gemm.layout = layout_of(row);
+        found.between_events = row.text("timer") != "kernel";
+        if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
         found.gemm.unaligned = has_odd_rows(found.gemm);
     }
     found.time = row.time(found.groups * flops_of(found.gemm));
+    found.row = row.hash();
     has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
 }
 
@@ -112,38 +114,14 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
         return;
     }
     CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
+    found.in_switch = row.text("dtype") != "int8";
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));
+    found.row = row.hash();
     if (found.ranks < 2 || found.ranks % found.nodes != 0)
         row.fail("ranks", fmt::format("{} ranks on {} nodes; expected two or more, as many on every node", found.ranks,
                                       found.nodes));
     blocks.collectives.push_back(found);
-}
-
-double skew_of(const TableRow& row) {
-    const std::string text = row.text("distribution"), prefix = "power_law_";
-    if (text.empty() || text == "balanced") return 0;
-    if (text.starts_with(prefix))
-        return row.read("distribution", [&] { return csv_number(text.substr(prefix.size())); });
-    row.fail("distribution", "found \"" + text + "\"; expected balanced or power_law_EXPONENT");
-}
-
-void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
-    MoeLayerRow found;
-    found.where = row.where();
-    found.tokens = row.integer("num_tokens");
-    found.hidden = row.integer("hidden");
-    found.ffn = row.integer("inter");
-    found.top_k = row.integer("topk");
-    found.experts = row.integer("experts");
-    found.tp = row.integer("tp_in_expert", 1);
-    found.ep = row.integer("ep", 1);
-    found.skew = skew_of(row);
-    found.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
-    found.time = row.time(Flops(0));
-    if (found.experts % found.ep != 0)
-        row.fail("ep", fmt::format("{} experts over {} ranks; expected a divisor", found.experts, found.ep));
-    has_rate(gpu, found.dtype) ? blocks.moe_layers.push_back(found) : void(++blocks.other_op_rows);
 }
 
 std::string plain_name(std::string_view text) {
@@ -188,7 +166,10 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
         }
         if (kind == TableKind::gemms) add_gemm(row, gpu, blocks);
         if (kind == TableKind::collectives) add_collective(row, blocks);
+        if (kind == TableKind::attentions) add_attention(row, gpu, blocks);
+        if (kind == TableKind::casts) add_cast(row, blocks);
         if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks);
+        if (kind == TableKind::exchanges) add_exchange(row, blocks);
         add_script_row(kind, row, gpu, blocks);
     }
 }

@@ -8,6 +8,8 @@
 
 #include "model/cluster.h"
 #include "model/op.h"
+#include "sim/costs/attention_law.h"
+#include "sim/costs/cast_law.h"
 
 namespace stepcast {
 
@@ -17,6 +19,9 @@ enum class TableKind : std::uint8_t {
     gemms,
     collectives,
     moe_layers,
+    attentions,
+    casts,
+    exchanges,
     cases,
     batches,
     passes,
@@ -25,7 +30,7 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// `where` is "file:line". `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// Of every row: `where` is "file:line", `row` its content (model/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
 // events around one call of a script, which a short kernel waits for.
 struct GemmRow {
     std::string where;
@@ -33,6 +38,11 @@ struct GemmRow {
     int groups = 1;
     Seconds time;
     bool between_events = false;
+    bool sustained = false;      // repeated for about a second
+    bool uninitialised = false;  // weights of one value: less power, a higher clock
+    bool casts = false;          // of a narrow dtype: the cast of the input is in the time
+    bool scaled_blocks = false;  // a scale for 128 elements, not for the tensor
+    RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
@@ -43,7 +53,23 @@ struct CollectiveRow {
     int ranks = 0, nodes = 0;
     Bytes bytes;
     Seconds time;
+    RowHash row = 0;
+    bool in_switch = true;  // a switch can add these numbers
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
+};
+
+// Dispatch or combine of an expert layer's tokens, timed by itself. `kernels` as the cluster's keys name them: "dispatch",
+// "dispatch_low_latency", ..; `bytes` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
+// over the experts at random.
+struct ExchangeRow {
+    std::string where, op, kernels;
+    int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
+    double tokens = 0;  // of a rank
+    Bytes bytes;
+    Seconds time;
+    bool even = false;
+    RowHash row = 0;
+    friend bool operator==(const ExchangeRow&, const ExchangeRow&) = default;
 };
 
 // Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up, activation, down.
@@ -51,17 +77,40 @@ struct MoeLayerRow {
     std::string where;
     long tokens = 0, hidden = 0, ffn = 0;
     int top_k = 0, experts = 0, ep = 1, tp = 1;
-    double skew = 0;  // exponent of the power law over experts; 0 = balanced
+    double skew = 0;  // exponent of the density of the experts' loads (RoutingSpec::Kind::power_law); 0 = balanced
     Dtype dtype = Dtype::bf16;
     Seconds time;
+    std::string implementation = {};  // as the table names dtype and kernels
+    double weight_bytes = 2;
+    RowHash row = 0;
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
-// Another kernel between events. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+// `kind`: "attention", "encoder_attention", "mla_attention".
+struct AttentionRow {
+    std::string where, kind, kernel;
+    AttentionShape shape;
+    Seconds time;
+    RowHash row = 0;
+    friend bool operator==(const AttentionRow&, const AttentionRow&) = default;
+};
+
+struct CastRow {
+    std::string where, implementation;
+    long rows = 0, width = 0;
+    CastScale scale = CastScale::given;
+    Seconds time;
+    RowHash row = 0;
+    friend bool operator==(const CastRow&, const CastRow&) = default;
+};
+
+// Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
 struct KernelRow {
     std::string where, kind, call;
     Op op;
     Seconds time;
+    RowHash row = 0;
+    bool between_events = true;  // false: by a profiler (column timer = kernel)
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 
@@ -70,6 +119,7 @@ struct LaunchRow {
     std::string where, kind;
     int calls = 0;
     Seconds time;
+    RowHash row = 0;
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
@@ -78,7 +128,10 @@ struct BuildingBlocks {
     std::vector<KernelRow> kernels;
     std::vector<LaunchRow> launches;
     std::vector<CollectiveRow> collectives;
+    std::vector<ExchangeRow> exchanges;
     std::vector<MoeLayerRow> moe_layers;
+    std::vector<AttentionRow> attentions;
+    std::vector<CastRow> casts;
     std::vector<std::string> devices;  // of rows that were passed over, each once
     int other_device_rows = 0;
     int other_op_rows = 0;  // operations that no law here describes, and dtypes that the device has no rate for

@@ -10,6 +10,7 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/least_squares.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
@@ -274,6 +275,8 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     }
     Fitted& fitted = result.cluster.fitted.emplace();
     fitted.samples = static_cast<int>(cases.size());
+    for (const FitCase& c : cases) fitted.rows.push_back(c.row);
+    fitted.rows = joined(std::move(fitted.rows), {});
     fitted.condition = result.condition;
     fitted.errors = result.held_out_errors;
     for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);

@@ -8,6 +8,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/measurements.h"
+#include "model/provenance.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
 
@@ -39,9 +40,9 @@ std::string name_of(const KernelRow& row) {
     return fmt::format("{} of {}", row.call, to_string(pass.read + pass.written));
 }
 
-Seconds alone(const Op& op, const Cluster& c) {
-    if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm_law_time(*gemm, c);
-    return op_time(op, Phase::forward, {}, c) + c.kernel.event;
+Seconds alone(const KernelRow& row, const Cluster& c) {
+    if (const auto* gemm = std::get_if<Gemm>(&row.op)) return gemm_law_time(*gemm, c);
+    return op_time(row.op, Phase::forward, {}, c) + (row.between_events ? c.kernel.event : Seconds(0));
 }
 
 }  // namespace
@@ -49,12 +50,15 @@ Seconds alone(const Op& op, const Cluster& c) {
 FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     std::vector<ParameterReport> reports;
     add_launch(reports, blocks, "host.call", "eager host issue", HostCosts{}.call, 10, 1000);
+    add_launch(reports, blocks, "host.call", "launch call", HostCosts{}.call, 1, 1 << 30);  // of a profile
     add_launch(reports, blocks, "kernel.launch", "graph replay wall", KernelCosts{}.launch, 100, 1 << 30);
     add_launch(reports, blocks, "host.read", "host read", HostCosts{}.read, 1, 1 << 30);
     FitResult result;
     result.cluster = start;
     Fitted fitted;
     fitted.samples = static_cast<int>(blocks.launches.size());
+    for (const LaunchRow& row : blocks.launches) fitted.rows.push_back(row.row);
+    fitted.rows = joined(std::move(fitted.rows), {});
     for (const ParameterReport& report : reports) {
         result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
         fitted.parameters.push_back(report.parameter);
@@ -87,7 +91,7 @@ std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
 }
 
 FitCase kernel_case(const KernelRow& row) {
-    return {name_of(row), row.kind, "tables", row.time, [op = row.op](const Cluster& c) { return alone(op, c); }};
+    return {name_of(row), row.kind, "tables", row.time, [row](const Cluster& c) { return alone(row, c); }, 1, row.row};
 }
 
 std::vector<KernelFit> kernel_fits(const BuildingBlocks& blocks) {

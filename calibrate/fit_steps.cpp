@@ -102,7 +102,8 @@ std::vector<FitParameter> step_parameters(const Cluster& start, const std::vecto
     add(uses.partial, "network.partial_ring", 0.4, "0.1", "1");
     add(uses.overlap, "interference.compute_slowdown", 0.5, "0.01", "1");
     add(true, "kernel.memory_efficiency", 0.15, "0.2", "1");
-    add(uses.flash, "kernel.attention_efficiency", 0.2, "0.1", "0.9");
+    const bool known = start.kernel.attention.tile > 0;  // from measured kernels
+    add(uses.flash && !known, "kernel.attention_efficiency", 0.2, "0.1", "0.9");
     add(uses.between, "link.inter.training", 0.15, "0.2", "1.5");
     add(uses.inside, "link.intra.training", 0.15, "0.2", "1.5");
     return all;
@@ -111,9 +112,15 @@ std::vector<FitParameter> step_parameters(const Cluster& start, const std::vecto
 FitCase step_case(const Case& what) {
     const auto experiment = std::make_shared<const Experiment>(what.experiment);
     const auto graph = std::make_shared<const TaskGraph>(build_step(*experiment, routing_of(*experiment)));
-    return {what.case_id, "step", fold_of(what), what.measured_step, [experiment, graph](const Cluster& candidate) {
+    return {what.case_id,
+            "step",
+            fold_of(what),
+            what.measured_step,
+            [experiment, graph](const Cluster& candidate) {
                 return step_of(*graph, machine_of(experiment->cluster, candidate));
-            }};
+            },
+            1,
+            what.rows.empty() ? 0 : what.rows.front()};
 }
 
 StepRows read_step_rows(const std::vector<std::string>& paths, const std::string& cluster) {

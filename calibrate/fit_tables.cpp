@@ -4,23 +4,27 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <map>
+#include <optional>
 
-#include "calibrate/fit_corrections.h"
+#include "calibrate/exchange_tables.h"
 #include "calibrate/fit_kernels.h"
+#include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/provenance.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/gemm_law.h"
 
 namespace stepcast {
 namespace {
 
+const Seconds shortest_sustained(20e-6);
 constexpr const char* one_group = "tables";  // nothing is left out in turn: the held-out tenth judges
 
 Op op_of(const CollectiveRow& row) {
-    if (row.op == "all_reduce") return AllReduce{row.bytes};
+    if (row.op == "all_reduce") return AllReduce{row.bytes, row.in_switch};
     if (row.op == "all_gather") return AllGather{row.bytes};
     if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
     if (row.op == "broadcast") return Broadcast{row.bytes, 0};
@@ -32,31 +36,26 @@ Op op_of(const CollectiveRow& row) {
     throw std::logic_error("collective_case: " + row.op);
 }
 
-// Slots of each local expert: expert i of all has the share (i+1)^-skew; the rank that holds the first ones is the
-// busiest of its layer, which such tables time.
-std::vector<long> rows_per_expert(const MoeLayerRow& row) {
-    std::vector<double> share(static_cast<std::size_t>(row.experts));
-    for (std::size_t i = 0; i < share.size(); ++i) share[i] = std::pow(static_cast<double>(i + 1), -row.skew);
-    const double sum = std::accumulate(share.begin(), share.end(), 0.0);
-    const double slots = static_cast<double>(row.tokens) * row.top_k;
-    std::vector<long> rows;
-    for (int i = 0; i < row.experts; i += row.ep)  // experts are dealt to ranks in turn
-        rows.push_back(std::lround(std::min(slots * share[static_cast<std::size_t>(i)] / sum, double(row.tokens))));
-    return rows;
-}
-
-Seconds moe_layer_time(const MoeLayerRow& row, const Cluster& cluster) {
-    const std::vector<long> rows = rows_per_expert(row);
-    const long ffn = row.ffn / row.tp;
-    const auto slots = static_cast<double>(std::accumulate(rows.begin(), rows.end(), 0L));
-    const Bytes passes = slots * static_cast<double>(2 * row.hidden + 3 * ffn) * size_of(row.dtype);
-    return grouped_gemm_law_time(GroupedGemm{rows, 2 * ffn, row.hidden, row.dtype}, cluster) +
-           grouped_gemm_law_time(GroupedGemm{rows, row.hidden, ffn, row.dtype}, cluster) + 3 * cluster.kernel.launch +
-           passes / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency);
-}
-
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
+}
+
+// Long runs of real numbers where there are any, and none of kernels so short that their power is the one before's.
+std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
+    const bool real = std::any_of(rows.begin(), rows.end(), [](const GemmRow& row) {
+        return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
+    });
+    std::vector<GemmRow> kept;
+    for (const GemmRow& row : rows)
+        if (!row.sustained || (row.time > shortest_sustained && !(real && row.uninitialised))) kept.push_back(row);
+    return kept;
+}
+
+std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::string& kind) {
+    std::vector<FitCase> some;
+    for (const FitCase& c : cases)
+        if (c.kind == kind) some.push_back(c);
+    return some;
 }
 
 struct Split {
@@ -92,13 +91,6 @@ void judge(FitResult& result, const Split& split, HeldOutShare share) {
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
 
-std::vector<CollectiveRow> fitted_rows(const BuildingBlocks& blocks, const Cluster& cluster, HeldOutShare share) {
-    std::vector<CollectiveRow> rows;
-    for (const CollectiveRow& row : blocks.collectives)
-        if (inside_one_node(row, cluster) && !is_held_out(collective_case(row, cluster), share)) rows.push_back(row);
-    return rows;
-}
-
 // Adds `value` to the range `what`.
 void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
     const auto at = std::find_if(ranges.begin(), ranges.end(), [&](const FittedRange& r) { return r.what == what; });
@@ -114,6 +106,8 @@ std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
         widen(ranges, "gemm.n", static_cast<double>(row.gemm.n));
         widen(ranges, "gemm.k", static_cast<double>(row.gemm.k));
     }
+    for (const AttentionRow& row : blocks.attentions)
+        widen(ranges, "attention.queries", static_cast<double>(row.shape.op.seq_q));
     for (const CollectiveRow& row : blocks.collectives) {
         widen(ranges, row.op + ".bytes", row.bytes.si());
         widen(ranges, row.op + ".ranks", row.ranks);
@@ -131,17 +125,46 @@ bool is_inside_bounds(const FitParameter& parameter) {
     }
 }
 
+// Those of the cluster, where they lie within the bounds.
+std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<FitParameter> parameters) {
+    Experiment holder;
+    holder.cluster = cluster;
+    for (FitParameter& general : parameters) {
+        FitParameter known = general;
+        known.prior = get_key(holder, "cluster." + general.key);
+        if (is_inside_bounds(known)) general = known;
+    }
+    return parameters;
+}
+
+// Kernels of the tables, those with most rows first.
+std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCases& named) {
+    std::vector<std::pair<std::string, std::vector<FitCase>>> sorted(named.begin(), named.end());
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    return sorted;
+}
+
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
     if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
-    Experiment holder;
-    holder.cluster = start;
-    for (FitParameter& general : parameters) {
-        FitParameter known = general;
-        known.prior = get_key(holder, "cluster." + general.key);
-        if (how.priors_from_start && is_inside_bounds(known)) general = known;
-    }
+    const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0;
+    std::erase_if(parameters, [&](const FitParameter& p) {
+        return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
+                          : p.key == "kernel.gemm_tile_reuse") ||
+               (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
+    });
+    return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
+}
+
+// The switch's adders show in all-reduces of more ranks than NCCL leaves without them; else they stay as they are.
+std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks) {
+    std::vector<FitParameter> parameters = collective_parameters(start);
+    const bool shown = std::any_of(blocks.collectives.begin(), blocks.collectives.end(), [&](const CollectiveRow& row) {
+        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls && inside_one_node(row, start);
+    });
+    if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
     return parameters;
 }
 
@@ -161,19 +184,27 @@ void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
                     blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
 }
 
+// What a step runs of the kernel that it names: no cache is written in training, and no extra launches are made.
+AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, const AttentionKernel& named) {
+    for (AttentionKernel kernel : fitted) {
+        if (kernel.name != named.name) continue;
+        kernel.launch = Seconds(0);
+        kernel.traffic = 0;
+        return kernel;
+    }
+    return named;
+}
+
 // One fit after the other, each from where the one before left the cluster.
 class Parts {
 public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    void add(
-        const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share,
-        const std::function<void(Cluster&)>& refine = [](Cluster&) {}) {
+    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share) {
         const Split split = split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all_.cluster, parameters, split, progress_);
-        refine(result.cluster);
         judge(result, split, share);
         take(std::move(result));
     }
@@ -194,7 +225,59 @@ public:
         }
     }
 
-    void clear_corrections() { all_.cluster.intra.corrections.clear(); }
+    // One kernel of the tables after the other, each fitted in the place of the nameless one and put beside it by name;
+    // of attention with the tile of queries that fits best.
+    void add_attention_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
+        const AttentionKernel of_steps = all_.cluster.kernel.attention;
+        std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like
+        for (const auto& [name, cases] : by_size(attention_cases(blocks.attentions))) {
+            const std::string form = name.substr(0, name.starts_with("unmasked") || name.starts_with("latent") ? 6 : 0);
+            std::optional<FitResult> best;
+            for (const int tile : {64, 128, 256}) {
+                AttentionKernel& kernel = all_.cluster.kernel.attention = {};
+                if (largest.contains(form)) kernel = largest.at(form);
+                kernel.name = name;
+                kernel.ramp = 0;
+                kernel.tile = tile;
+                const Split split = split_of(cases, share);
+                if (split.fitted.empty()) break;
+                auto parameters = attention_parameters(any_fp8(blocks, name));
+                if (largest.contains(form)) parameters = with_priors_of(all_.cluster, parameters);
+                FitResult found = fit_part(all_.cluster, parameters, split, progress_);
+                if (!best || found.noise < best->noise) best = std::move(found);
+            }
+            if (!best) continue;
+            put_by_name(all_.cluster.kernel.attention_kernels, best->cluster.kernel.attention);
+            largest.emplace(form, best->cluster.kernel.attention);
+        }
+        all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
+        std::vector<FitCase> cases;
+        for (const AttentionRow& row : blocks.attentions) cases.push_back(attention_by_name(row));
+        judge_named(cases, share);
+    }
+
+    void add_expert_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
+        std::map<std::string, ExpertKernel> largest;  // of each dtype
+        for (const auto& [name, cases] : by_size(expert_cases(blocks.moe_layers))) {
+            const std::string dtype = name.substr(0, name.find(' '));
+            const Split split = split_of(cases, share);
+            if (split.fitted.empty()) continue;
+            all_.cluster.kernel.experts = {};
+            auto parameters = expert_parameters();
+            if (largest.contains(dtype)) {
+                all_.cluster.kernel.experts = largest.at(dtype);
+                parameters = with_priors_of(all_.cluster, parameters);
+            }
+            FitResult found = fit_part(all_.cluster, parameters, split, progress_);
+            found.cluster.kernel.experts.name = name;
+            put_by_name(all_.cluster.kernel.expert_kernels, found.cluster.kernel.experts);
+            largest.emplace(dtype, found.cluster.kernel.experts);
+        }
+        all_.cluster.kernel.experts = {};
+        std::vector<FitCase> cases;
+        for (const MoeLayerRow& row : blocks.moe_layers) cases.push_back(expert_by_name(row));
+        judge_named(cases, share);
+    }
 
     TablesFit finish(std::vector<FittedRange> ranges) {
         Fitted last;
@@ -205,6 +288,25 @@ public:
     }
 
 private:
+    static bool any_fp8(const BuildingBlocks& blocks, const std::string& name) {
+        return std::any_of(blocks.attentions.begin(), blocks.attentions.end(), [&](const AttentionRow& row) {
+            return row.kernel == name && row.shape.op.dtype == Dtype::fp8;
+        });
+    }
+
+    // Errors of cases whose kernels' constants stand in rows of their own.
+    void judge_named(const std::vector<FitCase>& cases, HeldOutShare share) {
+        if (cases.empty()) return;
+        FitResult result;
+        result.cluster = all_.cluster;
+        result.cluster.fitted = Fitted{};
+        const Split split = split_of(cases, share);
+        for (const FitCase& c : split.fitted) result.cluster.fitted->rows.push_back(c.row);
+        result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), {});
+        judge(result, split, share);
+        take(std::move(result));
+    }
+
     void take(FitResult result) {
         fitted_ = merged(fitted_, *result.cluster.fitted);
         all_.cluster = result.cluster;
@@ -226,23 +328,32 @@ FitCase gemm_case(const GemmRow& row) {
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
         const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
-        return {name, "grouped_gemm", one_group, row.time,
-                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); }};
+        return {name,
+                "grouped_gemm",
+                one_group,
+                row.time,
+                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); },
+                1,
+                row.row};
     }
-    return {name, "gemm", one_group, row.time, [g](const Cluster& c) { return gemm_law_time(g, c); }};
+    if (is_narrow(g.dtype))
+        return {name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), one_group, row.time,
+                [row](const Cluster& c) { return narrow_time(row, c); }, 1, row.row};
+    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
+    return {name, row.sustained ? "sustained_gemm" : "gemm", one_group, row.time,
+            [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); }, 1, row.row};
 }
 
 // The path is the datasheet's, which no fit moves: found once.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     const RingPath path = ring_path(Group{row.ranks}, cluster);
-    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op,
-            one_group, row.time, [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); }};
-}
-
-FitCase moe_layer_case(const MoeLayerRow& row) {
-    return {fmt::format("moe_layer {} tokens {}x{} top {} of {} ep {} tp {} skew {}", row.tokens, row.hidden, row.ffn,
-                        row.top_k, row.experts, row.ep, row.tp, row.skew),
-            "moe_layer", one_group, row.time, [row](const Cluster& c) { return moe_layer_time(row, c); }};
+    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes),
+            row.op,
+            one_group,
+            row.time,
+            [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); },
+            1,
+            row.row};
 }
 
 // FNV-1a, a hash that is the same everywhere; std::hash need not be.
@@ -267,28 +378,34 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
     std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
     for (const FittedRange& r : later.ranges)
         replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
+    for (const FittedConstants& c : later.constants)
+        replace_or_add(all.constants, c, [](const auto& a, const auto& b) { return a.what == b.what; });
+    all.rows = joined(std::move(all.rows), later.rows);
     return all;
 }
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress, TablesHow how) {
-    std::vector<FitCase> gemms, collectives, layers;
-    for (const GemmRow& row : above_floor(blocks.gemms)) gemms.push_back(gemm_case(row));
+    std::vector<FitCase> gemms, narrow, collectives;
+    for (const GemmRow& row : telling(above_floor(blocks.gemms)))
+        (is_narrow(row.gemm.dtype) ? narrow : gemms).push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
-    for (const MoeLayerRow& row : blocks.moe_layers) layers.push_back(moe_layer_case(row));
-    if (gemms.empty() && collectives.empty() && layers.empty() && blocks.kernels.empty() && blocks.launches.empty())
+    if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
+        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty())
         refuse_nothing(start, blocks);
     Parts parts(start, progress);
     parts.add_launches(blocks);
     parts.add_kernels(blocks, true);  // what events add and what a launch costs, which GEMMs cannot tell apart
     parts.add(gemm_parameters_for(start, blocks, how), gemms, how.share);
     parts.add_kernels(blocks, false);
-    if (!collectives.empty()) parts.clear_corrections();
-    parts.add(collective_parameters(start), collectives, how.share, [&](Cluster& cluster) {
-        cluster.intra.corrections = fit_corrections(fitted_rows(blocks, cluster, how.share), cluster);
-    });
-    parts.add(moe_layer_parameters(), layers, how.share);
+    parts.add(cast_parameters(), cast_cases(blocks.casts), how.share);
+    for (const char* format : {"fp8", "fp8_blocks", "fp4"})
+        parts.add(narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format), how.share);
+    parts.add_attention_kernels(blocks, how.share);
+    parts.add_expert_kernels(blocks, how.share);
+    parts.add(collective_parameters_for(start, blocks), collectives, how.share);
+    for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
     return parts.finish(ranges_of(blocks));
 }
 

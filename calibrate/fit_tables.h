@@ -17,12 +17,10 @@ namespace stepcast {
 // cluster's switch has it.
 std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks);
 std::vector<FitParameter> collective_parameters(const Cluster& cluster);
-std::vector<FitParameter> moe_layer_parameters();
 
-// A row as a case: kinds "gemm", "moe_layer" and the collectives' names. `name` holds the shape.
+// A row as a case: kinds "gemm", "sustained_gemm", "gemm_fp8", .. and the collectives' names. `name` holds the shape.
 FitCase gemm_case(const GemmRow& row);
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // one that has the ranks
-FitCase moe_layer_case(const MoeLayerRow& row);
 
 // Every tenth (fifth) shape, chosen by a hash of the case's name: rows of one shape stay together, and the choice does not
 // depend on their order.

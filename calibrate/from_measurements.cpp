@@ -6,12 +6,15 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
+#include "calibrate/constants.h"
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
+#include "model/calibration.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/provenance.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -26,6 +29,9 @@ Family family_of(const std::string& path) {
         case TableKind::gemms:
         case TableKind::collectives:
         case TableKind::moe_layers:
+        case TableKind::attentions:
+        case TableKind::casts:
+        case TableKind::exchanges:
         case TableKind::batches:
         case TableKind::passes:
         case TableKind::launches:
@@ -47,16 +53,24 @@ Family common_family(const std::vector<std::string>& paths) {
     return *family;
 }
 
-std::string written(Cluster cluster, const CalibrationRequest& request) {
+std::vector<std::string> file_names(const CalibrationRequest& request) {
+    std::vector<std::string> names;
+    for (const std::string& path : request.measurements)
+        names.push_back(std::filesystem::path(path).filename().string());
+    return names;
+}
+
+// What the start was fitted to steers the result as well.
+std::string written(Cluster cluster, const Cluster& start, const CalibrationRequest& request) {
     Fitted& fitted = *cluster.fitted;
     fitted.date = request.date;
-    for (const std::string& path : request.measurements) {
-        const std::string name = std::filesystem::path(path).filename().string();
+    if (start.fitted) fitted.rows = joined(std::move(fitted.rows), start.fitted->rows);
+    for (const std::string& name : file_names(request))
         if (std::find(fitted.sources.begin(), fitted.sources.end(), name) == fitted.sources.end())
             fitted.sources.push_back(name);
-    }
+    fitted.constants = other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
     write_whole({{request.out, write_cluster(cluster)}});
-    return request.out;
+    return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
 }
 
 // Recorded whole models tell the noise; a layer's runs its kernels and links.
@@ -67,9 +81,10 @@ bool of_whole_models(const std::vector<Sample>& samples) {
 
 std::string fit_recorded(const Cluster& start, const CalibrationRequest& request, const std::vector<Sample>& samples) {
     const StepSeries series = longest_series(samples);
-    const NoiseFit fit = fit_noise(start, series);
+    NoiseFit fit = fit_noise(start, series);
+    fit.cluster.fitted->rows = joined(std::move(fit.cluster.fitted->rows), step_rows(samples));
     return fmt::format("noise of run {}, {} steps; start {}, written to {}\n{}", series.run_id, series.step.size(),
-                       start.name, written(fit.cluster, request), describe(fit));
+                       start.name, written(fit.cluster, start, request), describe(fit));
 }
 
 std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
@@ -79,11 +94,9 @@ std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
         for (Sample& s : read_measurements(path)) samples.push_back(std::move(s));
     if (of_whole_models(samples)) return fit_recorded(start, request, samples);
     FitResult result = fit_moe(start, request.measurements, progress);
-    result.cluster.fitted->date = request.date;
-    result.cluster.fitted->sources = request.measurements;
-    write_whole({{request.out, write_cluster(result.cluster)}});
-    return fmt::format("{} cases, start {}, written to {}\n{}", result.cases.size(), start.name, request.out,
-                       describe(result));
+    result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), step_rows(samples));
+    return fmt::format("{} cases, start {}, written to {}\n{}", result.cases.size(), start.name,
+                       written(result.cluster, start, request), describe(result));
 }
 
 std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
@@ -92,11 +105,12 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
     std::string text = fmt::format(
-        "{} GEMMs, {} other kernels, {} collectives, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{} GEMMs, {} other kernels, {} attentions, {} casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
         "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
-        blocks.gemms.size(), blocks.kernels.size(), blocks.collectives.size(), blocks.moe_layers.size(), start.gpu.name,
+        blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(), blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
+        blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
-        blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, request));
+        blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, start, request));
     for (const FitResult& result : fit.results) text += describe(result);
     return text;
 }
@@ -109,7 +123,7 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
         "{} measured steps of {}; passed over: {} of other devices, {} that cannot be predicted; "
         "start {}, written to {}\n",
         rows.cases.size(), start.gpu.name, rows.other_devices, rows.refused, start.name,
-        written(fit.result.cluster, request));
+        written(fit.result.cluster, start, request));
     for (const std::string& name : fit.outliers) text += "set aside as an outlier, not fitted: " + name + "\n";
     return text + describe(fit.result);
 }
@@ -119,9 +133,9 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress) {
     const Cluster start = read_cluster(request.cluster);
-    std::error_code none;
-    if (std::filesystem::equivalent(request.cluster, request.out, none))
-        throw ConfigError(request.out + ": is the cluster file to start from; expected another file for --out");
+    std::vector<std::string> inputs = request.measurements;
+    inputs.push_back(request.cluster);
+    keep_apart({request.out}, inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);

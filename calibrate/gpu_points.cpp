@@ -44,13 +44,7 @@ std::string pass_kind(const MemoryPass& pass) {
 // A collective's payload as building-block tables count it: of an all-to-all what one rank holds.
 Bytes table_bytes(const Op& op, int ranks) {
     if (const auto* exchange = std::get_if<AllToAll>(&op)) return exchange->bytes.front() * ranks;
-    Bytes bytes;
-    std::visit(
-        [&](const auto& one) {
-            if constexpr (requires { one.bytes / 1.0; }) bytes = one.bytes;
-        },
-        op);
-    return bytes;
+    return bytes_moved(op);
 }
 
 constexpr double most_noise = 2;  // what cluster.noise takes

@@ -68,22 +68,12 @@ struct Collector {
         else if (const auto* exchange = std::get_if<AllToAll>(&op))
             append(collectives[std::string(kind_name(op))][busiest_bytes(*exchange)]);
         else if (is_collective(op))
-            append(collectives[std::string(kind_name(op))][payload(op)]);
+            append(collectives[std::string(kind_name(op))][bytes_moved(op)]);
         else
             throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
     }
     // Thirds of a size add up to it again.
     static Bytes rounded(Bytes bytes) { return Bytes(std::round(bytes.si())); }
-    static Bytes payload(const Op& op) {
-        return std::visit(
-            [](const auto& one) {
-                if constexpr (requires { one.bytes / 1.0; })
-                    return Bytes(one.bytes);
-                else
-                    return Bytes(0);
-            },
-            op);
-    }
 };
 
 Curve curve_of(const std::map<Bytes, std::vector<double>>& samples) {

@@ -1,22 +1,18 @@
 // A measurements file written row by row: appears whole when it is finished, or not at all.
 #pragma once
 
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/measurements.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 
 class MeasurementFile {
 public:
-    explicit MeasurementFile(const std::string& path);  // writes the header beside it; throws ConfigError
-    ~MeasurementFile();
-    MeasurementFile(const MeasurementFile&) = delete;
-    MeasurementFile& operator=(const MeasurementFile&) = delete;
+    explicit MeasurementFile(const std::string& path);  // throws ConfigError
 
     void begin_run(const Sample& like);  // whose run the rows that follow are
     void add(std::string_view phase, int rank, int step, double value, std::string_view unit);
@@ -25,14 +21,10 @@ public:
     [[nodiscard]] std::size_t rows() const { return rows_; }
 
 private:
-    struct CloseFile {
-        void operator()(std::FILE* file) const { std::fclose(file); }
-    };
     void write();
-    [[noreturn]] void fail(const std::string& why) const;
 
-    std::string path_, target_, part_, run_, buffer_;
-    std::unique_ptr<std::FILE, CloseFile> file_;
+    WholeFile file_;
+    std::string run_, buffer_;
     std::size_t rows_ = 0;
 };
 

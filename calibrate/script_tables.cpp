@@ -27,7 +27,8 @@ void add_pass(const TableRow& row, BuildingBlocks& blocks) {
         const Bytes bytes(row.positive("bytes"));
         const Bytes read = bytes * (call.read / (call.read + 1));
         blocks.kernels.push_back({row.where(), std::string(call.kind), name,
-                                  MemoryPass{read, bytes - read, call.access}, row.time(Flops(0))});
+                                  MemoryPass{read, bytes - read, call.access}, row.time(Flops(0)), row.hash(),
+                                  row.text("timer") != "kernel"});
         return;
     }
     row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax or layernorm");
@@ -43,12 +44,13 @@ void add_batch(const TableRow& row, BuildingBlocks& blocks) {
     const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, false, dtype, true})
                           : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});
     const char* kind = attends ? "attention" : "batched_gemm";
-    blocks.kernels.push_back({row.where(), kind, attends ? "attention" : "bmm", op, row.time(Flops(0))});
+    blocks.kernels.push_back({row.where(), kind, attends ? "attention" : "bmm", op, row.time(Flops(0)), row.hash(),
+                              row.text("timer") != "kernel"});
 }
 
 void add_launch(const TableRow& row, BuildingBlocks& blocks) {
     blocks.launches.push_back({row.where(), row.text("kind"), row.integer("calls"),
-                               row.positive("time_us_per_call") * parse_seconds("1 us")});
+                               row.positive("time_us_per_call") * parse_seconds("1 us"), row.hash()});
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
         {"kernel.gemm_tile_wide", "1", 0.1, "0.5", "1.5"},
         {"kernel.gemm_tile_192", "0.95", 0.2, "0.2", "1.5"},
         {"kernel.gemm_tile_narrow", "0.8", 0.3, "0.1", "1.5"},
+        {"kernel.gemm_tile_reuse", "20", 1, "0.1", "300"},
+        {"power.flop_pj", "1.2", 0.4, "0.2", "6"},
         {"kernel.gemm_wave_loss", "0.5", 1, "0.02", "1"},
         {"kernel.gemm_traffic_efficiency", "0.8", 0.3, "0.2", "1.2"},
         {"kernel.gemm_corner", "0.3", 0.5, "0.05", "0.9"},
@@ -47,8 +49,7 @@ std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
         {"link.intra.low_latency.launch", "6 us", 0.5, "0.5 us", "50 us"},
         {"link.intra.low_latency.latency", "0.9 us", 0.5, "0.1 us", "10 us"},
         {"link.intra.low_latency.efficiency", "0.25", 0.5, "0.01", "0.6"},
-        {"link.intra.slot_latency", "0.4 us", 0.7, "0.01 us", "10 us"},
-        {"link.intra.slot", "4 kB", 0.7, "0.5 kB", "64 kB"},
+        {"link.intra.slot_latency", "1.5 us", 0.7, "0.01 us", "20 us"},
         {"link.intra.low_latency_128.launch", "6 us", 0.5, "0.5 us", "50 us"},
         {"link.intra.low_latency_128.latency", "1.3 us", 0.5, "0.1 us", "20 us"},
         {"link.intra.low_latency_128.efficiency", "0.5", 0.5, "0.05", "1"},
@@ -72,6 +73,5 @@ std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
     return parameters;
 }
 
-std::vector<FitParameter> moe_layer_parameters() { return {{"kernel.grouped_gemm", "0.7", 0.7, "0.05", "1.2"}}; }
 
 }  // namespace stepcast

@@ -6,6 +6,7 @@
 
 #include "model/csv.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 #include "model/units.h"
 
 namespace stepcast {
@@ -48,6 +49,9 @@ public:
         return value;
     }
     [[noreturn]] void fail(const std::string& name, const std::string& what) const { reader_.fail(name + ": " + what); }
+    [[nodiscard]] RowHash hash() const {
+        return row_hash([this](std::string_view column) { return text(std::string(column)); });
+    }
     [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
 
     // `work` is what a rate counts.

@@ -1,5 +1,6 @@
 #include "exec/cuda_plugin.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -12,13 +13,15 @@ namespace {
 
 constexpr const char* plugin_name = "libexec_cuda.so";
 
-// Beside the program, where the build and an installation put it; else where the loader looks.
+// $STEPCAST_HOME, else beside the program, where the build and an installation put it. Nowhere else: the loader's own
+// search may end in a folder that others write to.
 SharedLibrary open_plugin() {
+    namespace fs = std::filesystem;
     std::error_code error;
-    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (const auto beside = program.parent_path() / plugin_name; !error && std::filesystem::exists(beside, error))
-        return SharedLibrary(beside.string());
-    return SharedLibrary(plugin_name);
+    if (const char* home = std::getenv("STEPCAST_HOME"); home != nullptr && *home != '\0')
+        if (const fs::path own = fs::absolute(home, error) / plugin_name; fs::exists(own, error))
+            return SharedLibrary(own.string());
+    return SharedLibrary((fs::read_symlink("/proc/self/exe", error).parent_path() / plugin_name).string());
 }
 
 }  // namespace

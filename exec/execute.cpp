@@ -54,9 +54,9 @@ void run_task(Repetitions& run, TaskId task, int rank) {
     }
 }
 
-// A rank's report of one step: when it began, its CPU share, its clock's error, then start and finish of each of its
-// tasks.
-constexpr std::size_t report_head = 3;
+// A rank's report of one step: when it began, its CPU share, its clock's error, whether its process was asked to stop, then
+// start and finish of each of its tasks.
+constexpr std::size_t report_head = 4;
 
 std::vector<double> run_step(Repetitions& run, int rank) {
     const std::vector<TaskId>& tasks = run.tasks_of[static_cast<std::size_t>(rank)];
@@ -67,6 +67,7 @@ std::vector<double> run_step(Repetitions& run, int rank) {
     run.device.synchronize(rank, run.options.timeout);
     report.push_back(run.device.cpu_share(rank));
     report.push_back(run.device.clock_error(rank).si());
+    report.push_back(run.options.stop_asked && run.options.stop_asked() ? 1 : 0);
     for (const TaskId task : tasks) {
         report.push_back(run.device.elapsed(task, rank, Edge::start).si());
         report.push_back(run.device.elapsed(task, rank, Edge::finish).si());
@@ -126,6 +127,11 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
     measurement.steps.push_back(step);
     measurement.traces.push_back(std::move(trace));
     if (run.options.on_step) run.options.on_step(measurement);
+    const bool stop = std::any_of(reports.begin(), reports.end(), [](const auto& report) { return report[3] > 0; });
+    if (stop) {
+        measurement.warnings.emplace_back("ended by a signal before all samples were taken");
+        return false;
+    }
     const int taken = static_cast<int>(measurement.steps.size());
     if (run.options.progress) run.options.progress(fmt::format("step {} of {}", taken, run.options.steps));
     const Seconds spent = Seconds(reports[0][0]) - run.first_sample;

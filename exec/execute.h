@@ -22,6 +22,7 @@ struct ExecuteOptions {
     double median_width = 0.02;  // samples go on, within `retry`, until the median is known to this share of itself
     std::function<void(const Measurement&)> on_step;  // after each sample, in the process of rank 0
     std::function<void(std::string_view)> progress;
+    std::function<bool()> stop_asked;  // by every rank after each of its samples; the run ends after that sample
 };
 
 // What an experiment's [run] table asks for. ConfigError when samples would be mixed with what comes before them.

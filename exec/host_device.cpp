@@ -9,6 +9,7 @@
 #include "exec/host_fused.h"
 #include "exec/host_machine.h"
 #include "exec/shared_collectives.h"
+#include "model/op_kinds.h"
 
 namespace stepcast {
 
@@ -162,8 +163,7 @@ struct Collective {
         send_receive(group, index, op.messages, in(index == 0 ? count : 0), out(index == 0 ? 0 : count));
     }
     void operator()(const Barrier&) const { group.meet(index); }
-    template <typename Other>
-    void operator()(const Other& op) const {
+    void operator()(const LocalOp auto& op) const {
         throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
     }
 };

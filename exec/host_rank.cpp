@@ -10,6 +10,7 @@
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
+#include "model/op_kinds.h"
 
 namespace stepcast {
 
@@ -94,10 +95,8 @@ struct Runner {
         call_host(op.calls);
         return true;
     }
-    template <typename Collective>
-    bool operator()(const Collective&) {
-        return false;
-    }
+    bool operator()(const FusedGemm&) { return false; }
+    bool operator()(const ExchangeOp auto&) { return false; }
 };
 
 }  // namespace
@@ -106,15 +105,13 @@ bool HostRank::compute(const Op& op) { return std::visit(Runner{memory_, checksu
 
 std::vector<std::string> host_doubts(const TaskGraph& graph) {
     std::vector<std::string> doubts;
-    const auto note = [&](const auto& op) {
-        if constexpr (requires { op.dtype; }) {
-            if (op.dtype == Dtype::fp32) return;
-            std::string doubt =
-                fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(op.dtype));
-            if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
-        }
-    };
-    for (const Op& op : graph.ops()) std::visit(note, op);
+    for (const Op& op : graph.ops()) {
+        const auto dtype = dtype_of(op);
+        if (!dtype || *dtype == Dtype::fp32) continue;
+        std::string doubt =
+            fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(*dtype));
+        if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
+    }
     return doubts;
 }
 

@@ -51,6 +51,20 @@ void read_address(const Environment& environment, Launch& launch) {
     launch.port = port + 1;
 }
 
+// Open MPI's is 128 random bits a run; the names of torchrun and Slurm keep runs apart, but may be guessed.
+std::string token_of(const Environment& environment) {
+    for (const char* name : {"STEPCAST_TOKEN", "OMPI_MCA_orte_precondition_transports", "TORCHELASTIC_RUN_ID"})
+        if (const char* token = environment(name); token != nullptr && *token != '\0') {
+            if (std::string_view(token).size() > longest_token)
+                throw ConfigError(fmt::format("environment: {} has {} characters, expected at most {}", name,
+                                              std::string_view(token).size(), longest_token));
+            return token;
+        }
+    const char* const job = environment("SLURM_JOB_ID");
+    const char* const step = environment("SLURM_STEP_ID");
+    return job != nullptr ? fmt::format("{}.{}", job, step != nullptr ? step : "") : "";
+}
+
 }  // namespace
 
 Launch read_launch(const Environment& environment) {
@@ -68,8 +82,9 @@ Launch read_launch(const Environment& environment) {
                                           names.processes, launch.processes));
         read_address(environment, launch);
         const char* here = environment(names.local_processes);  // Slurm writes "4(x2)" for several nodes
-        if (launch.address.empty() && here != nullptr && std::to_string(launch.processes) == here)
-            launch.address = "127.0.0.1";
+        launch.one_host = here != nullptr && std::to_string(launch.processes) == here;
+        if (launch.address.empty() && launch.one_host) launch.address = "127.0.0.1";
+        launch.token = token_of(environment);
         return launch;
     }
     return {};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "model/op_kinds.h"
 
 namespace stepcast {
 
@@ -49,8 +50,7 @@ struct Collective {
         send_receive(group, op.messages, group.index == 0 ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
     }
     void operator()(const Barrier&) const { meet(group); }
-    template <typename Other>
-    void operator()(const Other& op) const {
+    void operator()(const LocalOp auto& op) const {
         throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
     }
 };

@@ -37,12 +37,11 @@ private:
         char kind = 0;
         std::string text;
     };
-    void listen_for_others(const Launch& launch);
-    void look_for_first(const Launch& launch);
     void send(int peer, char kind, const std::string& text);
     Message receive(int peer);
     void check_other(int peer);
     void read_bytes(int peer, char* bytes, std::size_t count);
+    double number_of(int peer, const std::string& text);
     [[noreturn]] void lost(int peer, const std::string& how);
     [[nodiscard]] int peer_socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
 

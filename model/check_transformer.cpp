@@ -82,6 +82,11 @@ void check_pieces(const Workload& w, const Parallelism& p) {
         refuse("parallelism.stage_layers: {} entries, but there are {} stage pieces", stated.size(), pieces);
     if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
         refuse("parallelism.stage_layers: {} is no number of layers", least);
+    // The first holds the embedding and the last the head; one between them would do nothing but pass on.
+    for (std::size_t piece = 1; piece + 1 < stated.size(); ++piece)
+        if (stated[piece] == 0)
+            refuse("parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the first and the last",
+                   piece + 1, stated.size());
     if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
         refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
 }

@@ -59,6 +59,65 @@ struct Gpu {
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
 
+// Products of operands of fewer than 16 bits. At an efficiency of 0 they run at the constants of 16 bits. `cast_launch` and
+// `cast_bytes` (an element) are what a framework's linear layer does to its input before: sim/costs/cast_law.h.
+struct NarrowGemm {
+    double efficiency = 0;  // of the dtype's datasheet peak
+    double k0 = 300;        // fill and drain of the k loop, in its own elements
+    double tile_reuse = 0, wave_loss = 0.3;
+    Seconds cast_launch;
+    double cast_bytes = 0;  // 0: the cast of a tensor with one scale
+    friend bool operator==(const NarrowGemm&, const NarrowGemm&) = default;
+};
+
+// One implementation of flash attention: sim/costs/attention_law.h. The nameless one is what steps run.
+struct AttentionKernel {
+    std::string name;
+    Seconds launch;               // of the call, with what it launches beside the kernel itself; 0 = kernel.launch
+    double efficiency = 0.5;      // of the datasheet peak, forward, without exponentials
+    double ramp = 600;            // tokens of a sequence at which half of the rate is reached; where blocks are not counted
+    double width = 0;             // width of a head whose products take as long as its exponentials
+    double fill = 0;              // fixed cost of a block of queries, in keys
+    double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum
+    double traffic = 0;           // times that queries, keys, values and results cross the memory beside the kernel
+    double fp8_efficiency = 0.5;  // of the fp8 peak; the same of fp8
+    double fp8_width = 0;
+    int tile = 0;  // queries of a thread block; 0 = blocks are not counted
+    friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
+};
+
+// One implementation of a whole expert layer's forward: sim/costs/expert_layer_law.h.
+struct ExpertKernel {
+    std::string name;
+    Seconds launch;           // all launches of the layer
+    Seconds token;            // routing and sorting, a token
+    double efficiency = 0.7;  // of the datasheet peak, in the grouped products
+    double k0 = 300;          // fill and drain of the k loop, in elements of the operands
+    double tile_reuse = 25;
+    double traffic = 0.85;  // of the memory bandwidth, weights and rows of the products
+    double passes = 1;      // times the bytes of permutation, activation and sum
+    friend bool operator==(const ExpertKernel&, const ExpertKernel&) = default;
+};
+
+// Casts to fp8: sim/costs/cast_law.h.
+struct CastCosts {
+    Seconds launch = Seconds(2e-6);
+    double efficiency = 0.85;      // of the datasheet bandwidth
+    Bytes cache = Bytes(4e7);      // casts well below find their operands in the L2
+    double cache_gain = 1;         // .. at so many times the memory's rate
+    Seconds row = Seconds(2e-7);   // a row with a scale of its own, on one SM
+    friend bool operator==(const CastCosts&, const CastCosts&) = default;
+};
+
+// What the board may draw, and what work draws at full clock: sim/costs/clock.h. A limit of 0: not known, the clock stays up.
+struct Power {
+    double limit = 0, idle = 0;             // W
+    double flop = 0;                        // pJ of a floating-point operation on operands of 16 bits
+    double byte = 0;                        // pJ of a byte moved to or from memory
+    Seconds response = Seconds(3.3e-3);     // length of a kernel, repeated some times, at which half of the fall has happened
+    friend bool operator==(const Power&, const Power&) = default;
+};
+
 // Gemm: sim/costs/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
 // A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
 struct KernelCosts {
@@ -72,6 +131,7 @@ struct KernelCosts {
     double gemm_tile_wide = 0;                // 256x256
     double gemm_tile_192 = 0;                 // 192x128
     double gemm_tile_narrow = 0;              // 256x64
+    double gemm_tile_reuse = 0;               // of smaller tiles' operands: rate 1 / (1 + reuse (1/m + 1/n - 3/256))
     double gemm_wave_loss = 1;                // share of the last wave's idle SMs that is lost
     double gemm_traffic_efficiency = 0.85;    // of the datasheet bandwidth, operands of a GEMM
     double gemm_corner = 0;                   // 0: the longer of arithmetic and traffic; 1: their sum
@@ -100,12 +160,15 @@ struct KernelCosts {
     Seconds event;                            // more that a pair of events around one kernel alone shows
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
     double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
-    double attention_efficiency = 0.5;        // of the datasheet peak, flash attention forward over long sequences
     double attention_backward = 0.75;         // rate of its backward relative to its forward
     double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device
-    double attention_ramp = 600;              // tokens of a sequence at which it reaches half of that
-    double attention_width = 0;               // width of a head whose products take as long as its exponentials
+    AttentionKernel attention;                // of steps: blocks of queries against SMs, fp8
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
+    NarrowGemm fp8, fp8_blocks, fp4;          // one scale a tensor; a scale a block; nvfp4
+    CastCosts cast;
+    ExpertKernel experts;  // an expert layer alone, of no name; steps run its kernels one by one
+    std::vector<AttentionKernel> attention_kernels;  // by the names of tables
+    std::vector<ExpertKernel> expert_kernels;        // the same: "DTYPE IMPLEMENTATION"
     std::vector<GemmPoint> gemm_table;        // measured shapes, used before the law
     bool gemm_table_by_weight = false;  // the table holds rows of single weights (n, k); the law answers elsewhere
     Curve memory_curve;                 // measured memory passes (read + written bytes)
@@ -119,13 +182,15 @@ struct Protocol {
     friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
-// What was measured over what the law says, for one collective: ranks and payload where the factor holds.
-struct Correction {
-    std::string op;  // kind_name()
-    int ranks = 0;
-    Bytes bytes;
-    double factor = 1;
-    friend bool operator==(const Correction&, const Correction&) = default;
+// Kernels that write the tokens of an expert layer to where they belong, and back: sim/costs/dispatch_law.h.
+struct Dispatch {
+    Seconds launch;
+    double efficiency = 0;  // share of the link's bandwidth when SMs are plenty; 0: no such kernels
+    BytesPerSecond per_sm;  // what one SM moves; 0 = the link alone limits
+    int sms = 20;           // that a training step lends them; DeepEP's default
+    Bytes row;              // a row costs as if it were so much longer
+    double own = 0;         // reading or writing a token on its own rank, relative to sending it
+    friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
 // Links of one level. Collectives (sim/costs/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
@@ -138,13 +203,13 @@ struct Link {
     double ring_efficiency = 1;
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
-    double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels); 0 = the same
+    double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels()); 0 = the same
     double training = 1;               // rate of an exchange inside a transformer step relative to the law
     Seconds latency;
     Seconds launch;            // fixed cost of a collective call, beside the message rounds
     Protocol low_latency;      // flags inside the data (NCCL's LL)
     Protocol low_latency_128;  // flags per 128 bytes (LL128); more than two ranks
-    Seconds slot_latency;      // low_latency: more a round once a rank's piece exceeds ..
+    Seconds slot_latency;      // low_latency: more once a rank's piece fills ..
     Bytes slot;                // .. one slot
     double reduce_copy = 0;    // moving a rank's own piece beside the ring, relative to sending it: reductions
     double gather_copy = 0;    // the same: gathers
@@ -153,7 +218,8 @@ struct Link {
     Protocol exchange;        // all-to-all and sends of small messages; its latency is per peer
     Seconds exchange_launch;  // of large messages, beside `latency`
     double exchange_copy = 0;
-    std::vector<Correction> corrections;  // a coarse grid, inside one node: sim/costs/corrections.h
+    Dispatch dispatch, dispatch_low_latency;            // DeepEP's modes
+    Dispatch dispatch_one_sided, dispatch_two_sided;    // TensorRT-LLM's, over an NVLink domain
     Curve all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv;
     friend bool operator==(const Link&, const Link&) = default;
 };
@@ -240,6 +306,18 @@ struct FittedRange {
     double least = 0, most = 0;
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
+// Constants that steer forecasts beside `parameters`: a measured table, copied host costs.
+struct FittedConstants {
+    std::string what;  // key, or the beginning of several ("host")
+    int count = 0;
+    std::string from;  // files, "prior", or the cluster that they were copied from
+    friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
+};
+// A measured row by its content (model/provenance.h).
+using RowHash = std::uint64_t;
+// What a forecast of a measured row shows: its cluster was fitted on it; the model was made with it in sight; neither.
+enum class Evidence : std::uint8_t { fitted, seen, unseen };
+
 // Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {
     std::string date;
@@ -249,6 +327,8 @@ struct Fitted {
     std::vector<FittedParameter> parameters;
     std::vector<HeldOutError> errors;
     std::vector<FittedRange> ranges;
+    std::vector<FittedConstants> constants;
+    std::vector<RowHash> rows;  // that were fitted, ascending; not those held out
     std::vector<double> correlation;  // of the logarithms of `parameters` after the fit: lower triangle, row by row
     std::vector<std::string> measured;  // kinds that the data determined: "gemm", "step", ..; empty: not recorded
     friend bool operator==(const Fitted&, const Fitted&) = default;
@@ -256,7 +336,8 @@ struct Fitted {
 
 struct Cluster {
     std::string name;
-    std::string source;  // where the datasheet values come from
+    std::string source;    // where the datasheet values come from
+    std::string inherits;  // clusters (presets) that constants were copied from, separated by commas
     int nodes = 1;
     int gpus_per_node = 1;
     bool launch_blocking = false;  // the host waits for every kernel (CUDA_LAUNCH_BLOCKING=1; the host device)
@@ -266,6 +347,7 @@ struct Cluster {
     Link intra, inter;
     KernelCosts kernel;
     HostCosts host;
+    Power power;
     Interference interference;
     MemoryOverheads overheads;
     Noise noise;

@@ -7,6 +7,8 @@
 #include "model/key_values.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/priors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
@@ -76,12 +78,40 @@ bool read_range(const std::string& name, const ConfigValue& value, FittedRange& 
     return true;
 }
 
+bool read_constants(const std::string& name, const ConfigValue& value, FittedConstants& c) {
+    if (name == "what")
+        read_value(value, c.what);
+    else if (name == "count")
+        read_value(value, c.count);
+    else if (name == "from")
+        read_value(value, c.from);
+    else
+        return false;
+    return true;
+}
+
+const std::vector<ConfigValue>& texts_in(const ConfigValue& value, const char* of) {
+    const auto* texts = std::get_if<std::vector<ConfigValue>>(&value.value);
+    if (!texts) throw ConfigError(fmt::format("found no array; expected an array of {}", of));
+    return *texts;
+}
+
+void read_rows(const ConfigValue& value, Fitted& fitted) {
+    for (const auto& line : texts_in(value, "lines of hashes")) {
+        std::string text;
+        read_value(line, text);
+        fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
+    }
+}
+
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     std::string name;
     if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
         return read_parameter(name, entry.value, *p);
     if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
     if (auto* r = row_of(fitted.ranges, entry.path, "fitted.ranges.", name)) return read_range(name, entry.value, *r);
+    if (auto* c = row_of(fitted.constants, entry.path, "fitted.constants.", name))
+        return read_constants(name, entry.value, *c);
     if (entry.path == "fitted.date")
         read_value(entry.value, fitted.date);
     else if (entry.path == "fitted.samples")
@@ -91,11 +121,11 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     else if (entry.path == "fitted.correlation")
         read_value(entry.value, fitted.correlation);
     else if (entry.path == "fitted.sources" || entry.path == "fitted.measured") {
-        const auto* sources = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-        if (!sources) throw ConfigError("found no array; expected an array of text");
         auto& texts = entry.path == "fitted.sources" ? fitted.sources : fitted.measured;
-        for (const auto& source : *sources) read_value(source, texts.emplace_back());
-    } else
+        for (const auto& text : texts_in(entry.value, "text")) read_value(text, texts.emplace_back());
+    } else if (entry.path == "fitted.rows.hashes")
+        read_rows(entry.value, fitted);
+    else
         return false;
     return true;
 }
@@ -117,6 +147,7 @@ void lay_parameter(Layers& layers, const std::string& prefix, const FittedParame
     if (!p.prior.empty()) assign_at("prior", p.prior, scratch);
     assign_at("value", p.value, layers.experiment);
     layers.set_at[prefix + p.key] = at("value");
+    layers.origin[prefix + p.key] = Origin::fitted;
 }
 
 Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
@@ -163,7 +194,7 @@ std::string nameplate(const Experiment& holder, std::span<const Key> keys, const
 }
 
 // What the nameplate said before the fit.
-void lay_priors(Experiment& holder, const std::string& prefix, const Fitted& fitted) {
+void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& fitted) {
     for (const auto& p : fitted.parameters) {
         const auto* key = find_key(prefix + p.key);
         if (!key) throw std::logic_error("write: fitted parameter \"" + p.key + "\" is no key");
@@ -171,7 +202,7 @@ void lay_priors(Experiment& holder, const std::string& prefix, const Fitted& fit
     }
 }
 
-std::string fitted_text(const Fitted& fitted) {
+std::string text_of_fit(const Fitted& fitted) {
     std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
     for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
     text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
@@ -195,7 +226,15 @@ std::string fitted_text(const Fitted& fitted) {
     for (const auto& r : fitted.ranges)
         text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
                             value_text(r.least), value_text(r.most));
-    return text;
+    for (const auto& c : fitted.constants)
+        text += fmt::format("\n[[fitted.constants]]\nwhat = {}\ncount = {}\nfrom = {}\n", quoted_toml(c.what), c.count,
+                            quoted_toml(c.from));
+    if (fitted.rows.empty()) return text;
+    text +=
+        "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "
+        "file.\n[fitted.rows]\nhashes = [\n";
+    for (const std::string& line : hash_lines(fitted.rows)) text += "  \"" + line + "\",\n";
+    return text + "]\n";
 }
 
 }  // namespace
@@ -208,7 +247,8 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
-    lay_file(layers, file, prefix);
+    if (fitted.empty() && prefix == "cluster.") lay_priors(layers, file, prefix);
+    lay_file(layers, file, prefix, Origin::preset);
     if (fitted.empty()) return std::nullopt;
     return lay_fitted(layers, prefix, fitted);
 }
@@ -216,11 +256,12 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
 std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
                       const std::optional<Fitted>& fitted) {
     if (!fitted) return nameplate(holder, keys, prefix);
-    lay_priors(holder, prefix, *fitted);
-    return nameplate(holder, keys, prefix) + fitted_text(*fitted);
+    lay_nameplate(holder, prefix, *fitted);
+    return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
 }
 
 void lay_cluster(Layers& layers, const std::string& path) {
+    layers.files.push_back(path);
     auto fitted = lay_fitted_file(layers, read_toml(path), "cluster.");
     if (fitted) layers.experiment.cluster.fitted = std::move(fitted);
 }
@@ -230,5 +271,7 @@ std::string write_cluster(const Cluster& cluster) {
     holder.cluster = cluster;
     return file_text(holder, cluster_keys(), "cluster.", cluster.fitted);
 }
+
+std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }
 
 }  // namespace stepcast

@@ -14,8 +14,7 @@ namespace {
 constexpr std::string_view prefix = "cluster.";
 
 template <class T>
-concept Table =
-    std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> || std::is_same_v<T, std::vector<Correction>>;
+concept Table = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>;
 template <class T>
 concept Number = std::is_same_v<T, double> || requires(T v) {
     v.si();
@@ -30,9 +29,6 @@ bool scale(T& value, double factor) {
         return true;
     } else if constexpr (std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>) {
         for (auto& point : value) point.time *= factor;
-        return !value.empty();
-    } else if constexpr (std::is_same_v<T, std::vector<Correction>>) {
-        for (Correction& c : value) c.factor *= factor;
         return !value.empty();
     } else {
         return false;
@@ -78,8 +74,7 @@ ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) 
         return Kind::stated;
     if (std::holds_alternative<Field<Seconds>>(key.field)) return Kind::time;
     const bool table = std::holds_alternative<Field<Curve>>(key.field) ||
-                       std::holds_alternative<Field<std::vector<GemmPoint>>>(key.field) ||
-                       std::holds_alternative<Field<std::vector<Correction>>>(key.field);
+                       std::holds_alternative<Field<std::vector<GemmPoint>>>(key.field);
     return table ? Kind::table : Kind::share;
 }
 

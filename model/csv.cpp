@@ -2,9 +2,9 @@
 
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -13,10 +13,9 @@ constexpr std::size_t longest_row = 1 << 20;  // no file of ours comes near; a b
 
 }  // namespace
 
-CsvReader::CsvReader(const std::string& path) : path_(path), in_(path, std::ios::binary) {
-    std::error_code ignored;
-    if (!in_ || std::filesystem::is_directory(path, ignored))
-        throw ConfigError(path + ": cannot be read; expected a CSV file");
+CsvReader::CsvReader(const std::string& path) : path_(path) {
+    require_readable(path, "a CSV file");
+    in_.open(path, std::ios::binary);
 }
 
 void CsvReader::fail(const std::string& what) const {

@@ -4,9 +4,15 @@
 #include <filesystem>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "model/errors.h"
+#include "model/experiment_files.h"
+#include "model/experiment_text.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/plain_text.h"
+#include "model/priors.h"
 
 namespace stepcast {
 namespace {
@@ -100,16 +106,83 @@ void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
 void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
                   const std::optional<std::string>& cluster) {
     auto& e = layers.experiment;
-    e.name = fs::path(file).stem().string();
-    if (e.workload.name.empty()) e.workload.name = workload ? fs::path(*workload).stem().string() : e.name;
-    if (e.cluster.name.empty()) e.cluster.name = cluster ? fs::path(*cluster).stem().string() : e.name;
+    e.name = plain_text(fs::path(file).stem().string());
+    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(fs::path(*workload).stem().string()) : e.name;
+    if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(fs::path(*cluster).stem().string()) : e.name;
 }
 
+// A workload alone is an experiment whose split and machine the command line says.
+bool is_workload(const std::string& name) {
+    if (name.ends_with(".json")) return true;
+    const auto experiments = preset_names(PresetKind::experiment), workloads = preset_names(PresetKind::workload);
+    return std::ranges::find(experiments, name) == experiments.end() &&
+           std::ranges::find(workloads, name) != workloads.end();
+}
+
+TomlFile experiment_of_workload(const std::string& name, std::span<const Override> overrides) {
+    const auto path = preset_path(PresetKind::workload, name);
+    if (!last_override(overrides, "cluster.preset"))
+        throw ConfigError(name + ": is a workload; expected a machine too, for example --cluster dgx-h100 --gpus 64");
+    return {path, {{"workload.preset", {fs::absolute(path).string()}, path, path}}, {{"", path}}};
+}
+
+// `ranks` on whole nodes of the cluster.
+void spread(Layers& layers, const Override& ranks) {
+    const auto at = "--gpus " + ranks.value;
+    auto& c = layers.experiment.cluster;
+    Experiment count;
+    try {
+        assign_text(*find_key("cluster.nodes"), count, ranks.value);
+    } catch (const ConfigError& e) {
+        throw ConfigError(at + ": " + e.what());
+    }
+    const int wanted = count.cluster.nodes;
+    if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
+        throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
+                          "; expected a multiple, or fewer");
+    c.nodes = std::max(1, wanted / c.gpus_per_node);
+    c.gpus_per_node = std::min(wanted, c.gpus_per_node);
+    for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) {
+        layers.set_at[key] = at;
+        layers.origin[key] = Origin::set;
+    }
+}
+
+// As many replicas as the cluster has room for.
+void fill_with_replicas(Layers& layers, const std::string& at) {
+    auto& p = layers.experiment.parallelism;
+    const int one = p.tp * p.pp * p.cp, ranks = rank_count(layers.experiment.cluster);
+    if (ranks % one != 0) return;  // the cross rule says it better
+    p.dp = ranks / one;
+    layers.set_at["parallelism.dp"] = at;
+}
+
+// Rates stay when only the name of their device changes.
+void require_same_device(const Layers& layers, const std::string& before) {
+    const auto& gpu = layers.experiment.cluster.gpu;
+    const auto set = [&](std::string_view prefix) {
+        return std::ranges::any_of(layers.origin, [&](const auto& entry) {
+            return entry.second == Origin::set && entry.first.starts_with(prefix);
+        });
+    };
+    if (before.empty() || gpu.name == before || set("cluster.gpu.peak.") || set("cluster.gpu.memory_bandwidth")) return;
+    throw ConfigError(layers.set_at.at("cluster.gpu.name") + ": cluster.gpu.name: a name changes no rate, those of " +
+                      before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates beside its name");
+}
+
+void name_start(Layers& layers, const char* key, const std::optional<std::string>& path) {
+    if (path) layers.starts.insert(layers.starts.end(), {key, *path});
+}
+
+Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
 // A framework that nobody named is the default one, of transformers.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
+    if (framework) layers.files.push_back(*framework);
     lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
     layers.set_at.clear();
+    layers.origin.clear();
+    name_start(layers, "framework.preset", framework);
 }
 
 // The framework's part, once all that the experiment states is known.
@@ -123,39 +196,67 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
                        std::ranges::any_of(file.entries, [](const auto& entry) { return entry.path.starts_with("framework."); });
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
     adopt_framework(e);
-}
-
-Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const auto file = read_toml(preset_path(PresetKind::experiment, path_or_preset));
-    Layers layers;
-    layers.tables = file.tables;
-    const auto family = start_of(PresetKind::family, "workload.family", file, overrides);
-    const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
-    const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
-    lay_framework_of(layers, file, overrides);
-    if (family) lay_family(layers, *family);
-    if (workload) lay_workload(layers, *workload);
-    if (cluster) lay_cluster(layers, *cluster);
-    lay_file(layers, file, "");
-    layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
-    for (const auto& o : overrides) lay_override(layers, o);
-    adopt_routing_file(layers, overrides);
-    name_unnamed(layers, file.path, workload, cluster);
-    adopt_by(layers, file, overrides);
-    return layers;
+    for (const auto& replaced : e.framework.replaced) {
+        layers.origin[replaced.key] = Origin::framework;
+        layers.set_at[replaced.key] = e.framework.name;
+    }
 }
 
 }  // namespace
 
-Override parse_override(const std::string& text) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-        throw ConfigError("--set " + text + ": expected KEY=VALUE, for example parallelism.ep=8");
-    return {text.substr(0, equals), text.substr(equals + 1)};
+Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    const bool alone = is_workload(path_or_preset);
+    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
+                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
+                    alone, overrides);
 }
 
-Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const Layers layers = lay_experiment(path_or_preset, overrides);
+namespace {
+
+Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
+    Layers layers;
+    layers.tables = file.tables;
+    layers.files = {file.path};
+    const auto family = start_of(PresetKind::family, "workload.family", file, overrides);
+    const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
+    const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
+    name_start(layers, "workload.family", family);
+    name_start(layers, "workload.preset", workload);
+    name_start(layers, "cluster.preset", cluster);
+    lay_framework_of(layers, file, overrides);
+    if (family) lay_family(layers, *family);
+    if (workload) lay_workload(layers, *workload);
+    if (cluster) lay_cluster(layers, *cluster);
+    if (!cluster) lay_priors(layers, file, "");
+    const auto device = layers.experiment.cluster.gpu.name;
+    lay_file(layers, file, "", Origin::set);
+    layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
+    for (const auto& o : overrides) lay_override(layers, o);
+    if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
+    require_same_device(layers, device);
+    const auto* ranks = last_override(overrides, ranks_key);
+    if (ranks) spread(layers, *ranks);
+    if ((ranks || alone) && !last_override(overrides, "parallelism.dp"))
+        fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
+    adopt_routing_file(layers, overrides);
+    name_unnamed(layers, file.path, workload, cluster);
+    if (const int seq = layers.experiment.workload.seq; layers.window > 0 && seq > layers.window)
+        throw ConfigError(fmt::format("{}: {}: some layers see so many tokens and workload.seq is {}; attention over a "
+                                      "window is not modelled; expected a seq of at most {}, or null there to forecast "
+                                      "full attention",
+                                      layers.window_name, layers.window, seq, layers.window));
+    adopt_by(layers, file, overrides);
+    return layers;
+}
+
+// Text that says no replicas leaves them to fill the cluster.
+Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    const auto file = parse_toml(text, path);
+    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+    return lay_from(file, !told, overrides);
+}
+
+Experiment checked(const Layers& layers) {
     try {
         check_experiment(layers.experiment);
     } catch (const ConfigError& e) {
@@ -164,8 +265,40 @@ Experiment read_experiment(const std::string& path_or_preset, std::span<const Ov
     return layers.experiment;
 }
 
+}  // namespace
+
+Override parse_override(const std::string& text) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw ConfigError("--set " + text + ": expected KEY=VALUE, for example parallelism.ep=8");
+    return {whole_key(text.substr(0, equals)), text.substr(equals + 1)};
+}
+
+Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return checked(lay_experiment(path_or_preset, overrides));
+}
+
+Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    return checked(lay_text(text, path, overrides));
+}
+
+Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
+                                          std::span<const Override> overrides) {
+    return lay_text(text, path, overrides).experiment;
+}
+
+std::vector<std::string> notes_of_hub_config(const std::string& path) {
+    Layers layers;
+    lay_workload(layers, path);
+    return layers.notes;
+}
+
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     return lay_experiment(path_or_preset, overrides).experiment;
+}
+
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return lay_experiment(path_or_preset, overrides).files;
 }
 
 Cluster read_cluster(const std::string& path_or_preset) {
@@ -228,6 +361,7 @@ void set_key(Experiment& experiment, const Override& override) {
     Layers layers;
     layers.experiment = experiment;
     lay_override(layers, override);
+    require_same_device(layers, experiment.cluster.gpu.name);
     if (override.key == "routing.file") layers.experiment.routing.kind = RoutingSpec::Kind::file;
     experiment = std::move(layers.experiment);
     if (decides(experiment.framework, override.key)) {

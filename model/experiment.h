@@ -43,13 +43,19 @@ struct Experiment {
     friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}.
+// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. A key may be written without its
+// table where one has it: tp for parallelism.tp.
 struct Override {
     std::string key, value;
 };
+// The whole key that `word` stands for; throws ConfigError when two tables have it. A word of no table stays as it is.
+std::string whole_key(const std::string& word);
+// Not a key of files: so many ranks, on whole nodes of the cluster; the replicas follow unless dp is set too.
+inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
 
-// Reads a file, or a preset by name; applies overrides in order (a value may be quoted or bare); checks every cross rule.
+// Reads a file ("-": standard input), or a preset by name, or a workload alone (a preset, a model's config.json), whose
+// cluster must be among the overrides and whose replicas fill it; applies overrides in order (a value may be quoted or bare); checks every cross rule.
 // Throws ConfigError: file:line:column, key, found, expected.
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
 // The same without the cross rules: what a sweep starts from, whose own split need not be legal.
@@ -64,9 +70,9 @@ std::string get_key(const Experiment& experiment, const std::string& key);  // a
 // Every cross rule (ranks = dp*tp*pp*cp, experts divide, sizes sane, ..); throws ConfigError.
 void check_experiment(const Experiment& experiment);
 
-// One entry a key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel".
+// One entry a key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel"; of names those it takes.
 struct KeyDoc {
-    std::string key, kind, default_value, meaning;
+    std::string key, kind, default_value, meaning, values;
 };
 std::vector<KeyDoc> key_docs();
 

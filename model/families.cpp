@@ -57,7 +57,7 @@ ModelFamily lay(Layers& layers, const std::string& path, int depth) {
     });
     file.tables.erase("family");
     if (!base.empty()) lay(layers, preset_path(PresetKind::family, base), depth + 1);
-    lay_file(layers, file, "workload.");
+    lay_file(layers, file, "workload.", Origin::family);
     return family;
 }
 

@@ -14,7 +14,7 @@ struct Interval {
     friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Where the step of the slowest rank went; the six add up to the step.
+// Where the step of the slowest rank (of a pipeline the busiest) went; the six add up to the step. sim/breakdown.h says how.
 struct Breakdown {
     Seconds compute, memory, exposed_communication, bubble, imbalance, host;
     friend bool operator==(const Breakdown&, const Breakdown&) = default;
@@ -39,21 +39,37 @@ struct KernelTime {
     friend bool operator==(const KernelTime&, const KernelTime&) = default;
 };
 
+// What of a step one constant of the cluster prices.
+struct CostBasis {
+    std::string kind, key;  // model/calibration.h; below "cluster."
+    bool measured = false;  // determined on this device, not a prior
+    double share = 0;       // of the critical path
+    friend bool operator==(const CostBasis&, const CostBasis&) = default;
+};
+
 struct Forecast {
     std::string experiment, cluster, framework;
-    bool calibrated = false;
+    bool calibrated = false;       // the cluster has a fit; what of this step rests on it says `basis`
+    std::vector<CostBasis> basis;  // largest share first
     Interval step, forward, backward, gradient_sync, optimizer;  // over draws
     StepTimes phases;                                            // of the median draw
     Breakdown breakdown;                                         // of the median draw
     MemoryUse memory;
     double tokens_per_second = 0;
     double model_flops_utilization = 0;
+    FlopsPerSecond model_flops_per_gpu;  // the same as a rate
+    int gpus = 0;
     std::size_t tasks = 0;
     int ranks_simulated = 0;
     int draws = 1;
+    bool noise = false;               // drawn with them
+    int median_draw = 0;              // whose step is the median, and what is said of one draw below and above
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
     std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior
     friend bool operator==(const Forecast&, const Forecast&) = default;
 };
+double prior_share(const Forecast& forecast);  // of the step, on constants that nothing measured on this device
+// "calibrated", "calibrated for 38 % of the step, the rest on priors: host 62 %", "UNCALIBRATED: ..".
+std::string calibrated_text(const Forecast& forecast);
 
 }  // namespace stepcast

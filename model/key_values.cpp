@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "model/errors.h"
+#include "model/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -133,6 +134,8 @@ void read_value(const ConfigValue& found, double& out) {
 void read_value(const ConfigValue& found, std::string& out) {
     const auto* v = as<std::string>(found);
     if (!v) wrong(found, "not text", "text in quotes");
+    if (plain_text(*v) != *v)
+        throw ConfigError(fmt::format("\"{}\" holds control characters; expected a line of text", plain_text(*v)));
     out = *v;
 }
 void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(found, parse_seconds); }
@@ -188,15 +191,37 @@ void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
     });
 }
 
-void read_value(const ConfigValue& found, std::vector<Correction>& out) {
-    each_row(found, 4, R"([["all_reduce", 8, "4 KiB", 1.05]])", [&](const std::vector<ConfigValue>& row) {
-        Correction correction;
-        read_value(row[0], correction.op);
-        correction.ranks = positive<int>(row[1]);
-        correction.bytes = positive<Bytes>(row[2]);
-        correction.factor = positive<double>(row[3]);
-        out.push_back(correction);
-    });
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
+    each_row(found, 10, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 0.6, 60, 128]])",
+             [&](const std::vector<ConfigValue>& row) {
+                 AttentionKernel kernel;
+                 read_value(row[0], kernel.name);
+                 read_value(row[1], kernel.launch);
+                 kernel.efficiency = positive<double>(row[2]);
+                 read_value(row[3], kernel.width);
+                 read_value(row[4], kernel.fill);
+                 read_value(row[5], kernel.corner);
+                 read_value(row[6], kernel.traffic);
+                 kernel.fp8_efficiency = positive<double>(row[7]);
+                 read_value(row[8], kernel.fp8_width);
+                 kernel.tile = positive<int>(row[9]);
+                 out.push_back(kernel);
+             });
+}
+void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
+    each_row(found, 8, R"([["bf16 CUTLASS", "20 us", "0.1 us", 0.8, 300, 25, 0.85, 1.5]])",
+             [&](const std::vector<ConfigValue>& row) {
+                 ExpertKernel kernel;
+                 read_value(row[0], kernel.name);
+                 read_value(row[1], kernel.launch);
+                 read_value(row[2], kernel.token);
+                 kernel.efficiency = positive<double>(row[3]);
+                 read_value(row[4], kernel.k0);
+                 read_value(row[5], kernel.tile_reuse);
+                 kernel.traffic = positive<double>(row[6]);
+                 read_value(row[7], kernel.passes);
+                 out.push_back(kernel);
+             });
 }
 
 std::string value_text(int value) { return std::to_string(value); }
@@ -212,11 +237,20 @@ std::string value_text(const Curve& value) {
         text += fmt::format("{}[\"{}\", \"{}\"]", text.empty() ? "" : ", ", exact_text(p.bytes), exact_text(p.time));
     return "[" + text + "]";
 }
-std::string value_text(const std::vector<Correction>& value) {
+std::string value_text(const std::vector<AttentionKernel>& value) {
     std::string text;
-    for (const auto& c : value)
-        text += fmt::format("{}[{}, {}, \"{}\", {}]", text.empty() ? "" : ", ", quoted_toml(c.op), c.ranks,
-                            exact_text(c.bytes), value_text(c.factor));
+    for (const auto& k : value)
+        text += fmt::format("{}[{}, \"{}\", {}, {}, {}, {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
+                            quoted_toml(k.name), exact_text(k.launch), k.efficiency, k.width, k.fill, k.corner, k.traffic,
+                            k.fp8_efficiency, k.fp8_width, k.tile);
+    return "[" + text + "]";
+}
+std::string value_text(const std::vector<ExpertKernel>& value) {
+    std::string text;
+    for (const auto& k : value)
+        text += fmt::format("{}[{}, \"{}\", \"{}\", {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
+                            quoted_toml(k.name), exact_text(k.launch), exact_text(k.token), k.efficiency, k.k0,
+                            k.tile_reuse, k.traffic, k.passes);
     return "[" + text + "]";
 }
 std::string value_text(const std::vector<GemmPoint>& value) {

@@ -33,7 +33,8 @@ void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
 void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
 void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
-void read_value(const ConfigValue& found, std::vector<Correction>& out);  // [["all_reduce", 8, "4 KiB", 1.05], ..]
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
+void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);   // [[m, n, k, "fp32", "12 us"], ..]
 void read_value(const ConfigValue& found, GradientType& out);
 void read_value(const ConfigValue& found, std::vector<Schedule>& out);   // ["1f1b", ..]
@@ -61,7 +62,8 @@ std::string value_text(const std::string& value);
 std::string value_text(const std::vector<int>& value);
 std::string value_text(const std::vector<double>& value);
 std::string value_text(const Curve& value);
-std::string value_text(const std::vector<Correction>& value);
+std::string value_text(const std::vector<AttentionKernel>& value);
+std::string value_text(const std::vector<ExpertKernel>& value);
 std::string value_text(const std::vector<GemmPoint>& value);
 inline std::string value_text(Seconds value) { return exact_text(value); }
 inline std::string value_text(Bytes value) { return exact_text(value); }
@@ -108,8 +110,8 @@ constexpr std::string_view kind_of() {
         return "numbers";
     else if constexpr (std::is_same_v<T, Curve>)
         return "curve";
-    else if constexpr (std::is_same_v<T, std::vector<Correction>>)
-        return "corrections";
+    else if constexpr (std::is_same_v<T, std::vector<AttentionKernel>> || std::is_same_v<T, std::vector<ExpertKernel>>)
+        return "kernels";
     else if constexpr (std::is_same_v<T, std::vector<GemmPoint>>)
         return "gemm table";
     else

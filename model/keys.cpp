@@ -16,7 +16,8 @@ Experiment& writable(const Experiment& experiment) { return const_cast<Experimen
 
 template <class T>
 constexpr bool is_array = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> ||
-                          std::is_same_v<T, std::vector<Correction>> || std::is_same_v<T, std::vector<int>> ||
+                          std::is_same_v<T, std::vector<AttentionKernel>> || std::is_same_v<T, std::vector<ExpertKernel>> ||
+                          std::is_same_v<T, std::vector<int>> ||
                           std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<Schedule>> ||
                           std::is_same_v<T, std::vector<Recompute>>;
 
@@ -82,6 +83,20 @@ void assign_field(const Key& key, Field<T> get, Experiment& experiment, const Co
     get(experiment) = std::move(parsed);
 }
 
+// Enumerators count from 0; their names end where to_string() knows none.
+template <class E>
+std::string listed_names() {
+    std::string text;
+    for (int i = 0;; ++i) {
+        try {
+            const std::string name(to_string(static_cast<E>(i)));
+            text += (text.empty() ? "" : ", ") + name;
+        } catch (const std::logic_error&) {
+            return text;
+        }
+    }
+}
+
 [[noreturn]] void preset_is_no_field(const Key& key) {
     throw std::logic_error(std::string(key.path) + " is no field: read_experiment() and set_key() load presets");
 }
@@ -102,6 +117,19 @@ const Key* find_key(std::string_view path) {
     for (const auto& key : all_keys())
         if (key.path == path) return &key;
     return nullptr;
+}
+
+std::string whole_key(const std::string& word) {
+    if (word.empty() || find_key(word) || word.find('.') != std::string::npos) return word;
+    std::string found;
+    for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
+        const auto path = fmt::format("{}.{}", table, word);
+        if (!find_key(path)) continue;
+        if (!found.empty())
+            throw ConfigError(fmt::format("{} may be {} or {}; expected the whole key", word, found, path));
+        found = path;
+    }
+    return found.empty() ? word : found;
 }
 
 std::string unknown_key(const std::string& path, const std::string& prefix) {
@@ -174,6 +202,18 @@ std::string toml_text_of(const Key& key, const Experiment& experiment) {
         key.field);
 }
 
+std::string names_text(const Key& key) {
+    return std::visit(
+        []<class F>(F get) -> std::string {
+            if constexpr (!std::is_same_v<F, PresetField>) {
+                using T = std::remove_cvref_t<decltype(get(std::declval<Experiment&>()))>;
+                if constexpr (std::is_enum_v<T>) return listed_names<T>();
+            }
+            return "";
+        },
+        key.field);
+}
+
 bool is_missing(const Key& key, const Experiment& experiment) {
     return std::visit(
         [&]<class F>(F get) {
@@ -204,7 +244,7 @@ std::vector<KeyDoc> key_docs() {
             },
             key.field);
         docs.push_back({std::string(key.path), kind, is_missing(key, defaults) ? "required" : text_of(key, defaults),
-                        std::string(key.meaning)});
+                        std::string(key.meaning), names_text(key)});
     }
     return docs;
 }

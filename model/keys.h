@@ -28,7 +28,8 @@ using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double
                               Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
                               Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
                               Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
-                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<Correction>>,
+                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<AttentionKernel>>,
+                              Field<std::vector<ExpertKernel>>,
                               Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
                               Field<std::optional<double>>, Field<std::optional<Seconds>>,
                               Field<std::optional<AttentionKind>>, Field<std::optional<Optimizer>>,
@@ -67,6 +68,7 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 std::string text_of(const Key& key, const Experiment& experiment);       // bare, exact: as for --set
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
+std::string names_text(const Key& key);  // the names that it takes, separated by commas; "" of other kinds
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
 bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 

@@ -38,6 +38,8 @@ const Key table[] = {
      "tensor-parallel exchanges of the backward beside the weight gradient"},
     {"framework.interleaves", field<&E::framework, &F::interleaves>,
      "cases that do not state vp: stages hold several pieces"},
+    {"framework.balances_stages", field<&E::framework, &F::balances_stages>,
+     "cases: stages hold layers of equal matrix products, those of the logits counted"},
     {"framework.fused_accumulation", field<&E::framework, &F::fused_accumulation>,
      "weight-gradient GEMMs add into the accumulated gradients themselves"},
     {"framework.fused_loss", field<&E::framework, &F::fused_loss>, "softmax and loss in one pass over the logits"},

@@ -213,7 +213,7 @@ const Key table[] = {
     {"routing.kind", field<&E::routing, &R::kind>, "which tokens go where"},
     {"routing.seed", field<&E::routing, &R::seed>, "seed of the first draw", 0, 9e18},
     {"routing.skew", field<&E::routing, &R::skew>,
-     "zipf: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000},
+     "zipf, power-law: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000},
     {"routing.skew_spread", field<&E::routing, &R::skew_spread>,
      "transformer with a MoE system: spread of the skew over draws, standard deviation of its logarithm", 0, 10},
     {"routing.file", field<&E::routing, &R::file>, "routing file, for kind = file"},

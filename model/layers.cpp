@@ -1,11 +1,13 @@
 #include "model/layers.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "model/errors.h"
 #include "model/hub_config.h"
 #include "model/keys.h"
+#include "model/names.h"
 
 namespace stepcast {
 
@@ -32,7 +34,18 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
 
 }  // namespace
 
-void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix) {
+std::string_view to_string(Origin origin) {
+    static constexpr std::array<Named<Origin>, 7> names{{{Origin::defaulted, "default"},
+                                                         {Origin::prior, "prior"},
+                                                         {Origin::family, "family"},
+                                                         {Origin::framework, "framework"},
+                                                         {Origin::preset, "preset"},
+                                                         {Origin::fitted, "fitted"},
+                                                         {Origin::set, "set"}}};
+    return name_of(names, origin);
+}
+
+void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);
     for (const auto& entry : file.entries) {
         const auto full = prefix + entry.path;
@@ -49,12 +62,24 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix) {
             throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
         }
         layers.set_at[full] = entry.value_at;
+        layers.origin[full] = origin;
     }
 }
 
 void lay_workload(Layers& layers, const std::string& path) {
+    layers.files.push_back(path);
     if (path.ends_with(".json")) {
-        layers.experiment.workload = read_hub_config(path);
+        auto config = read_hub_config(path);
+        layers.experiment.workload = std::move(config.workload);
+        layers.notes = std::move(config.notes);
+        layers.window = config.window;
+        layers.window_name = path + ": " + config.window_name;
+        for (const auto& key : workload_keys()) {
+            if (!key.path.starts_with("workload.") || std::holds_alternative<PresetField>(key.field)) continue;
+            if (text_of(key, layers.experiment) == text_of(key, Experiment{})) continue;
+            layers.set_at[std::string(key.path)] = path;
+            layers.origin[std::string(key.path)] = Origin::preset;
+        }
         return;
     }
     auto file = read_toml(path);
@@ -64,7 +89,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         lay_family(layers, start_beside(PresetKind::family, file, *family));
         file.entries.erase(family);
     }
-    lay_file(layers, file, "workload.");
+    lay_file(layers, file, "workload.", Origin::preset);
 }
 
 static std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
@@ -102,6 +127,7 @@ void lay_framework(Layers& layers, const std::string& path, int depth) {
 void lay_framework(Layers& layers, const std::string& path) { lay_framework(layers, path, 0); }
 
 void lay_override(Layers& layers, const Override& override) {
+    if (override.key == ranks_key) return;
     const auto at = "--set " + override.key + "=" + override.value;
     const auto* key = find_key(override.key);
     if (!key) {
@@ -116,6 +142,7 @@ void lay_override(Layers& layers, const Override& override) {
         throw ConfigError(at + ": " + e.what());
     }
     layers.set_at[override.key] = at;
+    layers.origin[override.key] = Origin::set;
 }
 
 }  // namespace stepcast

@@ -2,10 +2,13 @@
 // Internal to model/.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/experiment.h"
 #include "model/keys.h"
@@ -13,15 +16,25 @@
 
 namespace stepcast {
 
+// Who said the value of a key last, from weak to strong.
+enum class Origin : std::uint8_t { defaulted, prior, family, framework, preset, fitted, set };
+std::string_view to_string(Origin origin);
+
 struct Layers {
     Experiment experiment;
     std::map<std::string, std::string> set_at;  // key -> "moe.toml:14:3" or "--set KEY=VALUE"
+    std::map<std::string, Origin> origin;       // key -> who; none: the default
+    std::vector<std::string> notes;             // what a config.json was read with
+    std::string window_name;                    // and the tokens that some of its layers see at most; 0 = all
+    int window = 0;
+    std::vector<std::string> starts;            // "workload.preset", "cluster.preset" and the file each names, in pairs
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
+    std::vector<std::string> files;             // read so far
 };
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an
 // experiment. Skips `preset` keys of an experiment, which were loaded before.
-void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix);
+void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin);
 void lay_workload(Layers& layers, const std::string& path);
 void lay_cluster(Layers& layers, const std::string& path);  // nameplate, then [fitted] over it
 void lay_framework(Layers& layers, const std::string& path);  // the one it starts from, the file, then [fitted]
@@ -31,6 +44,10 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
 // Such a file: the values of `keys`, those before the fit, and the table.
 std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
                       const std::optional<Fitted>& fitted);
+std::string fitted_text(const Cluster& cluster);            // the [fitted] table as a file holds it, "" for none
 void lay_override(Layers& layers, const Override& override);
+
+// Every layer of an experiment, laid but not checked.
+Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
 
 }  // namespace stepcast

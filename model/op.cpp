@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/op_kinds.h"
+
 namespace stepcast {
 namespace {
 
@@ -37,12 +39,23 @@ std::string_view kind_name(const Op& op) {
 }
 
 bool is_compute(const Op& op) {
-    return std::holds_alternative<Gemm>(op) || std::holds_alternative<GroupedGemm>(op) ||
-           std::holds_alternative<FusedGemm>(op) || std::holds_alternative<Attention>(op);
+    return std::visit(
+        Overloaded{[](const ComputeOp auto&) { return true; }, [](const ExchangeOp auto&) { return false; },
+                   [](const MemoryPass&) { return false; }, [](const HostWork&) { return false; }},
+        op);
 }
 
 bool is_collective(const Op& op) {
-    return !is_compute(op) && !std::holds_alternative<MemoryPass>(op) && !std::holds_alternative<HostWork>(op);
+    return std::visit(
+        Overloaded{[](const ExchangeOp auto&) { return true; }, [](const LocalOp auto&) { return false; }}, op);
+}
+
+std::optional<Dtype> dtype_of(const Op& op) {
+    using Found = std::optional<Dtype>;
+    return std::visit(Overloaded{[](const ComputeOp auto& compute) { return Found(compute.dtype); },
+                                 [](const MemoryPass&) { return Found(); }, [](const HostWork&) { return Found(); },
+                                 [](const ExchangeOp auto&) { return Found(); }},
+                      op);
 }
 
 Flops flops_of(const Op& op) {
@@ -59,7 +72,8 @@ Flops flops_of(const Op& op) {
                                   return half * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
                                          static_cast<double>(a.batch * a.heads);
                               },
-                              [](const auto&) { return 0.0; }},
+                              [](const MemoryPass&) { return 0.0; }, [](const HostWork&) { return 0.0; },
+                              [](const ExchangeOp auto&) { return 0.0; }},
                    op));
 }
 
@@ -68,7 +82,8 @@ Bytes bytes_moved(const Op& op) {
         Overloaded{[](const AllReduce& c) { return c.bytes; }, [](const AllGather& c) { return c.bytes; },
                    [](const ReduceScatter& c) { return c.bytes; }, [](const Broadcast& c) { return c.bytes; },
                    [](const Reduce& c) { return c.bytes; }, [](const SendRecv& c) { return c.bytes; },
-                   [](const AllToAll& c) { return off_diagonal(c); }, [](const auto&) { return Bytes(0); }},
+                   [](const AllToAll& c) { return off_diagonal(c); }, [](const Barrier&) { return Bytes(0); },
+                   [](const LocalOp auto&) { return Bytes(0); }},
         op);
 }
 

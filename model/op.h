@@ -1,5 +1,5 @@
-// What a task does, as sizes only: no time, no device. A closed variant; adding an op is three edits:
-// here, a price in sim/costs/op_costs.cpp, a launch in exec.
+// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls (op_kinds.h): an op
+// that is added here does not compile until every place that must know it does.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +79,7 @@ struct MemoryPass {
 // Every participant ends with the sum of `bytes`.
 struct AllReduce {
     Bytes bytes;
+    bool in_switch = true;  // a switch that adds may do it; none adds 8-bit integers
     friend bool operator==(const AllReduce&, const AllReduce&) = default;
 };
 // `bytes` is the gathered result, on every participant.
@@ -106,7 +107,11 @@ struct Reduce {
 // What a rank keeps for itself is on the diagonal and crosses no link.
 struct AllToAll {
     std::vector<Bytes> bytes;
-    bool by_kernels = false;  // that write to where rows belong, instead of grouped sends and receives
+    // Of kernels that write rows to where they belong (DeepEP's): bytes of a row, and tokens that a rank has. 0: grouped
+    // sends and receives.
+    Bytes row = {};
+    double tokens = 0;
+    [[nodiscard]] bool by_kernels() const { return row > Bytes(0); }
     friend bool operator==(const AllToAll&, const AllToAll&) = default;
 };
 // From the task's first place to its second, as `messages` messages of equal size; or `blocking`: small messages, the payload

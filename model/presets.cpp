@@ -1,10 +1,15 @@
 #include "model/presets.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "model/errors.h"
+#include "model/toml_reader.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -32,12 +37,41 @@ std::string_view noun_of(PresetKind kind) {
     return "";
 }
 
+std::string lower(std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+}
+
+// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one.
+std::optional<std::string> preset_of_gpu(const std::string& name, const std::vector<std::string>& presets) {
+    std::optional<std::string> found;
+    int most = 0;
+    for (const auto& preset : presets) {
+        const auto path = (fs::path(home_folder()) / "model" / "presets" / "clusters" / (preset + ".toml")).string();
+        std::string names;
+        std::int64_t ranks = 1;
+        for (const auto& entry : read_toml(path).entries) {
+            const auto* text = std::get_if<std::string>(&entry.value.value);
+            const auto* count = std::get_if<std::int64_t>(&entry.value.value);
+            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower(*text);
+            if (count && entry.path == "gpus_per_node") ranks = *count;
+        }
+        std::string known = ",";
+        for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
+            if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
+        if ((known + ",").find("," + lower(name) + ",") == std::string::npos || ranks <= most) continue;
+        found = path;
+        most = static_cast<int>(ranks);
+    }
+    return found;
+}
+
 std::string shipped_folder() {
     std::error_code ignored;
-    if (fs::is_directory(fs::path(STEPCAST_SOURCE_FOLDER) / "model" / "presets", ignored))
-        return STEPCAST_SOURCE_FOLDER;
-    const auto binary = fs::read_symlink("/proc/self/exe", ignored);
-    return (binary.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    const fs::path built = fs::path(STEPCAST_BUILD_FOLDER) / "";
+    if (program.string().starts_with(built.string())) return STEPCAST_SOURCE_FOLDER;
+    return (program.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
 }
 
 // A home of one's own need not hold frameworks and families: then the shipped ones stay.
@@ -79,6 +113,7 @@ std::vector<std::string> preset_names(PresetKind kind) {
 std::string preset_path(PresetKind kind, const std::string& name) {
     const std::string noun(noun_of(kind));
     std::error_code ignored;
+    if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");
     if (name.find('/') != std::string::npos || name.ends_with(".toml") || hub_config) {
         if (fs::is_regular_file(name, ignored)) return name;
@@ -90,6 +125,8 @@ std::string preset_path(PresetKind kind, const std::string& name) {
     if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();
     const auto valid = preset_names(kind);
     const auto way = way_to_write(kind);
+    if (kind == PresetKind::cluster)
+        if (const auto found = preset_of_gpu(name, valid)) return *found;
     auto hint = did_you_mean(name, valid);
     if (hint.empty() || !way.empty()) {
         std::string listed;

@@ -13,7 +13,8 @@ std::string preset_path(PresetKind kind, const std::string& name);
 std::vector<std::string> preset_names(PresetKind kind);
 // The file that says which framework the rows of published tables ran in.
 std::string sources_path();
-// Root folder that holds model/presets and calibrate/measurements: $STEPCAST_HOME, or the source tree it was built from.
+// Root folder that holds model/presets and calibrate/patterns: $STEPCAST_HOME; for a program in its build folder the source
+// tree; for an installed or copied one ../share/stepcast beside it.
 std::string home_folder();
 
 }  // namespace stepcast

@@ -110,6 +110,24 @@ void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k,
     for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
 }
 
+// Every expert's load is drawn for itself, x from the density x^-skew between 1 and 0.8 of the tokens (at 1 the logarithm is
+// uniform), and scaled to the sum: no Zipf law over ranks. So published expert layers are loaded (docs/calibration.md).
+void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
+                           static_cast<std::uint32_t>(draw)};
+    std::mt19937_64 random(sequence);
+    std::uniform_real_distribution<double> unit(0.0, 1.0);
+    const double most = std::max(1.0001, 0.8 * tokens * routing.ranks), power = 1 - spec.skew;
+    std::vector<double> weights(static_cast<std::size_t>(routing.experts));
+    for (double& weight : weights) {
+        const double u = unit(random);
+        weight = std::abs(power) < 1e-6 ? std::pow(most, u)
+                                        : std::pow(u * (std::pow(most, power) - 1) + 1, 1 / power);
+    }
+    const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
+    for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+}
+
 // Equal counts; what does not divide goes to different experts on different ranks.
 void fill_uniform(Routing& routing, int tokens, int top_k) {
     const int slots = tokens * top_k, each = slots / routing.experts, rest = slots % routing.experts;
@@ -138,6 +156,7 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
     routing.counts.reserve(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts));
     switch (spec.kind) {
         case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;
+        case RoutingSpec::Kind::power_law: fill_power_law(spec, routing, tokens_per_rank, top_k, draw); break;
         case RoutingSpec::Kind::zipf: fill_zipf(spec, routing, tokens_per_rank, top_k, draw); break;
         case RoutingSpec::Kind::random_gate: fill_random_gate(spec, routing, tokens_per_rank, top_k, draw); break;
         case RoutingSpec::Kind::file: break;

@@ -10,10 +10,10 @@ namespace stepcast {
 
 // What an experiment asks for.
 struct RoutingSpec {
-    enum class Kind : std::uint8_t { uniform, zipf, random_gate, file };
+    enum class Kind : std::uint8_t { uniform, zipf, power_law, random_gate, file };
     Kind kind = Kind::uniform;
     std::uint64_t seed = 1;
-    double skew = 1.0;       // zipf: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
+    double skew = 1.0;       // zipf, power_law: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
     double skew_spread = 0;  // of a model whose gates are unknown: each draw's skew is log-normal around `skew`
     std::string file;        // file: a routing CSV
     int draws = 1;           // Monte Carlo: seeds seed .. seed + draws - 1

@@ -8,8 +8,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array<Named<RoutingSpec::Kind>, 4> kinds{{{RoutingSpec::Kind::uniform, "uniform"},
+constexpr std::array<Named<RoutingSpec::Kind>, 5> kinds{{{RoutingSpec::Kind::uniform, "uniform"},
                                                          {RoutingSpec::Kind::zipf, "zipf"},
+                                                         {RoutingSpec::Kind::power_law, "power-law"},
                                                          {RoutingSpec::Kind::random_gate, "random-gate"},
                                                          {RoutingSpec::Kind::file, "file"}}};
 

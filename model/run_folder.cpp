@@ -1,8 +1,12 @@
 #include "model/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -10,7 +14,10 @@
 #include "model/key_values.h"
 #include "model/keys.h"
 #include "model/measurements.h"
+#include "model/plain_text.h"
+#include "model/stamp.h"
 #include "model/toml_reader.h"
+#include "model/trace_shape.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -18,24 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* format_line = "format = 1\n";
-
 std::string array_text(const std::vector<std::string>& texts) {
     std::string text = "[";
-    for (const std::string& one : texts) text += (text.size() > 1 ? ", " : "") + quoted_toml(one);
+    for (const std::string& one : texts) text += (text.size() > 1 ? ", " : "") + quoted_toml(plain_text(one));
     return text + "]";
-}
-
-std::string run_text(const RunRecord& record, const std::string& experiment) {
-    std::vector<std::string> overrides;
-    for (const Override& one : record.overrides) overrides.push_back(one.key + "=" + one.value);
-    const Measurement& m = record.measurement;
-    return format_line + fmt::format(
-                             "experiment = {}\noverrides = {}\ndevice = {}\ndate = {}\nversions = {}\nwarmup = "
-                             "{}\nquiet = {}\nidle_share = {}\nwarnings = {}\n",
-                             quoted_toml(experiment), array_text(overrides), quoted_toml(m.device), quoted_toml(m.date),
-                             array_text(m.versions), m.warmup, m.quiet, value_text(m.idle_share),
-                             array_text(m.warnings));
 }
 
 constexpr std::pair<const char*, Seconds StepTimes::*> phases[] = {{"step", &StepTimes::step},
@@ -44,13 +37,15 @@ constexpr std::pair<const char*, Seconds StepTimes::*> phases[] = {{"step", &Ste
                                                                    {"gradient_sync", &StepTimes::gradient_sync},
                                                                    {"optimizer", &StepTimes::optimizer}};
 
-std::vector<Sample> samples_of(const Measurement& measurement, const Experiment& experiment) {
+// The rows of one sample.
+std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, const Experiment& experiment) {
     Sample sample;
     sample.run_id = experiment.name.empty() ? "run" : experiment.name;
     sample.system = to_string(experiment.parallelism.moe_system);
     sample.model = experiment.workload.name;
     sample.experts = experiment.workload.moe.experts;
     sample.ranks = rank_count(experiment.cluster);
+    sample.step = static_cast<int>(index);
     std::vector<Sample> samples;
     const auto add = [&](const char* phase, double value, const char* unit) {
         sample.phase = phase;
@@ -58,23 +53,25 @@ std::vector<Sample> samples_of(const Measurement& measurement, const Experiment&
         sample.unit = unit;
         samples.push_back(sample);
     };
-    for (const MeasuredStep& step : measurement.steps) {
-        ++sample.step;
-        for (const auto& [phase, time] : phases) add(phase, (step.times.*time).si(), "s");
-        add("accepted", step.accepted ? 1 : 0, "1");
-        add("cpu_share", step.cpu_share, "1");
-    }
+    for (const auto& [phase, time] : phases) add(phase, (step.times.*time).si(), "s");
+    add("accepted", step.accepted ? 1 : 0, "1");
+    add("cpu_share", step.cpu_share, "1");
     return samples;
 }
 
 std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std::string& path) {
     std::vector<MeasuredStep> steps;
+    std::vector<std::size_t> values;  // of each step
     for (const Sample& sample : samples) {
         const auto index = static_cast<std::size_t>(sample.step);
         if (sample.step < 0 || index > steps.size())
             throw ConfigError(fmt::format("{}: step {} after {} steps; expected the steps of a run, one after another",
                                           path, sample.step, steps.size()));
-        if (index == steps.size()) steps.emplace_back();
+        if (index == steps.size()) {
+            steps.emplace_back();
+            values.push_back(0);
+        }
+        ++values[index];
         MeasuredStep& step = steps[index];
         bool known = true;
         if (sample.phase == "accepted")
@@ -90,6 +87,11 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
             }
         if (!known) throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
     }
+    constexpr std::size_t of_a_step = std::size(phases) + 2;
+    for (std::size_t step = 0; step < steps.size(); ++step)
+        if (values[step] != of_a_step)
+            throw ConfigError(fmt::format("{}: step {} has {} values; expected its {} phases, once each", path, step,
+                                          values[step], of_a_step));
     return steps;
 }
 
@@ -101,20 +103,33 @@ std::vector<std::string> texts_of(const ConfigValue& found) {
     return texts;
 }
 
-void read_entry(const TomlEntry& entry, RunRecord& record) {
+// What run.toml says beside the measurement.
+struct RunHead {
+    int format = 0;
+    std::string experiment;  // format 1: the file or preset; then only its name
+    std::string experiment_stamp, cluster_stamp, routing_stamp, framework_stamp;
+    std::vector<std::string> stated, replaced;  // of the framework, which experiment.toml with its every key cannot tell
+};
+
+void read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
     Measurement& m = record.measurement;
+    const std::pair<const char*, std::string*> texts[] = {
+        {"experiment", &head.experiment},   {"stamp.experiment", &head.experiment_stamp},
+        {"stamp.cluster", &head.cluster_stamp}, {"stamp.routing", &head.routing_stamp},
+        {"stamp.framework", &head.framework_stamp}, {"stamp.graph", &record.graph_stamp},   {"device", &m.device},
+        {"date", &m.date}};
+    for (const auto& [path, text] : texts)
+        if (entry.path == path) return read_value(entry.value, *text);
     if (entry.path == "format") {
-        int format = 0;
-        read_value(entry.value, format);
-        if (format != 1) throw ConfigError(fmt::format("{}: this program reads format 1", format));
-    } else if (entry.path == "experiment")
-        read_value(entry.value, record.experiment);
-    else if (entry.path == "overrides")
+        read_value(entry.value, head.format);
+        if (head.format != 1 && head.format != 2)
+            throw ConfigError(fmt::format("{}: this program reads formats 1 and 2", head.format));
+    } else if (entry.path == "overrides")
         for (const std::string& text : texts_of(entry.value)) record.overrides.push_back(parse_override(text));
-    else if (entry.path == "device")
-        read_value(entry.value, m.device);
-    else if (entry.path == "date")
-        read_value(entry.value, m.date);
+    else if (entry.path == "framework.stated")
+        head.stated = texts_of(entry.value);
+    else if (entry.path == "framework.replaced")
+        head.replaced = texts_of(entry.value);
     else if (entry.path == "versions")
         m.versions = texts_of(entry.value);
     else if (entry.path == "warmup")
@@ -131,59 +146,182 @@ void read_entry(const TomlEntry& entry, RunRecord& record) {
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
 
+// Every key that says something, so that nothing outside the folder does.
+std::string experiment_text(const Experiment& experiment) {
+    std::string text = "cluster.preset = \"cluster.toml\"\n";
+    if (!experiment.framework.name.empty()) text += "framework.preset = \"framework.toml\"\n";
+    for (const Key& key : all_keys())
+        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") &&
+            !std::holds_alternative<PresetField>(key.field) &&
+            !is_unset(key, experiment))
+            text += fmt::format("{} = {}\n", key.path, toml_text_of(key, experiment));
+    return text;
+}
+
+// A routing file, and which layer of it: "FILE.csv#EXPERTS/GATE".
+std::pair<std::string, std::string> routing_parts(const std::string& file) {
+    const std::size_t hash = fs::exists(file) ? std::string::npos : file.rfind('#');
+    return {file.substr(0, hash), hash == std::string::npos ? "" : file.substr(hash)};
+}
+
+void require_stamp(const std::string& path, const std::string& expected) {
+    if (stamp_of(read_text(path, "a file of a run", any_size)) != expected)
+        throw ConfigError(path + ": is not what the run wrote (its stamp in run.toml is " + expected +
+                          "); expected the folder of one run, as it was written");
+}
+
+// Format 1 named its experiment, which may have changed since; its cluster is that of the run.
+Experiment read_named_experiment(const fs::path& root, const RunHead& head, const RunRecord& record) {
+    const std::string own = (root / "experiment.toml").string();
+    Experiment experiment =
+        read_experiment(head.experiment == "experiment.toml" ? own : head.experiment, record.overrides);
+    experiment.cluster = read_cluster((root / "cluster.toml").string());
+    check_experiment(experiment);
+    return experiment;
+}
+
+Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
+    require_stamp((root / "experiment.toml").string(), head.experiment_stamp);
+    require_stamp((root / "cluster.toml").string(), head.cluster_stamp);
+    if (!head.framework_stamp.empty()) require_stamp((root / "framework.toml").string(), head.framework_stamp);
+    if (!head.routing_stamp.empty()) require_stamp((root / "routing.csv").string(), head.routing_stamp);
+    Experiment experiment = read_experiment((root / "experiment.toml").string());
+    experiment.name = head.experiment;
+    experiment.framework.stated = head.stated;
+    experiment.framework.replaced.clear();
+    for (const std::string& text : head.replaced) {
+        const Override one = parse_override(text);
+        experiment.framework.replaced.push_back({one.key, one.value});
+    }
+    return experiment;
+}
+
 }  // namespace
 
-void write_run(const std::string& folder, const RunRecord& record, const Experiment& experiment) {
-    const fs::path root(folder);
-    std::vector<PlannedFile> files;
-    const auto add = [&](const std::string& name, std::string text) {
-        files.push_back({(root / name).string(), std::move(text)});
+RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
+                     const TaskGraph& graph)
+    : folder_(folder), graph_stamp_(stamp_of(graph)), experiment_(experiment) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
+    lock_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) throw ConfigError(folder + ": cannot be opened (" + std::strerror(errno) + ")");
+    const auto refuse = [&](const std::string& why) {
+        close(lock_);
+        throw ConfigError(folder + ": " + why + "; expected another folder for --out");
     };
-    std::string reference = record.experiment;
-    if (fs::is_regular_file(record.experiment)) {
-        std::ifstream file(record.experiment, std::ios::binary);
-        add("experiment.toml", {std::istreambuf_iterator<char>(file), {}});
-        reference = "experiment.toml";
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) refuse("another run is writing it");
+    if (fs::exists(path("run.toml"))) refuse("holds a run already");
+    try {
+        std::vector<PlannedFile> files;
+        std::vector<std::string> given;
+        for (const Override& one : overrides) given.push_back(one.key + "=" + one.value);
+        head_ = fmt::format("format = 2\nexperiment = {}\noverrides = {}\n", quoted_toml(experiment.name),
+                            array_text(given));
+        head_ += fmt::format("stamp.graph = \"{}\"\n", graph_stamp_);
+        const auto add = [&](const char* what, const std::string& name, const std::string& text) {
+            head_ += fmt::format("stamp.{} = \"{}\"\n", what, stamp_of(text));
+            files.push_back({path(name), text});
+        };
+        Experiment whole = experiment;
+        if (!whole.routing.file.empty()) {
+            const auto [file, layer] = routing_parts(whole.routing.file);
+            add("routing", "routing.csv", read_text(file, "a routing file", any_size));
+            whole.routing.file = "routing.csv" + layer;
+        }
+        add("experiment", "experiment.toml", experiment_text(whole));
+        add("cluster", "cluster.toml", write_cluster(experiment.cluster));
+        const Framework& framework = experiment.framework;
+        if (!framework.name.empty()) add("framework", "framework.toml", write_framework(framework));
+        std::vector<std::string> replaced;
+        for (const auto& one : framework.replaced) replaced.push_back(one.key + "=" + one.text);
+        head_ += fmt::format("framework.stated = {}\nframework.replaced = {}\n", array_text(framework.stated),
+                             array_text(replaced));
+        write_whole(files);
+    } catch (...) {
+        close(lock_);
+        throw;
     }
-    add("cluster.toml", write_cluster(record.cluster));
-    const std::vector<Trace>& traces = record.measurement.traces;
-    for (std::size_t step = 0; step < traces.size(); ++step)
-        if (step + 1 == traces.size() || !fs::exists(root / trace_name(step)))
-            add(trace_name(step), write_trace(traces[step]));
-    if (const auto& estimates = record.measurement.estimates; !estimates.empty()) {
+}
+
+RunFolder::~RunFolder() {
+    if (rows_ >= 0) close(rows_);
+    close(lock_);
+}
+
+// The trace first, then the rows that tell of it, in one piece: a reader never meets a sample without its trace.
+void RunFolder::add(const Measurement& sofar) {
+    const std::string table = path("run.csv");
+    const auto fail = [&](int error) { throw ConfigError(table + ": cannot be written (" + std::strerror(error) + ")"); };
+    const bool first = written_ == 0;
+    if (first && rows_ < 0) {
+        rows_ = open(table.c_str(), O_CREAT | O_TRUNC | O_APPEND | O_WRONLY | O_CLOEXEC, 0666);
+        if (rows_ < 0) fail(errno);
+    }
+    for (; written_ < sofar.steps.size(); ++written_) {
+        write_whole({{path(trace_name(written_)), write_trace(sofar.traces[written_], graph_stamp_)}});
+        std::string rows = write_measurements(samples_of(sofar.steps[written_], written_, experiment_));
+        if (written_ > 0) rows.erase(0, rows.find('\n') + 1);  // the header stands there
+        const off_t before = lseek(rows_, 0, SEEK_END);
+        const ssize_t count = write(rows_, rows.data(), rows.size());
+        if (count != static_cast<ssize_t>(rows.size())) {
+            const int error = count < 0 ? errno : EFBIG;
+            if (ftruncate(rows_, before) != 0) fail(errno);
+            fail(error);
+        }
+    }
+    if (first && written_ > 0) write_head(sofar);
+}
+
+void RunFolder::finish(const Measurement& measured) {
+    add(measured);
+    if (!measured.estimates.empty()) {
         std::string text = "task,estimate_s\n";
-        for (const TaskEstimate& one : estimates) text += fmt::format("{},{:.9g}\n", one.task, one.time.si());
-        add("estimates.csv", text);
+        for (const TaskEstimate& one : measured.estimates) text += fmt::format("{},{:.9g}\n", one.task, one.time.si());
+        write_whole({{path("estimates.csv"), text}});
     }
-    add("run.csv", write_measurements(samples_of(record.measurement, experiment)));
-    add("run.toml", run_text(record, reference));
-    write_whole(files);
+    if (written_ > 0) write_head(measured);
+}
+
+void RunFolder::write_head(const Measurement& m) {
+    write_whole({{path("run.toml"),
+                  head_ + fmt::format("device = {}\ndate = {}\nversions = {}\nwarmup = {}\nquiet = {}\nidle_share = "
+                                      "{}\nwarnings = {}\n",
+                                      quoted_toml(plain_text(m.device)), quoted_toml(m.date), array_text(m.versions),
+                                      m.warmup, m.quiet, value_text(m.idle_share), array_text(m.warnings))}});
 }
 
 RunRecord read_run(const std::string& folder) {
     const fs::path root(folder);
     RunRecord record;
+    RunHead head;
     for (const TomlEntry& entry : read_toml((root / "run.toml").string()).entries) {
         try {
-            read_entry(entry, record);
+            read_entry(entry, head, record);
         } catch (const ConfigError& e) {
             throw ConfigError(fmt::format("{}: {}: {}", entry.value_at, entry.path, e.what()));
         }
     }
-    if (record.experiment == "experiment.toml") record.experiment = (root / record.experiment).string();
-    record.cluster = read_cluster((root / "cluster.toml").string());
+    record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);
-    for (std::size_t step = 0; step < record.measurement.steps.size(); ++step)
-        record.measurement.traces.push_back(read_trace((root / trace_name(step)).string()));
+    for (std::size_t step = 0; step < record.measurement.steps.size(); ++step) {
+        const std::string path = (root / trace_name(step)).string();
+        TraceFile file = read_trace(path);
+        if (file.graph_stamp != record.graph_stamp)
+            throw ConfigError(path + ": is of another run (graph \"" + file.graph_stamp + "\", run.toml says \"" +
+                              record.graph_stamp + "\")");
+        record.measurement.traces.push_back(std::move(file.trace));
+    }
     return record;
 }
 
-Experiment experiment_of(const RunRecord& record) {
-    Experiment experiment = read_experiment(record.experiment, record.overrides);
-    experiment.cluster = record.cluster;
-    check_experiment(experiment);
-    return experiment;
+void require_traces_of(const TaskGraph& graph, const RunRecord& record, const std::string& folder) {
+    const std::vector<Trace>& traces = record.measurement.traces;
+    for (std::size_t step = 0; step < traces.size(); ++step)
+        if (const std::string why = span_mismatch(graph, traces[step]); !why.empty())
+            throw ConfigError(fmt::format("{}/{}: {}; expected the trace of this experiment's step", folder,
+                                          trace_name(step), why));
 }
 
 }  // namespace stepcast

@@ -4,34 +4,52 @@
 
 namespace stepcast {
 
+namespace {
+
+// How much of the time after `from` the spans cover; `last` becomes the latest finish.
+template <class Spans>
+Seconds covered_after(Seconds from, Spans spans, Seconds& last) {
+    std::ranges::sort(spans, {}, [](const auto& span) { return span.start; });
+    Seconds covered;
+    last = from;
+    for (const auto& span : spans) {
+        const Seconds start = std::max(span.start, last);
+        if (span.finish <= start) continue;
+        covered += span.finish - start;
+        last = span.finish;
+    }
+    return covered;
+}
+
+}  // namespace
+
+// A task moves the time that is reached forward to its finish, on account of its phase. In id order micro-batches follow
+// one another, so that each phase has its own part of each.
 void PhaseClock::add(Phase phase, Lane lane, const Op& op, Seconds start, Seconds finish) {
-    const auto p = static_cast<std::size_t>(phase);
-    end_[p] = std::max(end_[p], finish);
     pipelined_ = pipelined_ || std::holds_alternative<SendRecv>(op);
+    if (phase == Phase::gradient_sync) return sync_.push_back({start, finish});
+    if (phase == Phase::optimizer) return optimizer_.push_back({start, finish});
+    const auto p = static_cast<std::size_t>(phase);
+    if (finish > reached_) length_[p] += finish - reached_;
+    reached_ = std::max(reached_, finish);
     if (lane != Lane::compute && lane != Lane::collective) return;
     if (finish > covered_[p]) busy_[p] += finish - std::max(start, covered_[p]);
     covered_[p] = std::max(covered_[p], finish);
 }
 
 StepTimes PhaseClock::times(Seconds step) const {
-    Seconds reached;
-    const auto take = [&](Phase phase) {
-        const Seconds until = std::max(reached, end_[static_cast<std::size_t>(phase)]);
-        const Seconds length = until - reached;
-        reached = until;
-        return length;
-    };
+    const auto& own = pipelined_ ? busy_ : length_;
     StepTimes times;
     times.step = step;
-    times.forward = take(Phase::forward);
-    (void)take(Phase::between);
-    times.backward = take(Phase::backward);
-    times.gradient_sync = take(Phase::gradient_sync);
-    times.optimizer = take(Phase::optimizer);
-    if (pipelined_) {
-        times.forward = busy_[static_cast<std::size_t>(Phase::forward)];
-        times.backward = busy_[static_cast<std::size_t>(Phase::backward)];
-    }
+    times.forward = own[static_cast<std::size_t>(Phase::forward)];
+    times.backward = own[static_cast<std::size_t>(Phase::backward)];
+    Seconds synced, end;
+    const Seconds busy_sync = covered_after(reached_, sync_, synced);
+    Spans both = sync_;
+    both.insert(both.end(), optimizer_.begin(), optimizer_.end());
+    const Seconds busy_both = covered_after(reached_, std::move(both), end);
+    times.gradient_sync = pipelined_ ? busy_sync : synced - reached_;
+    times.optimizer = pipelined_ ? busy_both - busy_sync : end - synced;
     return times;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/campaign.h"
 #include "model/forecast.h"
 
 namespace stepcast {
@@ -19,8 +20,19 @@ Objective parse_objective(std::string_view text);  // ConfigError names the near
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // varied key, value
 
-// One configuration that was simulated. `lower` and `estimate` are what the closed form said before; 0 where it does not
-// cover the workload.
+// How much worse a configuration is than the first, as a share of it and over the draws that both met. Where its interval
+// contains zero, or the draws are too few to tell, the two are not distinguishable.
+struct Behind {
+    double p10 = 0, p50 = 0, p90 = 0;
+    bool distinguishable = true;
+    friend bool operator==(const Behind&, const Behind&) = default;
+};
+// Of scores by draw, of the same draws in the same order.
+Behind behind(const std::vector<double>& scores, const std::vector<double>& of_first);
+
+// One configuration that was simulated. `step` is the median over the draws, which it is ranked by; tokens/s, utilization
+// and cost are of that step. `lower` and `estimate` are what the closed form said before; 0 where it does not cover the
+// workload.
 struct SweepRow {
     Settings settings = {};
     Seconds step, lower, estimate;
@@ -28,7 +40,10 @@ struct SweepRow {
     double tokens_per_second = 0;
     double cost_per_token = 0;  // 0 without cluster.price_per_gpu_hour
     int ranks = 0;
-    Forecast forecast = {};  // with the experiment's own draws and noise
+    Forecast forecast = {};  // of the same draws
+    std::optional<Campaign> campaign = {};  // where a training was asked
+    std::optional<Behind> behind = {};  // the first; where there are several draws
+    bool least_within = false;          // of_each: the fewest ranks of its kind that end in time
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
@@ -47,6 +62,7 @@ struct HeatMap {
     std::vector<std::string> rows, columns;
     std::vector<Seconds> step;  // rows x columns
     bool simulated = false;
+    bool of_token = false;  // time of a token, where tokens rank
     friend bool operator==(const HeatMap&, const HeatMap&) = default;
 };
 
@@ -55,10 +71,15 @@ struct SweepAnswer {
     bool calibrated = false;
     Objective objective = Objective::step;
     std::optional<Objective> second;  // then `best` is their Pareto front, by rising first objective
+    bool work_differs = false;        // tokens of a step differ between configurations: `step` was asked, `tokens` ranks
+    bool one_routing = false;         // ranked by one draw of a routing that is drawn: another may rank otherwise
     int asked = 0;                    // how many best ones
     std::vector<std::string> varied = {}, where = {};
     std::vector<SweepRow> best = {};
     std::vector<SweepRow> scaling = {};  // the best of each number of ranks, where that varies
+    std::vector<std::string> each_of = {};  // keys whose every setting has its best in ..
+    std::vector<SweepRow> of_each = {};
+    std::optional<Seconds> within = {};  // what a training may take
     SweepCounts counts = {};
     std::optional<HeatMap> map = {};
     // How many simulated configurations were faster than their lower bound: none, or `best` is not proven.

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <sstream>
 
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -60,7 +59,38 @@ void flatten(const toml::table& table, const std::string& path, TomlFile& file) 
     for (const auto& [child_path, child] : below) flatten(*child, child_path, file);
 }
 
+// toml++ bounds how deep values are nested, not keys; its tables and flatten() recurse. Counts the dots of each key.
+void check_nesting(std::string_view text, const std::string& file) {
+    constexpr int most_dots = 32;
+    std::size_t line = 1;
+    int dots = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (c == '"' || c == '\'') {
+            const std::string_view three = text.substr(i, 3);
+            const bool longer = three.size() == 3 && three[1] == c && three[2] == c;
+            const std::string_view end = longer ? three : text.substr(i, 1);
+            for (i += end.size(); i < text.size() && text.substr(i, end.size()) != end; ++i) {
+                if (text[i] == '\n' && !longer) break;
+                if (text[i] == '\n') ++line;
+                if (text[i] == '\\' && c == '"') ++i;
+            }
+            i += end.size() - 1;
+        } else if (c == '#') {
+            i = std::min(text.find('\n', i), text.size()) - 1;
+        } else if (c == '.') {
+            if (++dots > most_dots)
+                throw ConfigError(file + ":" + std::to_string(line) + ": a key of more than " +
+                                  std::to_string(most_dots) + " parts; expected one of `stepcast list keys`");
+        } else if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != ' ' && c != '\t') {
+            dots = 0;
+        }
+        if (c == '\n') ++line;
+    }
+}
+
 toml::table parse(const std::string& text, const std::string& file) {
+    check_nesting(text, file);
     try {
         return toml::parse(std::string_view(text), std::string_view(file));
     } catch (const toml::parse_error& e) {
@@ -73,11 +103,12 @@ toml::table parse(const std::string& text, const std::string& file) {
 }  // namespace
 
 TomlFile read_toml(const std::string& path) {
-    std::ifstream in(path);
-    std::stringstream text;
-    if (!in || !(text << in.rdbuf())) throw ConfigError(path + ": cannot be read; expected a TOML file");
+    return parse_toml(read_text(path, "a TOML file"), path);
+}
+
+TomlFile parse_toml(const std::string& text, const std::string& path) {
     TomlFile file{path, {}, {}};
-    flatten(parse(text.str(), path), "", file);
+    flatten(parse(text, path), "", file);
     return file;
 }
 

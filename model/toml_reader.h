@@ -28,6 +28,7 @@ struct TomlFile {
 };
 
 TomlFile read_toml(const std::string& path);            // throws ConfigError: unreadable, syntax, duplicate key
+TomlFile parse_toml(const std::string& text, const std::string& path);  // `path` for messages
 ConfigValue parse_toml_value(const std::string& text);  // one value, e.g. an array from the command line
 
 }  // namespace stepcast

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "model/trace_shape.h"
+
 namespace stepcast {
 namespace {
 
@@ -38,7 +40,25 @@ Seconds step_end(const Trace& trace) {
     return end;
 }
 
+std::string span_mismatch(const TaskGraph& graph, const Trace& trace) {
+    std::size_t next = 0;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place& place : graph.places(t)) {
+            if (next == trace.spans.size())
+                return fmt::format("no span of task {} ({}) on rank {}", t, graph.name(t), place.rank());
+            const Span& span = trace.spans[next++];
+            if (span.task != t || !(span.place == place))
+                return fmt::format("span {} is of task {} on rank {}, expected task {} ({}) on rank {}", next - 1,
+                                   span.task, span.place.rank(), t, graph.name(t), place.rank());
+            if (span.finish < span.start)
+                return fmt::format("task {} ({}) finishes before it starts", t, graph.name(t));
+        }
+    return next == trace.spans.size() ? ""
+                                      : fmt::format("{} spans more than the graph has places", trace.spans.size() - next);
+}
+
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
+    if (std::string why = span_mismatch(graph, trace); !why.empty()) broken(std::move(why));
     std::vector<std::span<const Span>> spans_of(graph.size());
     std::vector<Seconds> free(static_cast<std::size_t>(graph.place_count()));
     std::size_t next = 0;
@@ -46,14 +66,7 @@ void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
         const std::size_t first = next;
         const std::span<const Place> places = graph.places(t);
         for (const Place& place : places) {
-            if (next == trace.spans.size())
-                broken(fmt::format("no span of task {} ({}) on rank {}", t, graph.name(t), place.rank()));
             const Span& span = trace.spans[next++];
-            if (span.task != t || !(span.place == place))
-                broken(fmt::format("span {} is of task {} on rank {}, expected task {} ({}) on rank {}", next - 1,
-                                   span.task, span.place.rank(), t, graph.name(t), place.rank()));
-            if (span.finish < span.start)
-                broken(fmt::format("task {} ({}) finishes before it starts", t, graph.name(t)));
             for (const TaskId earlier : graph.predecessors(t))
                 if (span.start + slack < finish_seen_by(span, places, spans_of[earlier]))
                     broken(fmt::format("task {} ({}) starts before its predecessor {} ({}) has finished", t,
@@ -65,8 +78,6 @@ void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
         }
         spans_of[t] = std::span(trace.spans).subspan(first, next - first);
     }
-    if (next != trace.spans.size())
-        broken(fmt::format("{} spans more than the graph has places", trace.spans.size() - next));
 }
 
 }  // namespace stepcast

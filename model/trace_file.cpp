@@ -12,6 +12,7 @@ namespace {
 constexpr std::array<std::pair<Trace::Origin, const char*>, 3> origins{{{Trace::Origin::simulated, "simulated"},
                                                                         {Trace::Origin::executed, "executed"},
                                                                         {Trace::Origin::imported, "imported"}}};
+constexpr int most_ranks = 1 << 20;  // of a trace
 const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish_s"};
 
 Lane parse_lane(std::string_view text) {
@@ -22,21 +23,28 @@ Lane parse_lane(std::string_view text) {
 
 }  // namespace
 
-std::string write_trace(const Trace& trace) {
+std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
     std::string text;
     for (const auto& [origin, name] : origins)
-        if (origin == trace.origin) text = fmt::format("# stepcast trace 1, {}\n{}\n", name, fmt::join(header, ","));
+        if (origin == trace.origin)
+            text = fmt::format("# stepcast trace 1, {}{}{}\n{}\n", name, graph_stamp.empty() ? "" : ", graph ", graph_stamp,
+                               fmt::join(header, ","));
     for (const Span& span : trace.spans)
         text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(), to_string(span.place.lane()),
                             span.start.si(), span.finish.si());
     return text;
 }
 
-Trace read_trace(const std::string& path) {
+TraceFile read_trace(const std::string& path) {
     CsvReader csv(path);
-    Trace trace;
+    TraceFile file;
+    Trace& trace = file.trace;
     bool known = false;
-    if (csv.next() && csv.fields().size() == 2)
+    constexpr std::string_view stamp = " graph ";
+    const bool any = csv.next();
+    const bool stamped = any && csv.fields().size() == 3 && csv.fields()[2].starts_with(stamp);
+    if (stamped) file.graph_stamp = csv.fields()[2].substr(stamp.size());
+    if (any && (csv.fields().size() == 2 || stamped))
         for (const auto& [origin, name] : origins)
             if (csv.fields()[0] == "# stepcast trace 1" && csv.fields()[1] == std::string(" ") + name) {
                 trace.origin = origin;
@@ -49,13 +57,15 @@ Trace read_trace(const std::string& path) {
         csv.expect_fields(header.size());
         try {
             const std::vector<std::string>& f = csv.fields();
-            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(csv_int(f[1], 0), parse_lane(f[2])),
+            const int rank = csv_int(f[1], 0);
+            if (rank >= most_ranks) throw ConfigError(fmt::format("rank {}; expected fewer than {}", rank, most_ranks));
+            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(rank, parse_lane(f[2])),
                                    Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});
         } catch (const ConfigError& e) {
             csv.fail(e.what());
         }
     }
-    return trace;
+    return file;
 }
 
 }  // namespace stepcast

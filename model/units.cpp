@@ -1,5 +1,6 @@
 #include "model/units.h"
 
+#include <algorithm>
 #include <charconv>
 #include <span>
 #include <vector>
@@ -9,12 +10,13 @@
 namespace stepcast {
 namespace {
 
-// Value = number * 10^power, or number * 2^power when not decimal.
+// Value = number * 10^power, or number * 2^power when not decimal; an eighth of it where the unit counts bits.
 struct Unit {
     std::string_view name;
     bool decimal;
     int power;
     bool printed = true;  // false: read only
+    int bits = 1;         // 8: links are sold by bits per second
 };
 
 struct Dimension {
@@ -38,9 +40,28 @@ constexpr Unit bandwidth_units[] = {{"B/s", true, 0},
                                     {"GiB/s", false, 30, false},
                                     {"GB/s", true, 9},
                                     {"TiB/s", false, 40, false},
-                                    {"TB/s", true, 12}};
+                                    {"TB/s", true, 12},
+                                    {"kBps", true, 3, false},
+                                    {"MBps", true, 6, false},
+                                    {"GBps", true, 9, false},
+                                    {"TBps", true, 12, false},
+                                    {"b/s", true, 0, false, 8},
+                                    {"kb/s", true, 3, false, 8},
+                                    {"Mb/s", true, 6, false, 8},
+                                    {"Gb/s", true, 9, false, 8},
+                                    {"Tb/s", true, 12, false, 8},
+                                    {"kbps", true, 3, false, 8},
+                                    {"Mbps", true, 6, false, 8},
+                                    {"Gbps", true, 9, false, 8},
+                                    {"Tbps", true, 12, false, 8},
+                                    {"kbit/s", true, 3, false, 8},
+                                    {"Mbit/s", true, 6, false, 8},
+                                    {"Gbit/s", true, 9, false, 8},
+                                    {"Tbit/s", true, 12, false, 8}};
 constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3},  {"MFLOP/s", true, 6},
-                                    {"GFLOP/s", true, 9}, {"TFLOP/s", true, 12}, {"PFLOP/s", true, 15}};
+                                    {"GFLOP/s", true, 9}, {"TFLOP/s", true, 12}, {"PFLOP/s", true, 15},
+                                    {"GFLOPS", true, 9, false}, {"TFLOPS", true, 12, false},
+                                    {"PFLOPS", true, 15, false}};
 
 constexpr Dimension time_dimension{"a time", "8 us", time_units};
 constexpr Dimension byte_dimension{"bytes", "80 GiB", byte_units};
@@ -67,7 +88,7 @@ double number_of(std::string_view text) {
 
 // The decimal exponent is joined to the digits before the one rounding to double, so "3.1 us" is 3.1e-6 exactly.
 double scaled(std::string_view number, const Unit& unit) {
-    if (!unit.decimal) return std::ldexp(number_of(number), unit.power);
+    if (!unit.decimal) return std::ldexp(number_of(number), unit.power) / unit.bits;
     const auto e = number.find_first_of("eE");
     int exponent = unit.power;
     if (e != std::string_view::npos) {
@@ -76,7 +97,38 @@ double scaled(std::string_view number, const Unit& unit) {
         if (std::from_chars(from, number.data() + number.size(), own).ec != std::errc()) return std::nan("");
         exponent += own;
     }
-    return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent));
+    return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent)) / unit.bits;
+}
+
+std::string lower(std::string_view text) {
+    std::string result(text);
+    for (char& c : result)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return result;
+}
+
+// Case tells bits from bytes and milli from mega; whoever wrote all letters small said neither.
+bool may_mean(std::string_view found, std::string_view unit) {
+    if (lower(found) != lower(unit)) return false;
+    if (found == lower(found)) return true;
+    for (std::size_t i = 0; i < found.size(); ++i)
+        if (found[i] != unit[i] && std::string_view("bBmM").find(found[i]) != std::string_view::npos) return false;
+    return true;
+}
+
+// Of the units that `found` may mean. Where these are different quantities (gb/s) all are named and none is proposed; a
+// unit that is near in spelling alone is another quantity and no hint.
+std::string unit_hint(std::string_view found, const Dimension& dimension) {
+    std::vector<const Unit*> near;
+    for (const auto& unit : dimension.units)
+        if (may_mean(found, unit.name)) near.push_back(&unit);
+    if (near.empty()) return "";
+    if (std::ranges::all_of(near, [&](const Unit* u) { return scaled("1", *u) == scaled("1", *near.front()); }))
+        return ", did you mean " + quoted(near.front()->name) + "?";
+    std::string names;
+    for (const Unit* unit : near)
+        names += (names.empty() ? "" : " or ") + quoted(unit->name) + (unit->bits == 8 ? " (bits)" : " (bytes)");
+    return "; write " + names;
 }
 
 double parse(std::string_view text, const Dimension& dimension) {
@@ -94,10 +146,8 @@ double parse(std::string_view text, const Dimension& dimension) {
             throw ConfigError(quoted(text) + " is not a finite number" + expected(dimension));
         return value;
     }
-    std::vector<std::string> valid;
-    for (const auto& unit : dimension.units) valid.emplace_back(unit.name);
     throw ConfigError(quoted(text) + " has the unknown unit " + quoted(unit_text) + expected(dimension) +
-                      did_you_mean(unit_text, valid));
+                      unit_hint(unit_text, dimension));
 }
 
 // Decimal digits of a positive number: 0.digits * 10^point, the fewest that read back within `tolerance`.

@@ -1,10 +1,6 @@
 #include "reports/chrome_trace.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -14,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
+#include "model/op_kinds.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -26,7 +23,7 @@ std::string quoted(std::string_view text) {
 // One event a line, commas between; holds at most a buffer of text whatever the trace's length.
 class Events {
 public:
-    explicit Events(std::ostream& out) : out_(out) {}
+    explicit Events(WholeFile& out) : out_(out) {}
     template <typename... Args>
     void add(fmt::format_string<Args...> text, Args&&... args) {
         if (!first_) fmt::format_to(std::back_inserter(text_), ",\n");
@@ -36,12 +33,12 @@ public:
         if (text_.size() > buffered) write();
     }
     void write() {
-        out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+        out_.write({text_.data(), text_.size()});
         text_.clear();
     }
 
 private:
-    std::ostream& out_;
+    WholeFile& out_;
     fmt::memory_buffer text_;
     bool first_ = true;
 };
@@ -99,8 +96,7 @@ struct OpSizes {
         return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls);
     }
     std::string operator()(const Barrier&) const { return ""; }
-    template <class Collective>
-    std::string operator()(const Collective& op) const {
+    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto& op) const {
         return fmt::format(",\"bytes\":{:.0f}", op.bytes.si());
     }
 };
@@ -153,9 +149,11 @@ const char* origin_name(Trace::Origin origin) {
     return "?";
 }
 
-void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace, std::span<const MemoryPoint> memory) {
-    out << R"({"displayTimeUnit":"ms","otherData":{"origin":")" << origin_name(trace.origin)
-        << "\"},\"traceEvents\":[\n";
+void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
+                  std::span<const MemoryPoint> memory) {
+    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", origin_name(trace.origin));
+    for (const auto& [name, value] : notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
+    out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
     add_tracks(events, graph, trace);
     add_spans(events, graph, trace);
@@ -163,27 +161,31 @@ void write_events(std::ostream& out, const TaskGraph& graph, const Trace& trace,
         events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank,
                    point.time.si() * microseconds, point.in_use.si());
     events.write();
-    out << "\n]}\n";
+    out.write("\n]}\n");
 }
 
 }  // namespace
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
+TraceNotes trace_notes(const Forecast& f) {
+    return {{"experiment", f.experiment},
+            {"cluster", f.cluster},
+            {"step_s", fmt::format("{}", f.step.p50.si())},
+            {"draw", fmt::format("{} of {}", f.median_draw + 1, f.draws)},
+            {"noise", f.noise ? "as drawn" : "none"}};
+}
+
+TraceNotes trace_notes(const std::string& experiment, const Measurement& measurement) {
+    return {{"experiment", experiment},
+            {"device", measurement.device},
+            {"step_s", fmt::format("{}", measurement.steps.back().times.step.si())},
+            {"sample", fmt::format("{} of {}", measurement.steps.size(), measurement.steps.size())}};
+}
+
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceNotes& notes,
                         std::span<const MemoryPoint> memory) {
-    const std::string target = rename_target(path), half = target + ".part";
-    const auto fail = [&](const std::string& why) {
-        std::error_code none;
-        std::filesystem::remove(half, none);
-        throw ConfigError(path + ": cannot be written: " + why + "; expected a writable file with room for the trace");
-    };
-    std::ofstream out(half, std::ios::binary);
-    if (!out) fail(std::strerror(errno));
-    write_events(out, graph, trace, memory);
-    out.close();
-    if (!out) fail(std::strerror(errno));
-    std::error_code error;
-    std::filesystem::rename(half, target, error);
-    if (error) fail(error.message());
+    WholeFile out(path);
+    write_events(out, graph, trace, notes, memory);
+    out.commit();
 }
 
 }  // namespace stepcast

@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "model/forecast.h"
+#include "model/measurement.h"
 #include "model/trace.h"
 
 namespace stepcast {
@@ -16,9 +18,14 @@ struct MemoryPoint {
     friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
 };
 
-// One process per rank, one track per lane, times in microseconds; simulated and executed traces look the same.
-// Streams beside the file and renames, so that no half file is left. Throws ConfigError when it cannot be written.
+// What a trace says of itself beside its origin, as names and values.
+using TraceNotes = std::vector<std::pair<std::string, std::string>>;
+TraceNotes trace_notes(const Forecast& forecast);                                       // of its median draw
+TraceNotes trace_notes(const std::string& experiment, const Measurement& measurement);  // of its last sample
+
+// One process per rank (of ranks that do the same a simulation shows one, with the number that it stands for), one track
+// per lane, times in microseconds; simulated and executed traces have the same shape. Streams beside the file and renames, so that no half file is left. Throws ConfigError when it cannot be written.
 void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
-                        std::span<const MemoryPoint> memory = {});
+                        const TraceNotes& notes = {}, std::span<const MemoryPoint> memory = {});
 
 }  // namespace stepcast

@@ -94,11 +94,20 @@ std::optional<double> peak_error(const Comparison& c) {
     return c.forecast->memory.peak / *c.what.measured_peak - 1;
 }
 
-std::vector<Comparison> of_role(const std::vector<Comparison>& comparisons, bool held_out) {
+std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence) {
     std::vector<Comparison> chosen;
     std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen),
-                 [&](const Comparison& c) { return c.forecast && c.what.held_out == held_out; });
+                 [&](const Comparison& c) { return c.forecast && c.what.evidence == evidence; });
     return chosen;
+}
+
+std::string meaning_of(Evidence evidence) {
+    switch (evidence) {
+        case Evidence::fitted: return "fitted on (errors of the fit, no evidence for other runs)";
+        case Evidence::seen: return "seen (not fitted, but known while the model was made: weak evidence)";
+        case Evidence::unseen: return "unseen (neither fitted nor known while the model was made)";
+    }
+    return "";
 }
 
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {

@@ -1,6 +1,7 @@
 // Predicted against measured, as numbers: one struct that tables, JSON and plots print.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,11 @@ struct CompareSummary {
 // Throws ConfigError naming the case when a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
 
-// The predicted ones that the cluster was fitted on, or that were held out of its fit.
-std::vector<Comparison> of_role(const std::vector<Comparison>& comparisons, bool held_out);
+// The predicted ones of which a forecast shows this.
+std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence);
+inline constexpr std::array all_evidence{Evidence::fitted, Evidence::seen, Evidence::unseen};
+// "fitted on (errors of the fit: no evidence for other runs)": what errors of such cases are worth.
+std::string meaning_of(Evidence evidence);
 
 // "measured inside p10..p90: 7 of 9 (2 more without an interval)".
 std::string inside_count_text(const CompareSummary& summary);

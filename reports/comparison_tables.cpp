@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "model/calibration.h"
 #include "model/csv.h"
+#include "model/provenance.h"
 #include "reports/attribution_tables.h"
 #include "reports/side_by_side.h"
 #include "reports/tables.h"
@@ -37,7 +39,7 @@ std::string inside_text(const Comparison& c) {
     return !has_spread(c.forecast->step) ? "-" : inside_interval(c) ? "yes" : "no";
 }
 
-std::string role_text(const Case& what) { return !what.held_out ? "" : *what.held_out ? "held out" : "fitted on"; }
+std::string role_text(const Case& what) { return what.evidence ? std::string(to_string(*what.evidence)) : ""; }
 
 // A name wider than its column stands on a line of its own.
 std::string name_cell(const std::string& name, std::size_t width) {
@@ -50,19 +52,31 @@ std::size_t name_width(const Comparisons& comparisons, std::size_t most) {
     return std::min(width, most);
 }
 
+std::size_t machines_of(const Comparisons& comparisons) {
+    std::vector<std::string> names;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) add_once(names, c.what.experiment.cluster.name);
+    return names.size();
+}
+
+// Where the cases ran on several machines each group says which.
 std::string case_lines(const Comparisons& comparisons) {
     const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
-                                   [](const Comparison& c) { return c.forecast && c.what.held_out; });
+                                   [](const Comparison& c) { return c.forecast && c.what.evidence; });
     const std::size_t width = name_width(comparisons, roles ? 34 : 44);
     std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured",
-                                   "predicted", "p10 .. p90", "error", "inside", roles ? "  cluster" : "");
+                                   "predicted", "p10 .. p90", "error", "inside", roles ? "  row" : "");
+    std::string machine;
+    const bool several = machines_of(comparisons) > 1;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
+        if (several && c.what.experiment.cluster.name != machine)
+            text += fmt::format("on {}\n", machine = c.what.experiment.cluster.name);
         const Interval& step = c.forecast->step;
         text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width),
                             time_text(c.what.measured_step), time_text(step.p50), range_text(step),
                             signed_percent_text(relative_error(c)), inside_text(c));
-        text += (c.what.held_out ? "  " : "") + role_text(c.what) + "\n";
+        text += (c.what.evidence ? "  " : "") + role_text(c.what) + "\n";
     }
     for (const Comparison& c : comparisons)
         if (!c.forecast)
@@ -122,14 +136,13 @@ std::string errors_text(const CompareSummary& s) {
                        signed_percent_text(s.worst_error), s.worst_case);
 }
 
-// Errors of the cases that a fit has seen are no evidence, so the two kinds are summed up apart.
+// What a fit has read, what was known and what is new: three sums, of which only the last is evidence.
 void add_roles(std::vector<std::string>& sentences, const Comparisons& comparisons) {
-    for (const bool held_out : {false, true}) {
-        const Comparisons chosen = of_role(comparisons, held_out);
+    for (const Evidence evidence : all_evidence) {
+        const Comparisons chosen = of_evidence(comparisons, evidence);
         if (chosen.empty()) continue;
-        const char* const meaning = held_out ? "held out (the cluster was fitted without them)"
-                                             : "fitted on (errors of the fit, no evidence for other runs)";
-        sentences.push_back(fmt::format("{}: {}, {}", meaning, chosen.size(), errors_text(summarise(chosen))));
+        sentences.push_back(
+            fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(), errors_text(summarise(chosen))));
     }
 }
 
@@ -161,12 +174,6 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     return sentences;
 }
 
-std::string markdown_cell(std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return text;
-}
-
 }  // namespace
 
 std::string provenance_text(const Cluster& cluster) {
@@ -185,6 +192,8 @@ std::string provenance_text(const Cluster& cluster) {
     }
     const auto kept =
         std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
+    if (const std::string kinds = unmeasured_kinds(cluster); !kinds.empty())
+        text += "; not measured on this device: " + kinds;
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;
 }
@@ -201,40 +210,45 @@ std::string comparison_table(const Comparisons& comparisons) {
 }
 
 std::string comparison_csv(const Comparisons& comparisons) {
-    std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n";
+    std::string text =
+        "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
     for (const Comparison& c : comparisons) {
         const bool known = c.what.measured_step > Seconds(0);
         text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
                             csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
-            text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
-                                c.forecast->step.p90.si(), relative_error(c));
+            text +=
+                fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(),
+                            c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c), role_text(c.what),
+                            csv_field(c.what.experiment.cluster.name), rank_count(c.what.experiment.cluster));
         else
-            text += fmt::format(",,,,{}\n", csv_field(c.refused_because));
+            text += fmt::format(",,,,,,,{}\n", csv_field(c.refused_because));
     }
     return text;
 }
 
 std::string comparison_markdown(const Comparisons& comparisons) {
     std::string text =
-        "| case | measured | predicted | p10 .. p90 | error | inside | cluster |\n|---|---:|---:|---:|---:|---|---|\n";
+        "| case | machine | measured | predicted | p10 .. p90 | error | inside | row "
+        "|\n|---|---|---:|---:|---:|---:|---|---|\n";
     for (const Comparison& c : comparisons) {
-        const std::string name = markdown_cell(c.what.case_id),
+        const std::string name = markdown_text(c.what.case_id),
                           measured = c.what.measured_step > Seconds(0) ? time_text(c.what.measured_step) : "-";
         if (c.forecast)
-            text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, measured,
+            text += fmt::format("| {} | {}, {} ranks | {} | {} | {} | {} | {} | {} |\n", name,
+                                c.what.experiment.cluster.name, rank_count(c.what.experiment.cluster), measured,
                                 time_text(c.forecast->step.p50), range_text(c.forecast->step),
                                 signed_percent_text(relative_error(c)), inside_text(c), role_text(c.what));
         else
             text +=
-                fmt::format("| {} | {} | refused: {} | | | | |\n", name, measured, markdown_cell(c.refused_because));
+                fmt::format("| {} | | {} | refused: {} | | | | |\n", name, measured, markdown_text(c.refused_because));
     }
     text += "\n";
-    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + sentence + "\n";
+    for (const std::string& sentence : summary_sentences(comparisons)) text += "- " + markdown_text(sentence) + "\n";
     for (const Comparison& c : comparisons)
-        if (c.attribution) text += "- " + c.what.case_id + ": " + attribution_sentence(*c.attribution) + "\n";
-    for (const std::string& line : all_provenance(comparisons)) text += "- " + line + "\n";
-    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + assumption + "\n";
+        if (c.attribution) text += "- " + markdown_text(c.what.case_id + ": " + attribution_sentence(*c.attribution)) + "\n";
+    for (const std::string& line : all_provenance(comparisons)) text += "- " + markdown_text(line) + "\n";
+    for (const std::string& assumption : all_assumptions(comparisons)) text += "- assumed: " + markdown_text(assumption) + "\n";
     return text;
 }
 

@@ -1,147 +1,144 @@
-// The one file that knows gnuplot-iostream. It never throws and hides that gnuplot is missing, died or wrote nothing,
-// so all three are checked here.
+// The one file that starts gnuplot. It gets its script and gives its picture through memory: no path and no shell is
+// between, and its settings are its own, not those of the user's home.
 #include "reports/gnuplot.h"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wpedantic"
-#include <gnuplot-iostream.h>
-#pragma GCC diagnostic pop
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/plain_text.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool gnuplot_on_path() {
+// "" when there is none. Folders named from the working one do not count: what lies there is data.
+std::string gnuplot_on_path() {
     const char* path = std::getenv("PATH");
     std::istringstream folders(path ? path : "");
     for (std::string folder; std::getline(folders, folder, ':');) {
-        const fs::path program = fs::path(folder.empty() ? "." : folder) / "gnuplot";
+        const fs::path program = fs::path(folder) / "gnuplot";
         std::error_code none;
-        if (fs::is_regular_file(program, none) && access(program.c_str(), X_OK) == 0) return true;
+        if (program.is_absolute() && fs::is_regular_file(program, none) && access(program.c_str(), X_OK) == 0)
+            return program.string();
     }
-    return false;
-}
-
-// A pipe to a gnuplot that died would otherwise end the program.
-class IgnoreBrokenPipes {
-public:
-    IgnoreBrokenPipes() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
-    ~IgnoreBrokenPipes() { std::signal(SIGPIPE, before_); }
-    IgnoreBrokenPipes(const IgnoreBrokenPipes&) = delete;
-    IgnoreBrokenPipes& operator=(const IgnoreBrokenPipes&) = delete;
-
-private:
-    void (*before_)(int);
-};
-
-std::string with_doubled(std::string text, char quote, const std::string& replacement) {
-    for (std::size_t at = 0; (at = text.find(quote, at)) != std::string::npos; at += replacement.size())
-        text.replace(at, 1, replacement);
-    return text;
-}
-std::string shell_text(const fs::path& path) { return "'" + with_doubled(path.string(), '\'', "'\\''") + "'"; }
-
-std::string contents(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// What gnuplot said before it ended, and with which status (the last line, written by the shell).
-struct Ending {
-    std::string complaints;
-    std::string status;
-};
-
-Ending read_ending(const fs::path& file) {
-    Ending ending;
-    std::istringstream lines(contents(file));
-    for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with("stepcast-status "))
-            ending.status = line.substr(16);
-        else if (line.find_first_not_of(" \t^") != std::string::npos && line.find("warning:") == std::string::npos)
-            ending.complaints += (ending.complaints.empty() ? "" : " / ") + line.substr(line.find_first_not_of(" \t"));
-    }
-    return ending;
-}
-
-// "" when the picture is whole, else what is wrong with it.
-std::string fault_of(const fs::path& picture) {
-    const std::string bytes = contents(picture);
-    if (bytes.empty()) return fs::exists(picture) ? "it wrote an empty file" : "it wrote no file";
-    const std::string tail = bytes.substr(bytes.size() - std::min<std::size_t>(bytes.size(), 16));
-    if (tail.find("IEND") == std::string::npos && tail.find("</svg>") == std::string::npos)
-        return "it wrote a broken file";
     return "";
 }
 
-void render(const std::string& script, const std::string& terminal, const fs::path& target) {
-    const fs::path half = target.string() + ".part", said = target.string() + ".err";
-    std::error_code none;
-    fs::remove(half, none);
-    if (!std::ofstream(said))
-        throw ConfigError(target.string() + ": cannot be written; expected a folder that exists and is writable");
-    {
-        Gnuplot gnuplot(fmt::format("gnuplot 2> {0}; echo \"stepcast-status $?\" >> {0}", shell_text(said)));
-        gnuplot << "set encoding utf8\n"
-                << terminal << "\nset output '" << with_doubled(half.string(), '\'', "''") << "'\n"
-                << script << "\nunset output\n";
-        gnuplot.flush();
+// A file that is only in memory.
+class MemoryFile {
+public:
+    explicit MemoryFile(std::string_view text = {}) : file_(memfd_create("stepcast", MFD_CLOEXEC)) {
+        if (file_ < 0) throw ConfigError("a plot: no memory for its script");
+        while (!text.empty()) {
+            const ssize_t count = write(file_, text.data(), text.size());
+            if (count < 0 && errno != EINTR) throw ConfigError("a plot: no memory for its script");
+            if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
+        }
+        lseek(file_, 0, SEEK_SET);
     }
-    const Ending ending = read_ending(said);
-    fs::remove(said, none);
-    std::string fault = ending.status.empty()  ? "it could not be started"
-                        : ending.status != "0" ? "it ended with status " + ending.status
-                                               : fault_of(half);
-    if (fault.empty()) fs::rename(half, target, none);
-    if (fault.empty() && none) fault = "the file cannot be renamed: " + none.message();
-    if (fault.empty()) return;
-    fs::remove(half, none);
-    if (!ending.complaints.empty()) fault += ": " + ending.complaints.substr(0, 400);
-    throw ConfigError(
-        fmt::format("{}: gnuplot made no picture: {}; expected a working gnuplot (Debian package gnuplot-nox)",
-                    target.string(), fault));
+    ~MemoryFile() { close(file_); }
+    MemoryFile(const MemoryFile&) = delete;
+    MemoryFile& operator=(const MemoryFile&) = delete;
+
+    [[nodiscard]] int file() const { return file_; }
+    [[nodiscard]] std::string text() const {
+        std::string text(static_cast<std::size_t>(lseek(file_, 0, SEEK_END)), '\0');
+        std::size_t at = 0;
+        for (ssize_t count = 1; count > 0 && at < text.size(); at += static_cast<std::size_t>(std::max<ssize_t>(count, 0)))
+            count = pread(file_, text.data() + at, text.size() - at, static_cast<off_t>(at));
+        text.resize(at);
+        return text;
+    }
+
+private:
+    int file_;
+};
+
+// Its exit status as a shell says it, or -1 when it could not be started.
+int run(const std::string& program, const MemoryFile& script, const MemoryFile& picture, const MemoryFile& said) {
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, script.file(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, picture.file(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, said.file(), STDERR_FILENO);
+    std::string name = "gnuplot", defaults = "--default-settings";
+    char* const arguments[] = {name.data(), defaults.data(), nullptr};
+    pid_t child = 0;
+    const int started = posix_spawn(&child, program.c_str(), &files, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (started != 0) return -1;
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// What gnuplot said, in one line without warnings and carets.
+std::string complaints_in(const std::string& said) {
+    std::string complaints;
+    std::istringstream lines(said);
+    for (std::string line; std::getline(lines, line);)
+        if (line.find_first_not_of(" \t^") != std::string::npos && line.find("warning:") == std::string::npos)
+            complaints += (complaints.empty() ? "" : " / ") + line.substr(line.find_first_not_of(" \t"));
+    return complaints.substr(0, 400);
+}
+
+// "" when the picture is whole, else what is wrong with it.
+std::string fault_of(const std::string& picture) {
+    if (picture.empty()) return "it wrote nothing";
+    const std::string_view tail = std::string_view(picture).substr(picture.size() - std::min<std::size_t>(picture.size(), 16));
+    const bool whole = tail.find("IEND") != std::string_view::npos || tail.find("</svg>") != std::string_view::npos;
+    return whole ? "" : "it wrote a broken picture";
+}
+
+PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal,
+                   const std::string& target) {
+    const MemoryFile input("set encoding utf8\n" + terminal + "\n" + script + "\nunset output\n"), picture, said;
+    const int status = run(program, input, picture, said);
+    const std::string bytes = picture.text(), complaints = complaints_in(said.text());
+    std::string fault = status < 0    ? "it could not be started"
+                        : status != 0 ? fmt::format("it ended with status {}", status)
+                                      : fault_of(bytes);
+    if (fault.empty()) return {target, bytes};
+    if (!complaints.empty()) fault += ": " + complaints;
+    throw ConfigError(fmt::format(
+        "{}: gnuplot made no picture: {}; expected a working gnuplot (Debian package gnuplot-nox)", target, fault));
 }
 
 }  // namespace
 
 void render_plot(const std::string& script, const std::string& path) {
-    if (!gnuplot_on_path())
-        throw ConfigError(path + ".png: no gnuplot on PATH; install the Debian package gnuplot-nox");
-    const IgnoreBrokenPipes quiet;
+    const std::string program = gnuplot_on_path();
+    if (program.empty()) throw ConfigError(path + ".png: no gnuplot on PATH; install the Debian package gnuplot-nox");
     const std::string png = "noenhanced size 1600,1000 font 'DejaVu Sans,20' background '#ffffff'";
-    render(script,
-           "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo " + png +
-               " linewidth 2 } else { set terminal png truecolor " + png + " }",
-           path + ".png");
-    render(script, "set terminal svg noenhanced size 1600,1000 font 'DejaVu Sans,20' linewidth 2 background '#ffffff'",
-           path + ".svg");
+    write_whole({render(program, script,
+                        "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo " + png +
+                            " linewidth 2 } else { set terminal png truecolor " + png + " }",
+                        path + ".png"),
+                 render(program, script,
+                        "set terminal svg noenhanced size 1600,1000 font 'DejaVu Sans,20' linewidth 2 background '#ffffff'",
+                        path + ".svg")});
 }
 
 std::string gnuplot_text(std::string_view text) {
     std::string quoted = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\' || c == '`') quoted += '\\';
-        if (c == '\n')
-            quoted += "\\n";
-        else
-            quoted += c;
+    for (const char c : plain_text(text, "\n")) {
+        if (c == '"' || c == '\\' || c == '`') quoted += '\\';  // between `` gnuplot runs a shell
+        quoted += c == '\n' ? std::string("\\n") : std::string(1, c);
     }
     return quoted + "\"";
 }

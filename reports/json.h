@@ -10,12 +10,15 @@
 #include "model/measurement.h"
 #include "model/sweep_answer.h"
 #include "reports/compare.h"
+#include "reports/kernel_tables.h"
 
 namespace stepcast {
 
-// With an explanation as `explain`.
-std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt);
-std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons);
+// With an explanation as `explain`, and the training that the step is part of as `training`.
+std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt,
+                    const std::optional<Campaign>& training = std::nullopt);
+std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& kernels = {});
 // `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
 

@@ -9,10 +9,14 @@
 
 namespace stepcast {
 
-std::string frame(const PlotWords& words) {
+double legend_edge(const std::vector<std::string>& legend) {
     std::size_t longest = 0;
-    for (const std::string& label : words.legend) longest = std::max(longest, label.size());
-    const double right_edge = std::clamp(0.932 - static_cast<double>(longest) * 0.0076, 0.5, 0.8);
+    for (const std::string& label : legend) longest = std::max(longest, label.size());
+    return std::clamp(0.932 - static_cast<double>(longest) * 0.0079, 0.45, 0.8);
+}
+
+std::string frame(const PlotWords& words) {
+    const double right_edge = legend_edge(words.legend);
     return fmt::format(
         "set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
         "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
@@ -42,6 +46,24 @@ std::string log_ticks(const PlotRange& range, const char* axes) {
     return lines;
 }
 
+std::string binary_ticks(const PlotRange& range, std::string_view unit) {
+    std::vector<double> places;
+    for (double tick = 1; tick <= range.high; tick *= 2)
+        if (tick >= range.low) places.push_back(tick);
+    constexpr std::size_t most = 7;
+    const std::size_t each = (places.size() + most - 1) / most;
+    std::string text;
+    for (std::size_t i = 0; i < places.size(); i += std::max<std::size_t>(1, each)) {
+        constexpr std::array prefixes{"", "Ki", "Mi", "Gi", "Ti"};
+        std::size_t prefix = 0;
+        double shown = places[i];
+        for (; shown >= 1024 && prefix + 1 < prefixes.size(); shown /= 1024) ++prefix;
+        text +=
+            fmt::format("{}\"{:.0f} {}{}\" {:.0f}", text.empty() ? "" : ",", shown, prefixes[prefix], unit, places[i]);
+    }
+    return fmt::format("set xtics ({})\n", text);
+}
+
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
     std::size_t longest = 0;
     for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
@@ -49,8 +71,8 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
                      : names.size() > 14 ? 12
                                          : 15,
               angle = longest > 20 || names.size() > 14 ? 60 : 35;
-    const double letter = 0.66 * size / 1000, degree = 3.14159265 / 180;
-    const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.45);
+    const double letter = 0.72 * size / 1000, degree = 3.14159265 / 180;
+    const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.6);
     return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle,
                        size);
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stepcast {
@@ -18,6 +19,8 @@ struct PlotWords {
     std::string title, subtitle, footnote;
     std::vector<std::string> legend;
 };
+// Where the legend's column begins, as a share of the picture: it is as wide as its longest text.
+double legend_edge(const std::vector<std::string>& legend);
 // Title and subtitle at the top left; the legend in a column of its own on the right, so that it covers no data.
 std::string frame(const PlotWords& words);
 
@@ -28,6 +31,9 @@ struct PlotRange {
 
 // A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);
+
+// Powers of two along x, at most seven of them: "64 KiB" with unit "B".
+std::string binary_ticks(const PlotRange& range, std::string_view unit);
 
 // Slanted labels under bars, with room for the longest; each name without the `beginning` that all share.
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning);

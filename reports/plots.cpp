@@ -10,6 +10,8 @@
 #include "model/errors.h"
 #include "reports/attribution_plot.h"
 #include "reports/compare.h"
+#include "reports/comparison_series.h"
+#include "reports/error_plot.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
@@ -17,98 +19,21 @@
 namespace stepcast {
 namespace {
 
-double in_ms(Seconds t) { return t.si() * 1e3; }
-
-// "cluster pcie-a100-x4 (fitted)".
-std::string clusters_text(const std::vector<Comparison>& comparisons) {
-    std::set<std::string> names;
-    for (const Comparison& c : comparisons)
-        if (c.forecast)
-            names.insert(c.what.experiment.cluster.name + (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
-    constexpr std::size_t most_named = 3;
-    return names.size() > most_named ? fmt::format("{} clusters", names.size())
-                                     : fmt::format("cluster {}", fmt::join(names, ", "));
-}
-
-struct Count {
-    std::size_t shown = 0, refused = 0, expected = 0;
-};
-
-Count count_of(const std::vector<Comparison>& comparisons, std::size_t shown, std::size_t expected) {
-    const auto refused =
-        std::count_if(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.forecast; });
-    return {shown, static_cast<std::size_t>(refused), std::max(expected, comparisons.size())};
-}
-
-// "9 of 9 cases", "only 7 of 9 cases (1 refused, 1 not shown)".
-std::string count_title(const Count& count) {
-    std::string text =
-        fmt::format("{}{} of {} cases", count.shown < count.expected ? "only " : "", count.shown, count.expected);
-    std::vector<std::string> why;
-    if (count.refused > 0) why.push_back(fmt::format("{} refused", count.refused));
-    if (const auto other = count.expected - count.shown - count.refused; other > 0)
-        why.push_back(fmt::format("{} not shown", other));
-    return why.empty() ? text : text + fmt::format(" ({})", fmt::join(why, ", "));
-}
-
-void need_cases(std::size_t shown, const std::string& path) {
-    if (shown == 0) throw ConfigError(path + ".png: no case to plot; expected at least one predicted case");
-}
-
-std::string error_text(const std::vector<Comparison>& comparisons) {
-    const CompareSummary s = summarise(comparisons);
-    std::string text =
-        fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
-                    signed_percent_text(s.bias), signed_percent_text(s.worst_error));
-    constexpr std::size_t longest_name = 40;  // more would leave the picture
-    if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
-    if (s.with_interval > 0)
-        text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
-    return text;
-}
-
-using Series = std::map<std::string, std::vector<const Comparison*>>;
-
-// Cases of several sources go by source, those of one by series.
-Series series_of(const std::vector<Comparison>& comparisons, bool against_experts) {
-    std::set<std::string> sources;
-    for (const Comparison& c : comparisons)
-        if (c.forecast) sources.insert(c.what.source);
-    Series series;
-    for (const Comparison& c : comparisons) {
-        if (!c.forecast || (against_experts && !(c.what.x > 0))) continue;
-        std::string name = sources.size() > 1 && !against_experts ? c.what.source : c.what.series;
-        if (name.empty()) name = "cases";
-        if (against_experts && c.what.experiment.routing.kind == RoutingSpec::Kind::file) name += ", recorded routing";
-        series[name].push_back(&c);
-    }
-    for (auto& [name, cases] : series)
-        std::stable_sort(cases.begin(), cases.end(),
-                         [](const Comparison* a, const Comparison* b) { return a->what.x < b->what.x; });
-    return series;
-}
-
-std::size_t size_of(const Series& series) {
-    std::size_t n = 0;
-    for (const auto& [name, cases] : series) n += cases.size();
-    return n;
-}
-
-// measured, p50, p10, p90, x per case, a block of its own per series.
-std::string data_blocks(const Series& series) {
+// measured, p50, p10, p90, x, mark per case, a block of its own per series.
+std::string data_blocks(const CaseSeries& series) {
     std::string text;
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
         text += fmt::format("$series{} << EOD\n", i++);
         for (const Comparison* c : cases)
-            text += fmt::format("{} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
-                                in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x);
+            text += fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
+                                in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
         text += "EOD\n";
     }
     return text;
 }
 
-PlotRange range_ms(const Series& series) {
+PlotRange range_ms(const CaseSeries& series) {
     PlotRange range;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases)
@@ -119,18 +44,11 @@ PlotRange range_ms(const Series& series) {
     return range;
 }
 
-std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases) {
-    std::vector<Comparison> own;
-    for (const Comparison* c : cases) own.push_back(*c);
-    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s",
-                       percent_text(summarise(own).mape));
-}
-
 }  // namespace
 
 void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                   std::size_t expected) {
-    const Series series = series_of(comparisons, false);
+    const CaseSeries series = series_of(comparisons, false);
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
@@ -144,19 +62,27 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
                                    "x with lines lc '#333333' lw 0.8"};
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
+        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt 7 ps 0 lw 1.2", i, colour(i)));
+        labels.emplace_back("");
+        labels.emplace_back("");
+        parts.push_back(
+            fmt::format("$series{} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{}'", i, colour(i)));
+        parts.push_back(fmt::format("NaN with points pt 7 ps 1.5 lc '{}'", colour(i)));
         labels.push_back(series_label(name, cases));
-        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt {} ps 1.7 lw 1.2", i, colour(i),
-                                    point_type(i)));
         ++i;
+    }
+    if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.what.evidence; })) {
+        labels.emplace_back(mark_legend);
+        parts.push_back("NaN with lines lc '#ffffff'");
     }
     if (std::any_of(comparisons.begin(), comparisons.end(),
                     [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); })) {
         labels.push_back("bars: p10..p90 of the prediction");
         parts.push_back("NaN with lines lc '#ffffff'");
     }
-    std::string script =
-        data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
-                                     error_text(comparisons), clusters_text(comparisons), labels});
+    std::string script = data_blocks(series) + frame({title + machine_title(comparisons) + ": " +
+                                                          count_title(count_of(comparisons, size_of(series), expected)),
+                                                      error_text(comparisons), clusters_text(comparisons), labels});
     script += fmt::format(
         "set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset "
         "yrange [{0}:{1}]\nset samples 400\n",
@@ -168,7 +94,7 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
 
 void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                           std::size_t expected) {
-    const Series series = series_of(comparisons, true);
+    const CaseSeries series = series_of(comparisons, true);
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
     const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
@@ -193,7 +119,8 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
         ++i;
     }
     std::string script =
-        data_blocks(series) + frame({title + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+        data_blocks(series) + frame({title + machine_title(comparisons) + ": " +
+                                         count_title(count_of(comparisons, size_of(series), expected)),
                                      "lines: predicted p50, bands: predicted p10..p90, large points: measured median",
                                      clusters_text(comparisons), labels});
     script += fmt::format(
@@ -240,42 +167,45 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     for (const Comparison* c : shown) names.push_back(c->what.case_id);
     need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
-    std::string data = "$bars << EOD\n";
+    std::string data = "$bars << EOD\n", ticks;
     double highest = 0;
-    for (const Comparison* c : shown) {
-        data += gnuplot_text(c->what.case_id.substr(beginning.size()));
-        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format(" {}", in_ms(part.time));
-        data += fmt::format(" {}\n", in_ms(c->what.measured_step));
+    for (std::size_t bar = 0; bar < shown.size(); ++bar) {  // names are no data: there a quote would end a column
+        const Comparison* c = shown[bar];
+        ticks += fmt::format("{}{} {}", bar == 0 ? "" : ",", gnuplot_text(names[bar].substr(beginning.size())), bar);
+        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format("{} ", in_ms(part.time));
+        data += fmt::format("{}\n", in_ms(c->what.measured_step));
         highest = std::max({highest, in_ms(total(c->forecast->breakdown)), in_ms(c->what.measured_step)});
     }
     std::vector<std::string> parts, labels;
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
         const std::size_t i = parts.size();
-        parts.push_back(fmt::format("$bars using {}{} lc '{}'", i + 2, i == 0 ? ":xtic(1)" : "", colour(i)));
+        parts.push_back(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)));
         labels.push_back(part.name);
     }
-    parts.push_back("$bars using ($0-0.42):8:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
+    parts.push_back("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
     labels.push_back("measured step");
     const std::string footnote =
         clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
-    std::string script = data + "EOD\n" +
-                         frame({title + ": " + count_title(count_of(comparisons, names.size(), expected)),
-                                "predicted step of the slowest rank (median draw) by what it spends its time on; black "
-                                "line: measured step",
-                                footnote, labels});
+    std::string script =
+        data + "EOD\n" +
+        frame({title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, names.size(), expected)),
+               "predicted step of the slowest rank (median draw) by what it spends its time on; black "
+               "line: measured step",
+               footnote, labels});
     script += fmt::format(
         "set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
         "style histogram rowstacked\n"
-        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\n",
-        highest * 1.06, static_cast<double>(names.size()) - 0.3);
+        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\nset xtics ({})\n",
+        highest * 1.06, static_cast<double>(names.size()) - 0.3, ticks);
     render_plot(script + bar_labels(names, beginning) + plot_command(parts, labels), path);
 }
 
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
                                          const std::string& folder, std::size_t expected) {
     if (size_of(series_of(comparisons, false)) == 0) return {};
-    std::vector<std::string> names{"scatter.png", "breakdown.png"};
+    std::vector<std::string> names{"scatter.png", "errors.png", "breakdown.png"};
     plot_scatter(comparisons, title, folder + "/scatter", expected);
+    plot_errors(comparisons, title, folder + "/errors");
     plot_breakdown(comparisons, title, folder + "/breakdown", expected);
     if (size_of(series_of(comparisons, true)) > 0) {
         plot_against_experts(comparisons, title, folder + "/experts", expected);

@@ -5,33 +5,35 @@
 #include <fmt/format.h>
 
 #include "model/whole_files.h"
+#include "reports/compare.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
+#include "reports/text.h"
 
 namespace stepcast {
 namespace {
 
-// Which of the figures above a fit has seen.
+// Which of the figures above are evidence.
 std::string evidence_text(const std::vector<Comparison>& comparisons) {
-    int fitted = 0, held_out = 0, unknown = 0;
-    for (const Comparison& c : comparisons) {
-        if (!c.forecast) continue;
-        ++(!c.what.held_out ? unknown : *c.what.held_out ? held_out : fitted);
-    }
-    if (fitted + held_out + unknown == 0) return "";
+    std::array<std::size_t, all_evidence.size()> counts{};
+    std::size_t known = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        known += counts[i] = of_evidence(comparisons, all_evidence[i]).size();
+    if (known == 0) return "";
     return fmt::format(
-        "\nEvidence: the cluster was fitted on {} of these cases, {} were held out of the fit, for {} it is not "
-        "stated. Only held-out cases say how well it predicts.\n",
-        fitted, held_out, unknown);
+        "\nEvidence: the cluster was fitted on {} of these cases, {} were seen while the model was made, {} are "
+        "unseen. "
+        "Only unseen cases say how well it predicts.\n",
+        counts[0], counts[1], counts[2]);
 }
 
 }  // namespace
 
 std::string markdown_summary(const std::string& title, const std::vector<SummarySection>& sections) {
-    std::string text = "# " + title + "\n";
+    std::string text = "# " + markdown_text(title) + "\n";
     for (const SummarySection& section : sections) {
-        text += "\n## " + section.title + "\n";
-        for (const std::string& remark : section.remarks) text += "\n" + remark + "\n";
+        text += "\n## " + markdown_text(section.title) + "\n";
+        for (const std::string& remark : section.remarks) text += "\n" + markdown_text(remark) + "\n";
         if (!section.comparisons.empty())
             text += "\n" + comparison_markdown(section.comparisons) + evidence_text(section.comparisons);
         for (const std::string& plot : section.plots)

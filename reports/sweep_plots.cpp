@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
+#include "reports/series_plot.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -45,6 +46,10 @@ AxisValue value_of(Objective objective, const SweepRow& row) {
 // Three figures: "7.60", "18.0", "163".
 std::string figure(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0); }
 
+std::string short_figure(double value) {
+    return value >= 1e6 ? figure(value / 1e6) + " M" : value >= 1e3 ? figure(value / 1e3) + " k" : figure(value);
+}
+
 // Named ticks from the least to the most value of a log axis: 1, 2, 5 of each decade, or five where that is too few.
 std::string few_ticks(double least, double most) {
     std::vector<double> ticks;
@@ -58,10 +63,7 @@ std::string few_ticks(double least, double most) {
     std::string text;
     for (const double tick : ticks)
         text += fmt::format("{}'{}' {:.6g}", text.empty() ? "" : ",",
-                            tick >= 1e6   ? figure(tick / 1e6) + " M"
-                            : tick >= 1e3 ? figure(tick / 1e3) + " k"
-                                          : figure(tick),
-                            tick);
+                            short_figure(tick), tick);
     return text;
 }
 
@@ -70,9 +72,10 @@ struct StepUnit {
     double factor = 1;
     const char* name = "s";
 };
-StepUnit unit_for(const std::vector<Seconds>& steps) {
+StepUnit unit_for(const HeatMap& map) {
+    if (map.of_token) return {1, "tokens/s"};
     Seconds longest;
-    for (const Seconds step : steps) longest = std::max(longest, step);
+    for (const Seconds step : map.step) longest = std::max(longest, step);
     if (longest >= Seconds(1)) return {1, "s"};
     return {1e3, "ms"};
 }
@@ -82,36 +85,44 @@ StepUnit unit_for(const std::vector<Seconds>& steps) {
 void plot_heat_map(const SweepAnswer& r, const std::string& path) {
     if (!r.map || r.map->step.empty()) throw ConfigError(path + ".png: no map to plot; expected two varied keys");
     const HeatMap& map = *r.map;
-    const StepUnit unit = unit_for(map.step);
+    const StepUnit unit = unit_for(map);
+    const auto shown = [&](Seconds step) {  // 0: nothing feasible
+        return step <= Seconds(0) ? 0 : map.of_token ? 1 / step.si() : step.si() * unit.factor;
+    };
     const std::size_t columns = map.columns.size(), rows = map.rows.size();
     const bool numbers = columns <= 14 && rows <= 18;
     PlotRange range;
     for (const Seconds step : map.step)
         if (step > Seconds(0))
-            range = {std::min(range.low, step.si() * unit.factor), std::max(range.high, step.si() * unit.factor)};
+            range = {std::min(range.low, shown(step)), std::max(range.high, shown(step))};
     const double dark = std::sqrt(range.low * range.high);  // from there on numbers are white
     std::string data = "$map << EOD\n", labels = "$labels << EOD\n";
     for (std::size_t i = 0; i < rows; ++i)
         for (std::size_t j = 0; j < columns; ++j) {
-            const double step = map.step[i * columns + j].si() * unit.factor;
+            const double step = shown(map.step[i * columns + j]);
             data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
-            if (step > 0) labels += fmt::format("{} {} {} {}\n", j, i, figure(step), step > dark ? 0xffffff : 0x111111);
+            if (step > 0)
+                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
+                                      (step > dark) != map.of_token ? 0xffffff : 0x111111);
         }
     std::string script = data + "EOD\n" + labels + "EOD\n" +
-                         frame({fmt::format("{}: best step [{}] of each {} and {}", r.experiment, unit.name,
-                                            map.row_key, map.column_key),
+                         frame({fmt::format("{}: {} [{}] of each {} and {}", r.experiment,
+                                            map.of_token ? "most" : "best step", unit.name, map.row_key,
+                                            map.column_key),
                                 fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
                                             map.simulated ? "simulated" : "by the closed form"),
                                 cluster_text(r),
                                 {}});
     script += fmt::format(
         "set xlabel {}\nset ylabel {}\nset xtics ({})\nset ytics ({})\nset xrange [-0.5:{}]\nset yrange [-0.5:{}]\n"
-        "unset grid\nset rmargin at screen 0.86\nset cblabel 'step [{}]'\n"
-        "set palette defined (0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704')\nset logscale cb\nset "
+        "unset grid\nset rmargin at screen 0.86\nset cblabel '{}[{}]'\n"
+        "set palette defined ({})\nset logscale cb\nset "
         "cbtics ({})\nset "
         "colorbox user origin 0.875,0.12 size 0.022,0.745\n",
         gnuplot_text(map.column_key), gnuplot_text(map.row_key), tick_list(map.columns), tick_list(map.rows),
-        static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5, unit.name,
+        static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5, map.of_token ? "" : "step ", unit.name,
+        map.of_token ? "0 '#7f2704', 0.3 '#d95f0e', 0.65 '#fec44f', 1 '#fff7bc'"
+                     : "0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704'",
         few_ticks(range.low, range.high));
     std::vector<std::string> parts{"$map using 1:2:3 with image pixels"};
     if (numbers) parts.emplace_back("$labels using 1:2:3:4 with labels font ',15' textcolor rgb variable");
@@ -210,6 +221,10 @@ std::vector<std::string> plot_sweep(const SweepAnswer& r, const std::string& fol
     if (r.scaling.size() > 1) {
         plot_scaling(r, folder + "/scaling");
         names.emplace_back("scaling.png");
+    }
+    if (has_series(r)) {
+        plot_series(r, folder + "/series");
+        names.emplace_back("series.png");
     }
     return names;
 }

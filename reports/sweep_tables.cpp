@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "model/csv.h"
+#include "model/plain_text.h"
 #include "model/whole_files.h"
+#include "reports/campaign_table.h"
 #include "reports/sweep_plots.h"
 #include "reports/text.h"
 
@@ -16,9 +18,12 @@ namespace {
 std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }
 
 using Cells = std::vector<std::vector<std::string>>;  // rows, the first one the heads
+constexpr std::size_t most_machines = 8;              // whose prices and powers are told
 
-bool has_cost(const SweepAnswer& r) {
-    return std::ranges::any_of(r.best, [](const SweepRow& row) { return row.cost_per_token > 0; });
+// Where it was asked: a price alone is no question.
+bool has_cost(const SweepAnswer& r) { return r.objective == Objective::cost || r.second == Objective::cost; }
+bool has_campaign(const std::vector<SweepRow>& rows) {
+    return std::ranges::any_of(rows, [](const SweepRow& row) { return row.campaign.has_value(); });
 }
 
 std::string bound_text(const SweepRow& row) {
@@ -26,22 +31,52 @@ std::string bound_text(const SweepRow& row) {
     return fmt::format("-{:.1f} %", 100 * (1 - row.lower / row.step));
 }
 
+bool has_intervals(const std::vector<SweepRow>& rows) {
+    return std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); });
+}
+bool has_draws(const std::vector<SweepRow>& rows) {
+    return std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); });
+}
+
+// "+1.2 .. +8.0 %"; "~" before what cannot be told from the first.
+std::string behind_text(const SweepRow& row) {
+    if (!row.behind) return "";
+    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10,
+                       100 * row.behind->p90);
+}
+
 Cells cells_of(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
-    const bool cost = has_cost(r);
+    const bool cost = has_cost(r), intervals = has_intervals(rows), draws = has_draws(rows),
+               campaign = has_campaign(rows);
     Cells cells(1, {""});
     for (const std::string& key : r.varied) cells[0].push_back(short_key(key));
-    for (const char* head : {"step", "tokens/s", "MFU", "memory"}) cells[0].emplace_back(head);
+    cells[0].emplace_back("step");
+    if (intervals) cells[0].emplace_back("p10 .. p90");
+    if (draws) cells[0].emplace_back("against 1");
+    if (!campaign)
+        for (const char* head : {"tokens/s", "MFU"}) cells[0].emplace_back(head);
+    cells[0].emplace_back("memory");
     if (cost) cells[0].emplace_back("cost/M tokens");
-    cells[0].emplace_back("bound");
+    if (campaign)
+        for (const char* head : {"time", "money", "energy"}) cells[0].emplace_back(head);
+    if (!campaign) cells[0].emplace_back("bound");
     for (const SweepRow& row : rows) {
         std::vector<std::string> line{std::to_string(cells.size())};
         for (const auto& [key, value] : row.settings) line.push_back(value);
         line.push_back(time_text(row.step));
-        line.push_back(count_text(row.tokens_per_second));
-        line.push_back(percent_text(row.forecast.model_flops_utilization));
+        if (intervals) line.push_back(range_text(row.forecast.step));
+        if (draws) line.push_back(behind_text(row));
+        if (!campaign) {
+            line.push_back(count_text(row.tokens_per_second));
+            line.push_back(percent_text(row.forecast.model_flops_utilization));
+        }
         line.push_back(bytes_text(row.peak));
         if (cost) line.push_back(fmt::format("{:.4g}", row.cost_per_token * 1e6));
-        line.push_back(bound_text(row));
+        if (campaign) {
+            const Campaign& c = *row.campaign;
+            line.insert(line.end(), {days_text(c), money_text(c), energy_text(c)});
+        }
+        if (!campaign) line.push_back(bound_text(row));
         cells.push_back(std::move(line));
     }
     return cells;
@@ -89,8 +124,18 @@ std::string reason_lines(const char* what, const std::map<std::string, std::uint
     std::ranges::sort(sorted, std::greater<>());
     std::string text;
     for (const auto& [points, reason] : sorted)
-        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)), what, reason), 18);
+        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)), what, plain_text(reason)), 18);
     return text;
+}
+
+// One line; --json has every reason with its count.
+std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
+    if (counts.size() <= 1) return reason_lines("illegal", counts);
+    const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+    std::uint64_t sum = 0;
+    for (const auto& [reason, points] : counts) sum += points;
+    return fmt::format("  {:>15} illegal, most of them: {} (--json: all {} reasons)\n",
+                       count_text(static_cast<double>(sum)), most->first, counts.size());
 }
 
 std::string count_lines(const SweepAnswer& r) {
@@ -101,24 +146,92 @@ std::string count_lines(const SweepAnswer& r) {
     return line(c.points, "points asked for") + line(c.legal, "legal") + line(c.feasible, "feasible") +
            line(c.bounded_away, "bounded away: by their lower bound no better") + line(c.simulated, "simulated") +
            (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
-           reason_lines("infeasible", c.infeasible) + reason_lines("illegal", c.illegal);
+           reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal);
 }
 
 std::string title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
-                       objective_text(r));
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
+                       objective_text(r),
+                       r.work_differs ? ", as tokens per step differ between configurations" : "");
+}
+
+// What days, money and energy rest on, machine by machine.
+std::string campaign_text(const SweepAnswer& r) {
+    const std::vector<SweepRow>& rows = r.of_each.empty() ? r.best : r.of_each;
+    if (!has_campaign(rows)) return "";
+    std::vector<std::string> said;
+    std::string text = wrapped(fmt::format("time, money and at most energy of training on {} tokens; ranges are p10 .. p90 "
+                                           "of the step",
+                                           spoken_count(rows.front().campaign->tokens)));
+    for (const SweepRow& row : rows) {
+        const Campaign& c = *row.campaign;
+        const std::string line =
+            fmt::format("{} x {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
+                        price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
+        if (std::ranges::find(said, line) != said.end()) continue;
+        said.push_back(line);
+        if (said.size() <= most_machines) text += wrapped("  " + line, 4);
+    }
+    return text;
+}
+
+std::string within_text(const SweepAnswer& r) {
+    if (!r.within) return "";
+    std::string text;
+    for (const SweepRow& row : r.of_each) {
+        if (!row.least_within) continue;
+        std::string what;
+        for (const auto& [key, value] : row.settings)
+            if (std::ranges::find(r.each_of, key) != r.each_of.end()) what += fmt::format(", {} = {}", short_key(key), value);
+        const bool sure = row.campaign->time[2] <= *r.within;
+        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}", row.ranks,
+                                    row.forecast.cluster, duration_text(*r.within), days_text(*row.campaign),
+                                    what, sure ? "" : " (not at the p90 of the step)"));
+    }
+    if (text.empty()) text = wrapped("none ends within " + duration_text(*r.within));
+    return text + "\n";
+}
+
+std::string each_text(const SweepAnswer& r) {
+    if (r.of_each.empty()) return "";
+    std::string keys;
+    for (const std::string& key : r.each_of) keys += (keys.empty() ? "" : " and ") + short_key(key);
+    const Cells cells = cells_of(r, r.of_each);
+    const auto same = constant_columns(cells, r.varied.size());
+    return fmt::format("\nthe best of each {}\n", keys) + aligned(cells, same) + common_text(cells, same);
+}
+
+// What the ranking leaves open, or "".
+std::string doubts(const SweepAnswer& r) {
+    if (r.one_routing)
+        return wrapped(
+            "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
+            "ranks by the median of 100");
+    const auto alike = std::ranges::count_if(
+        r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
+    if (alike == 0) return "";
+    const int draws = r.best.front().forecast.draws;
+    return wrapped(fmt::format(
+        "~ not distinguishable from 1 ({} of {}): over the {} draws that both met, p10 .. p90 of the difference contains "
+        "zero{}; with other draws one of them may come first",
+        alike, r.best.size(), draws, draws < 5 ? " or is of too few draws" : ""));
 }
 
 std::string top_csv(const SweepAnswer& r) {
     std::string text;
     for (const std::string& key : r.varied) text += key + ",";
-    text += "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_token,ranks\n";
+    text +=
+        "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_token,ranks,"
+        "behind_p10,behind_p90,distinguishable\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += csv_field(value) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(),
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(),
                             row.forecast.step.p90.si(), row.lower.si(), row.tokens_per_second,
-                            row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token, row.ranks);
+                            row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token, row.ranks,
+                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90,
+                                                     row.behind->distinguishable)
+                                       : ",,");
     }
     return text;
 }
@@ -128,26 +241,28 @@ std::string top_csv(const SweepAnswer& r) {
 std::string sweep_table(const SweepAnswer& r) {
     const Cells cells = cells_of(r, r.best);
     const auto constant = constant_columns(cells, r.varied.size());
-    std::string text = wrapped(title(r)) + "\n" + aligned(cells, constant) + common_text(cells, constant);
+    std::string text = wrapped(title(r)) + "\n" + within_text(r) + aligned(cells, constant) + common_text(cells, constant) + doubts(r);
     if (!r.scaling.empty()) {
         const Cells scaling = cells_of(r, r.scaling);
         const auto same = constant_columns(scaling, r.varied.size());
         text += "\nthe best of each number of ranks\n" + aligned(scaling, same) + common_text(scaling, same);
     }
+    text += each_text(r) + campaign_text(r);
     text += "\n" + count_lines(r);
     for (const std::string& where : r.where) text += wrapped("only where " + where);
     return text + wrapped(proof_text(r));
 }
 
 std::string sweep_markdown(const SweepAnswer& r) {
-    const Cells cells = cells_of(r, r.best);
-    std::string text = "# " + title(r) + "\n\n";
+    Cells cells = cells_of(r, r.best);
+    std::string text = "# " + markdown_text(title(r)) + "\n\n";
     for (std::size_t i = 0; i < cells.size(); ++i) {
+        for (std::string& cell : cells[i]) cell = markdown_text(cell);
         text += fmt::format("| {} |\n", fmt::join(cells[i], " | "));
         if (i == 0)
             for (std::size_t c = 0; c <= cells[0].size(); ++c) text += c == cells[0].size() ? "|\n" : "|---";
     }
-    return text + "\n" + proof_text(r) + ".\n\n```\n" + count_lines(r) + "```\n";
+    return text + "\n" + doubts(r) + "\n" + markdown_text(proof_text(r)) + ".\n\n```\n" + count_lines(r) + "```\n";
 }
 
 void write_sweep(const std::string& folder, const SweepAnswer& r) {

@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "reports/notes.h"
 #include "reports/text.h"
 
 namespace stepcast {
 namespace {
+
+using namespace literals;
 
 std::string bar(double share) {
     const int width = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
@@ -64,26 +67,24 @@ std::string phase_lines(const Forecast& f) {
 
 }  // namespace
 
-std::string forecast_table(const Forecast& f) {
+std::string forecast_table(const Forecast& f, bool all_notes) {
     std::string text = fmt::format("step {}", time_text(f.step.p50));
     if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
     if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
-    text +=
-        "\n" + wrapped(fmt::format(
-                   "{} on {}{}, {}", f.experiment, f.cluster,
-                   f.framework.empty() ? "" : ", framework " + f.framework,
-                   f.calibrated ? "calibrated" : "UNCALIBRATED: datasheet values and assumed costs, error not known"));
-    text += fmt::format("{} tokens/s, model FLOP utilization {}\n", count_text(f.tokens_per_second),
-                        percent_text(f.model_flops_utilization));
+    text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
+                                       f.framework.empty() ? "" : ", framework " + f.framework, calibrated_text(f)));
+    text += wrapped(
+        fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
+                    count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
+                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps));
     text +=
         fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);
     text += "\n" + memory_lines(f.memory);
-    if (!f.notes.empty()) text += "\n";
-    for (const std::string& note : f.notes) text += wrapped("note: " + note);
-    return text;
+    const std::string notes = all_notes ? every_note(f.notes) : brief_notes(f.notes);
+    return text + (notes.empty() ? "" : "\n") + notes;
 }
 
 std::string kernel_table(const Forecast& f) {
@@ -128,10 +129,14 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
     return text;
 }
 
-std::string keys_table(const std::vector<KeyDoc>& keys) {
+std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word) {
     std::string text;
-    for (const KeyDoc& key : keys)
-        text += wrapped(fmt::format("{:<40} {:<10} {:<12} {}", key.key, key.kind, key.default_value, key.meaning), 64);
+    for (const KeyDoc& key : keys) {
+        const std::string line =
+            fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value, key.meaning,
+                        key.values.empty() ? "" : ": " + key.values);
+        if (line.find(word) != std::string::npos) text += wrapped(line, 64);
+    }
     return text;
 }
 

@@ -10,7 +10,8 @@
 
 namespace stepcast {
 
-std::string forecast_table(const Forecast& forecast);
+// With `all_notes` every note, else what they come to in two lines.
+std::string forecast_table(const Forecast& forecast, bool all_notes = true);
 // The kernels of the median draw, longest first: time on the busiest rank and on the average rank.
 std::string kernel_table(const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
@@ -28,7 +29,7 @@ std::string comparison_markdown(const std::vector<Comparison>& comparisons);
 std::string provenance_text(const Cluster& cluster);
 
 // What `list presets` prints: names with what they say.
-std::string keys_table(const std::vector<KeyDoc>& keys);
+std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
                           const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
                           const std::vector<Cluster>& clusters);

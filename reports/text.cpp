@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "model/plain_text.h"
+
 namespace stepcast {
 namespace {
 
@@ -70,6 +72,15 @@ std::string wrapped(std::string_view text, std::size_t indent) {
         room = table_width - indent;
     }
     return lines.append(text).append("\n");
+}
+
+std::string markdown_text(std::string_view text) {
+    std::string escaped;
+    for (const char c : plain_text(text)) {
+        if (std::string_view("\\`*<>[]|").find(c) != std::string_view::npos) escaped += '\\';
+        escaped += c;
+    }
+    return escaped;
 }
 
 std::vector<BreakdownPart> parts_of(const Breakdown& b) {

@@ -23,6 +23,9 @@ std::string count_text(double count);              // "1,468,006"
 // Broken at spaces to table_width; further lines begin with `indent` spaces. Ends with a newline.
 std::string wrapped(std::string_view text, std::size_t indent = 2);
 
+// `text` on a line of a Markdown page: as it stands, no link, picture, markup or cell of its own.
+std::string markdown_text(std::string_view text);
+
 // The six parts of a breakdown, in the order and with the names of every report.
 struct BreakdownPart {
     const char* name;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Configures and builds a preset: scripts/build.sh release|dev|asan [TARGET...]
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

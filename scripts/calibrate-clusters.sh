@@ -3,7 +3,8 @@
 #   scripts/calibrate-clusters.sh FOLDER [CLUSTER...]
 # First the kernel and link laws, from the nameplate of model/presets/clusters/CLUSTER.toml (what stands above [fitted]);
 # then, where steps of the device were measured, a handful of constants that only whole steps tell. Minutes a cluster.
-# The folder holds gemm_aiconfigurator.csv, gemm.csv, comm_nccl_aiconfigurator.csv and cases; the repository does not.
+# The folder holds the tables named below and cases; the repository does not.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -eu
 tables=${1:?usage: scripts/calibrate-clusters.sh FOLDER [CLUSTER...]}
 shift
@@ -12,8 +13,8 @@ stepcast=${STEPCAST:-$root/build/release/stepcast}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Of dgxc_benchmarking only rows of at most 64 ranks, so that the large ones stay unseen; the shipped file was fitted on the
-# newest release of each of these configurations. mlperf_training and nemo_docs are not fitted at all.
+# Of dgxc_benchmarking only rows of at most 64 ranks, so that the fit does not read the large ones. mlperf_training and
+# nemo_docs are not fitted at all. Which rows each file was fitted on stands in it ([fitted.rows]).
 steps_of() {
     case $1 in
     dgx-a100) echo vtrain_multi megatron_papers mosaic_mpt pytorch_jax_fsdp ;;
@@ -22,13 +23,28 @@ steps_of() {
     esac
 }
 
-for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8}; do
+# Devices of the atlas; others have gemm.csv. b200-x8 leaves gemm.csv's rows of another benchmark to dgx-a100-pcie.
+kernels_of() {
+    case $1 in
+    dgx-a100-pcie | h200-x1) echo gemm_aiconfigurator gemm ;;
+    *) echo gemm_aiconfigurator atlas_gemm atlas_attention atlas_mla atlas_quantize atlas_power moe_layer_aiconfigurator atlas_moe ;;
+    esac
+}
+# Links: collectives of 2 and 8 ranks (of 2 and 4 in a tray), dispatch and combine of experts.
+links_of() {
+    [ "$1" != h200-x1 ] || return 0  # one GPU
+    for name in comm_nccl_aiconfigurator atlas_nccl atlas_nccl_int8 atlas_expert_exchange; do
+        [ ! -f "$tables/$name.csv" ] || echo "$name"
+    done
+}
+
+for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8 b300-x8 gb200-nvl72 rtx-pro-6000-x8 arc-b60-x8}; do
     preset=$root/model/presets/clusters/$cluster.toml
     sed '/^\[fitted\]/,$d' "$preset" >"$work/$cluster.toml"
-    links=$tables/comm_nccl_aiconfigurator.csv
-    [ "$cluster" != h200-x1 ] || links=  # one GPU
-    "$stepcast" calibrate --measurements "$tables/gemm_aiconfigurator.csv" "$tables/gemm.csv" $links \
-        --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
+    files=
+    for name in $(kernels_of "$cluster") $(links_of "$cluster"); do files="$files $tables/$name.csv"; done
+    # shellcheck disable=SC2086
+    "$stepcast" calibrate --measurements $files --cluster "$work/$cluster.toml" --out "$work/fitted.toml"
     cases=
     for name in $(steps_of "$cluster"); do
         if [ "$name" = dgxc_benchmarking ]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The main job, without a GPU: five recorded training logs, a search and a run made on the spot, each held against its
 # prediction. Plots, tables and one page with all of them (summary.md) go to out/demo/.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

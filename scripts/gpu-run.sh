@@ -2,6 +2,7 @@
 # Everything that a GPU machine can tell, in one call under nine minutes: scripts/gpu-run.sh [OUT]   (default out/gpu)
 # Takes the program that scripts/pack-offline.sh carried here, or builds one; then tests every op, calibrates, executes
 # the list, and compares. Each part has a time limit of its own and leaves what it finished; OUT/summary.txt tells all.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-out/gpu}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # host-accuracy.sh [OUT]: calibrates this machine, executes experiments that the calibration has not seen, and prints
 # predicted against measured, with the quiet check's doubts below. Nothing is judged by it: a busy machine is no failure.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stepcast=$PWD/build/release/stepcast

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that stepcast needs and that are missing; says nothing and is quick when none is.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 
-# gnuplot-nox is named because libgnuplot-iostream-dev alone would pull in the Qt one.
 packages=(
     g++ cmake ninja-build git
+    libyaml-cpp-dev libpugixml-dev
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev
-    libboost-graph-dev libboost-iostreams-dev libboost-system-dev libboost-filesystem-dev
+    libboost-graph-dev
     libopenblas-dev libopenmpi-dev openmpi-bin
     libeigen3-dev libceres-dev
-    gnuplot-nox libgnuplot-iostream-dev fonts-dejavu-core
+    libsimdjson-dev libsqlite3-dev zlib1g-dev
+    gnuplot-nox fonts-dejavu-core
     catch2 libbenchmark-dev
 )
 

@@ -4,6 +4,7 @@
 #   .deps/program.tar.xz   the release build as it is here, with every library that is neither CUDA's nor the C and C++
 #                          runtime's
 # scripts/gpu-run.sh takes the program where it starts, else it builds. Never unpack the packages over /.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=.deps

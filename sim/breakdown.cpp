@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <tuple>
 
 #include "sim/explain/critical_path.h"
@@ -10,37 +11,35 @@ namespace stepcast {
 namespace {
 
 // In order of precedence when several run at once.
-enum Part { compute, memory, communication, host, part_count };
+enum Part { compute, memory, communication, part_count };
 
 Part part_of(const Op& op) {
     if (is_compute(op)) return compute;
-    if (std::holds_alternative<MemoryPass>(op)) return memory;
-    return std::holds_alternative<HostWork>(op) ? host : communication;
+    return std::holds_alternative<MemoryPass>(op) ? memory : communication;
 }
 
-// A task of the rank starts (+1) or finishes (-1).
-struct Change {
-    Seconds time;
-    int delta;  // finishes first, so that back-to-back tasks leave no gap
-    TaskId task;
-    Seconds issued;  // when the rank's host had issued the task: what it waited for after that is elsewhere
-};
+Seconds& part_sum(Breakdown& b, Part part) {
+    return part == compute ? b.compute : part == memory ? b.memory : b.exposed_communication;
+}
 
 bool takes_part(const TaskGraph& graph, TaskId t, int rank) {
     return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
 }
 
-// Follows the rank's host through its tasks by the rules of the engines (simulate.h).
-std::vector<Change> changes_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank) {
+// A task of the rank starts (+1) or finishes (-1). Work of the host is none of them: what a host does while its device
+// waits for something else costs nothing.
+struct Change {
+    Seconds time;
+    int delta;  // finishes first, so that back-to-back tasks leave no gap
+    TaskId task;
+};
+
+std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
     std::vector<Change> changes;
-    Seconds host_free;
     for (TaskId t = 0; t < graph.size(); ++t) {
-        if (!takes_part(graph, t, rank)) continue;
-        const bool on_host = graph.on_host(t);
-        const Seconds issued = on_host ? host_free : host_free + costs.issue[t];
-        host_free = on_host || graph.launch_blocking() ? timeline.finish[t] : issued;
-        changes.push_back({timeline.start[t], +1, t, issued});
-        changes.push_back({timeline.finish[t], -1, t, issued});
+        if (std::holds_alternative<HostWork>(graph.op(t)) || !takes_part(graph, t, rank)) continue;
+        changes.push_back({timeline.start[t], +1, t});
+        changes.push_back({timeline.finish[t], -1, t});
     }
     std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
         return std::tie(a.time, a.delta, a.task) < std::tie(b.time, b.delta, b.task);
@@ -48,51 +47,88 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Costs& costs, const
     return changes;
 }
 
-// Whether what a task waited for since `begin` came from another stage of a pipeline: through a send or receive. The
-// chain of what each task waited for is only needed where the task itself is none.
+// The pipeline stage of each rank: ranks that sends join, directly or through others, hold one stage each, in the order
+// of their numbers. All 0 without sends.
+std::vector<int> stages_of(const TaskGraph& graph) {
+    std::vector<int> first(static_cast<std::size_t>(graph.rank_count())), stage(first.size());
+    std::iota(first.begin(), first.end(), 0);
+    if (std::ranges::none_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); }))
+        return stage;
+    const auto find = [&](int rank) {
+        while (first[static_cast<std::size_t>(rank)] != rank) rank = first[static_cast<std::size_t>(rank)];
+        return rank;
+    };
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        if (!std::holds_alternative<SendRecv>(graph.op(t))) continue;
+        const int a = find(graph.places(t).front().rank()), b = find(graph.places(t).back().rank());
+        first[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+    }
+    std::vector<int> met(first.size());
+    for (std::size_t rank = 0; rank < stage.size(); ++rank)
+        stage[rank] = met[static_cast<std::size_t>(find(static_cast<int>(rank)))]++;
+    return stage;
+}
+
+// Why a rank idles. What a task waited for is followed back through the gap, and each moment of the gap is put down to
+// what ran then on that chain: only that would have let the task start earlier.
 class Waits {
 public:
-    Waits(const TaskGraph& graph, const Costs& costs, const Timeline& timeline)
-        : graph_(graph),
-          costs_(costs),
-          timeline_(timeline),
-          has_sends_(
-              std::ranges::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); })) {}
+    Waits(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank)
+        : graph_(graph), costs_(costs), timeline_(timeline), rank_(rank) {}
 
-    bool on_a_stage(TaskId t, Seconds begin) {
-        if (!has_sends_) return false;
-        if (std::holds_alternative<SendRecv>(graph_.op(t))) return true;
-        if (bindings_.empty()) bindings_ = bindings(graph_, costs_, timeline_);
-        BackWalk walk(graph_, costs_, timeline_, bindings_, t);
-        for (PathSegment before; walk.step(before) && timeline_.finish[before.task] >= begin;)
-            if (std::holds_alternative<SendRecv>(graph_.op(before.task))) return true;
-        return false;
+    // Nothing runs on the rank from `begin` until `next` starts there.
+    void before(TaskId next, Seconds begin, Breakdown& b) { follow(next, begin, timeline_.start[next], b); }
+
+    // The rank is done at `begin`; the step is when its last task ends.
+    void at_end(Seconds begin, Breakdown& b) {
+        if (begin == timeline_.end) return;
+        prepare();
+        const auto last = static_cast<TaskId>(std::ranges::max_element(timeline_.finish) - timeline_.finish.begin());
+        const Seconds start = std::max(begin, timeline_.start[last]);
+        cause({last, false, {}, 0}, b) += timeline_.end - start;
+        follow(last, begin, start, b);
     }
 
 private:
+    void prepare() {
+        if (!bindings_.empty()) return;
+        bindings_ = bindings(graph_, costs_, timeline_);
+        stages_ = stages_of(graph_);
+    }
+
+    void follow(TaskId task, Seconds begin, Seconds end, Breakdown& b) {
+        prepare();
+        BackWalk walk(graph_, costs_, timeline_, bindings_, task);
+        Seconds* part = &b.host;
+        for (PathSegment segment; end > begin && walk.step(segment);) {
+            part = &cause(segment, b);
+            const Seconds start =
+                std::clamp(segment.issue ? end - segment.time : timeline_.start[segment.task], begin, end);
+            *part += end - start;
+            end = start;
+        }
+        *part += end - begin;  // what rounding leaves
+    }
+
+    Seconds& cause(const PathSegment& segment, Breakdown& b) const {
+        if (segment.issue) return segment.rank == rank_ ? b.host : of_rank(segment.rank, b);
+        if (graph_.on_host(segment.task) && takes_part(graph_, segment.task, rank_)) return b.host;
+        for (const Place& place : graph_.places(segment.task))
+            if (Seconds& part = of_rank(place.rank(), b); &part == &b.bubble) return part;
+        return b.imbalance;
+    }
+    Seconds& of_rank(int other, Breakdown& b) const {
+        const int its = stages_[static_cast<std::size_t>(other)], own = stages_[static_cast<std::size_t>(rank_)];
+        return its == own ? b.imbalance : b.bubble;
+    }
+
     const TaskGraph& graph_;
     const Costs& costs_;
     const Timeline& timeline_;
-    bool has_sends_;
+    int rank_;
     std::vector<Binding> bindings_;
+    std::vector<int> stages_;
 };
-
-// Nothing runs on the rank from `begin` until `next` starts there: the host until it was issued, then another rank.
-void add_gap(Waits& waits, const Change& next, Seconds begin, Breakdown& b) {
-    const Seconds issued = std::clamp(next.issued, begin, next.time);
-    b.host += issued - begin;
-    if (issued == next.time) return;
-    (waits.on_a_stage(next.task, issued) ? b.bubble : b.imbalance) += next.time - issued;
-}
-
-Seconds& part_sum(Breakdown& b, Part part) {
-    switch (part) {
-        case compute: return b.compute;
-        case memory: return b.memory;
-        case communication: return b.exposed_communication;
-        default: return b.host;
-    }
-}
 
 }  // namespace
 
@@ -108,21 +144,21 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline) {
 
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank) {
     Breakdown b;
-    Waits waits(graph, costs, timeline);
+    Waits waits(graph, costs, timeline, rank);
     std::array<int, part_count> running{};
     Seconds now;
-    for (const Change& change : changes_of(graph, costs, timeline, rank)) {
+    for (const Change& change : changes_of(graph, timeline, rank)) {
         if (change.time > now) {
             const auto busy = std::find_if(running.begin(), running.end(), [](int count) { return count > 0; });
             if (busy != running.end())
                 part_sum(b, static_cast<Part>(busy - running.begin())) += change.time - now;
             else
-                add_gap(waits, change, now, b);
+                waits.before(change.task, now, b);
             now = change.time;
         }
         running[part_of(graph.op(change.task))] += change.delta;
     }
-    b.bubble += timeline.end - now;
+    waits.at_end(now, b);
     return b;
 }
 

@@ -15,6 +15,7 @@
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 #include "sim/explain/attribution.h"
+#include "sim/explain/basis.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 
@@ -98,12 +99,17 @@ void scale_to(Simulated& s, const Draw& draw) {
     s.timeline.end *= f;
 }
 
+std::vector<Seconds> steps_of(const std::vector<Draw>& draws) {
+    std::vector<Seconds> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step);
+    return steps;
+}
+
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(quantile(values, 0.5)),
-            Seconds(quantile(values, 0.9))};
+    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(middle_of(values)), Seconds(quantile(values, 0.9))};
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
@@ -134,6 +140,12 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
 
 }  // namespace
 
+double middle_of(std::vector<double> values) {
+    const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
 // Balanced: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
@@ -150,7 +162,19 @@ double tokens_per_step(const Experiment& e) {
     return static_cast<double>(sequences) * e.workload.seq;
 }
 
-Forecast predict(const Experiment& e) {
+std::vector<Seconds> steps_of_draws(const Experiment& e) {
+    std::vector<Draw> draws;
+    if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
+    if (draws_scale(e))
+        simulate_scaled(e, draws);
+    else
+        draws = simulate_draws(e);
+    return steps_of(draws);
+}
+
+Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
+
+Prediction predict_step(const Experiment& e) {
     std::vector<Draw> draws;
     std::optional<Simulated> kept;  // where all draws are this one, scaled
     if (draws_scale(e)) {
@@ -161,12 +185,14 @@ Forecast predict(const Experiment& e) {
     } else {
         draws = simulate_draws(e);
     }
-    Forecast f;
+    Prediction result;
+    Forecast& f = result.forecast;
     f.experiment = e.name;
     f.cluster = e.cluster.name;
     f.framework = e.framework.name;
     f.calibrated = e.cluster.fitted.has_value();
     f.draws = e.routing.draws;
+    f.noise = f.draws > 1 && has_noise(e.cluster.noise);
     f.step = interval_of(draws, &StepTimes::step);
     f.forward = interval_of(draws, &StepTimes::forward);
     f.backward = interval_of(draws, &StepTimes::backward);
@@ -175,20 +201,25 @@ Forecast predict(const Experiment& e) {
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
     if (kept && draws.size() > 1) scale_to(*kept, median_draw);
-    const Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
+    Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
+    f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
+    f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
-    f.model_flops_utilization =
-        model_flops(e, tokens) / f.step.p50 / (rank_count(e.cluster) * peak(e.cluster.gpu, e.workload.dtype));
+    f.gpus = rank_count(e.cluster);
+    f.model_flops_per_gpu = model_flops(e, tokens) / f.step.p50 / f.gpus;
+    f.model_flops_utilization = f.model_flops_per_gpu / peak(e.cluster.gpu, e.workload.dtype);
     f.tasks = s.graph.size();
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
     std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
-    return f;
+    result.graph = std::move(s.graph);
+    result.timeline = std::move(s.timeline);
+    return result;
 }
 
 void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress) {
@@ -201,6 +232,11 @@ void predict_all(std::vector<Comparison>& comparisons, const std::function<void(
                 c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
+        } catch (const std::bad_alloc&) {
+            c.refused_because = "its step takes more memory than this machine has";
+        } catch (const std::exception& error) {  // of one case; the others are not lost with it
+            c.forecast.reset();
+            c.refused_because = std::string("a bug of stepcast: ") + error.what();
         }
     }
 }

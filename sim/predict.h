@@ -13,8 +13,22 @@
 
 namespace stepcast {
 
-// `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean.
+// The value in the middle; of an even number the lower, so that it is one that occurred.
+double middle_of(std::vector<double> values);
+
+// `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean. Of several the median is
+// the lower of the two in the middle, so that it is one step: phases, breakdown and trace are of that draw.
 Forecast predict(const Experiment& experiment);
+// The step of every draw, in order, and nothing else: what predict() takes its interval from.
+std::vector<Seconds> steps_of_draws(const Experiment& experiment);
+
+// The same, with the step that it is about: `timeline` ends at `forecast.step.p50`.
+struct Prediction {
+    Forecast forecast;
+    TaskGraph graph;
+    Timeline timeline;
+};
+Prediction predict_step(const Experiment& experiment);
 
 // Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
 void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress = {});

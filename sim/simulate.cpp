@@ -130,15 +130,9 @@ StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int repor
     return clock.times(timeline.end);
 }
 
-Trace simulate(const TaskGraph& graph, const Costs& costs) {
+Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& interference) {
     Timeline timeline;
-    run_in_order(graph, costs, timeline);
-    return to_trace(graph, timeline);
-}
-
-Trace simulate(const TaskGraph& graph, const Costs& costs, const Contention& contention) {
-    Timeline timeline;
-    run_with_contention(graph, costs, contention, timeline);
+    run(graph, costs, interference, timeline);
     return to_trace(graph, timeline);
 }
 

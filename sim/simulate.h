@@ -27,18 +27,18 @@ struct Contention {
     friend bool operator==(const Contention&, const Contention&) = default;
 };
 
-Trace simulate(const TaskGraph& graph, const Costs& costs);
-Trace simulate(const TaskGraph& graph, const Costs& costs, const Contention& contention);
+// The engine that the interference asks for: in order where tasks do not slow each other. There is no default, so that
+// nobody forgets what a cluster says: every figure and every trace of a step comes from this.
+void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline);
+Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& interference);
 
-// The same without a Trace, for Monte Carlo and benchmarks. With h[r] the time up to which the host of rank r is busy:
+// The two engines, for what compares or times them. With h[r] the time up to which the host of rank r is busy:
 //   device task t on ranks R: start = max(finish of predecessors, free time of its places, h[r] + issue[t] for r in R),
 //   then h[r] += issue[t], or h[r] = finish of t with launch_blocking;
 //   host task t on ranks R:   start = max(finish of predecessors, h[r] for r in R), then h[r] = finish of t.
 // Costs that are not one a task throw std::logic_error.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline);
 void run_with_contention(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline);
-// The engine that the interference asks for: in order where tasks do not slow each other.
-void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline);
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank);
 

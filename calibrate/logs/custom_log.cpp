@@ -17,7 +17,7 @@ public:
 
     LineUse take(const LogLine& line) {
         for (const LinePattern& one : pattern_.lines)
-            if (one.match(line.text, values_)) return read(one, line);
+            if (matches(one, line)) return read(one, line);
         return LineUse::unknown;
     }
 
@@ -29,6 +29,13 @@ public:
     }
 
 private:
+    bool matches(const LinePattern& one, const LogLine& line) {
+        try {
+            return one.match(line.text, values_);
+        } catch (const ConfigError& error) {
+            throw ConfigError(fmt::format("{}:{}: {}", path_, line.number, error.what()));
+        }
+    }
     LineUse read(const LinePattern& one, const LogLine& line);
     void begin_step(int step, int rank, long line);
     void add(const LinePattern::Field& field, int rank, int step, double value);

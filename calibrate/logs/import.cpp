@@ -179,6 +179,34 @@ StepRange parse_steps(const std::string& text) {
     return {*first, *last};
 }
 
+// Steps ten times shorter or longer than both neighbours: no machine does that, a number misread does.
+class NeighbourWatch {
+public:
+    void take(int step, double value) {
+        if (seen_ >= 2 && (far(middle_, before_) && far(middle_, value)) &&
+            (middle_ < before_) == (middle_ < value) && odd_++ == 0) {
+            first_ = step_;
+            value_ = middle_;
+            like_ = before_;
+        }
+        before_ = middle_;
+        middle_ = value;
+        step_ = step;
+        ++seen_;
+    }
+    [[nodiscard]] std::string note() const {
+        if (odd_ == 0) return "";
+        return fmt::format(
+            "warning: step {} took {:.4g} s beside {:.4g} s before it ({} such steps); is the pattern the right one?",
+            first_, value_, like_, odd_);
+    }
+
+private:
+    static bool far(double a, double b) { return a > 10 * b || b > 10 * a; }
+    double before_ = 0, middle_ = 0, value_ = 0, like_ = 0;
+    int step_ = -1, first_ = -1, odd_ = 0, seen_ = 0;
+};
+
 // Writes the samples of each run as it is read and keeps its medians, to be written at the end.
 class Import {
 public:
@@ -240,12 +268,15 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
     const int from = first_steady_step(samples.last_step() + 1);
     RunSummary summary(from, !run.model.starts_with("moe_layer"));
     file_.begin_run(like);
+    NeighbourWatch watch;
     samples.replay([&](const SampleRecord::Value& v) {
         const SampleRecord::Phase& phase = samples.phases()[v.phase];
         if (!steps_.holds(v.step)) return;
+        if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
         if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
         if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
     });
+    if (const auto odd = watch.note(); !odd.empty()) notes.push_back(fmt::format("{}: {}", run.run_id, odd));
     // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
     const long steady = std::min(samples.last_step(), steps_.last) + 1 - std::max(from, steps_.first);
     const long least = run.model.starts_with("moe_layer") ? 1 : steady / 2;
@@ -258,11 +289,7 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {
     if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");
-    for (const std::string& path : request.logs) {
-        std::error_code none;
-        if (std::filesystem::equivalent(path, request.out, none))
-            throw ConfigError(request.out + ": is the log itself; expected another file for --out");
-    }
+    keep_apart({request.out}, request.logs);
     Import import(request);
     for (const std::string& path : request.logs) import.read(path);
     return import.finish();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
 
 #include "calibrate/logs/log_lines.h"
@@ -35,6 +37,21 @@ std::string_view without_blanks(std::string_view text) {
     const std::size_t first = text.find_first_not_of(" \t");
     if (first == std::string_view::npos) return {};
     return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+bool is_letter(std::string_view text) { return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])); }
+
+// "ms" of " ms, peak", "tokens/s" of "tokens/s |".
+std::string_view first_word(std::string_view text) {
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+    std::size_t end = 0;
+    while (end < text.size() && (is_letter(text.substr(end)) || text[end] == '/')) ++end;
+    return text.substr(0, end);
+}
+
+std::string number_text(double value) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 std::string text_in(const TomlEntry& entry) {
@@ -103,7 +120,9 @@ void LinePattern::add_field(const std::string& text) {
         const std::size_t colon = text.find(':');
         if (text != "#" && (colon == std::string::npos || colon == 0))
             throw ConfigError("{" + text + "}: expected {name:unit}, {#} or {}");
-        const Unit& unit = unit_of(text == "#" ? "1" : text.substr(colon + 1));
+        token.suffixed = text.ends_with('*');
+        token.unit = text == "#" ? "1" : text.substr(colon + 1, text.size() - colon - 1 - (token.suffixed ? 1 : 0));
+        const Unit& unit = unit_of(token.unit);
         token.field = static_cast<int>(fields_.size());
         token.scale = unit.scale;
         token.divisor = unit.divisor;
@@ -132,24 +151,61 @@ bool LinePattern::counts_steps() const {
     return std::any_of(fields_.begin(), fields_.end(), [](const Field& f) { return f.name == "#"; });
 }
 
+// K, M, G or T directly behind a number whose pattern allows it.
+double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
+    constexpr std::pair<char, double> suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}};
+    if (!field.suffixed || cursor.rest().empty()) return 1;
+    for (const auto& [letter, scale] : suffixes)
+        if (cursor.rest().front() == letter && !is_letter(cursor.rest().substr(1))) {
+            cursor.word(std::string_view(&letter, 1));
+            return scale;
+        }
+    return 1;
+}
+
+// What a number that ends before `rest` would lose, or "": digits behind a mark that is none here, a suffix, another unit.
+std::string LinePattern::cut_text(const Token& field, double value, std::string_view rest) const {
+    const bool more_digits = rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
+    const bool adjoins = is_letter(rest);
+    const auto word = first_word(rest);
+    const bool other_unit =
+        word != field.unit && std::any_of(units.begin(), units.end(), [&](const Unit& u) { return u.name == word; });
+    if (!more_digits && !other_unit && !(adjoins && word != field.unit)) return "";
+    const std::string name = fields_[static_cast<std::size_t>(field.field)].name;
+    return "number " + quoted_piece(number_text(value) + std::string(rest.substr(0, 12))) + " is cut by {" + name + ":" +
+           field.unit + "}; expected a pattern with its unit" +
+           (adjoins && word.size() == 1 ? ", or {" + name + ":" + field.unit + "*} for an SI suffix" : "");
+}
+
 bool LinePattern::match(std::string_view line, std::vector<double>& values) const {
     LineCursor cursor(line);
     values.resize(fields_.size());
     bool gap = true;
+    std::string cut, pending;  // pending: unless the next literal is what follows
     for (const Token& token : tokens_) {
         if (token.gap) {
             gap = true;
             continue;
         }
         if (token.field < 0) {
-            if (!(gap ? cursor.find(token.literal) : cursor.word(token.literal))) return false;
+            if (!gap && cursor.word(token.literal))
+                pending.clear();
+            else if (!gap || !cursor.find(token.literal))
+                return false;
         } else {
             const auto value = cursor.grouped_number();
             if (!value) return false;
-            values[static_cast<std::size_t>(token.field)] = *value * token.scale / token.divisor;
+            values[static_cast<std::size_t>(token.field)] =
+                *value * suffix_scale(token, cursor) * token.scale / token.divisor;
+            pending = cut_text(token, *value, cursor.rest());
         }
         gap = false;
+        if (&token + 1 == tokens_.data() + tokens_.size() || (&token)[1].gap) {
+            if (cut.empty()) cut = pending;
+            pending.clear();
+        }
     }
+    if (!cut.empty()) throw ConfigError(cut);
     return true;
 }
 

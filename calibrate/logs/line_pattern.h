@@ -6,12 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "calibrate/logs/log_lines.h"
+
 namespace stepcast {
 
 // "iteration {#}/{} | {}elapsed time per iteration (ms): {step:ms} |": the first literal may stand anywhere in the line.
 // {name:unit} is a number in that unit (us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1, tokens/s), {#} the number of the step,
 // {} whatever stands before the next literal. Between literals and fields blanks do not count; numbers may have
-// thousands commas.
+// thousands commas. {name:unit*} reads an SI suffix behind the number (5.88K, 1.2M); without the star such a number is
+// refused, as is one whose own unit is another: nothing is cut.
 class LinePattern {
 public:
     explicit LinePattern(const std::string& text);  // throws ConfigError without position
@@ -22,7 +25,8 @@ public:
     };
     [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
 
-    // Values of the fields in SI units, in their order; false when the line is another.
+    // Values of the fields in SI units, in their order; false when the line is another. Throws ConfigError when the line is
+    // one of these and a number of it would be cut.
     bool match(std::string_view line, std::vector<double>& values) const;
     [[nodiscard]] bool counts_steps() const;
 
@@ -32,7 +36,11 @@ private:
         int field = -1;       // index, -1 = none
         bool gap = false;
         double scale = 1, divisor = 1;
+        std::string unit;       // as the pattern says it
+        bool suffixed = false;  // an SI suffix may follow
     };
+    static double suffix_scale(const Token& field, LineCursor& cursor);
+    std::string cut_text(const Token& field, double value, std::string_view rest) const;
     void add_field(const std::string& text);
 
     std::vector<Token> tokens_;

@@ -3,11 +3,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "model/errors.h"
+#include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -71,9 +71,8 @@ private:
 }  // namespace
 
 void read_lines(const std::string& path, const std::function<bool(const LogLine&)>& take) {
-    if (std::filesystem::is_directory(path)) throw ConfigError(path + ": is a folder; expected a log file");
+    require_readable(path, "a log file");
     std::ifstream file(path, std::ios::binary);
-    if (!file) throw ConfigError(path + ": cannot be opened (" + std::strerror(errno) + ")");
     LineSplitter splitter(take);
     std::vector<char> buffer(1 << 18);
     while (file) {

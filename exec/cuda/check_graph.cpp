@@ -6,6 +6,7 @@
 
 #include "exec/footprint.h"
 #include "model/errors.h"
+#include "model/op_kinds.h"
 
 namespace stepcast {
 
@@ -62,11 +63,7 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
                 to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
     };
     for (const Op& op : graph.ops())
-        std::visit(
-            [&](const auto& one) {
-                if constexpr (requires { one.dtype; }) refuse(one.dtype, op);
-            },
-            op);
+        if (const auto dtype = dtype_of(op)) refuse(*dtype, op);
     if (processes && moves_rows(graph))
         throw ConfigError(
             "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "

@@ -7,6 +7,7 @@
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_rank.h"
 #include "exec/footprint.h"
+#include "model/op_kinds.h"
 
 namespace stepcast {
 
@@ -105,8 +106,7 @@ struct CudaRank::Collective {
         const Operands at = take(sizeof(float), sizeof(float));
         group.all_reduce(at.input, at.output, 1, stream, watch);
     }
-    template <typename Other>
-    void operator()(const Other& op) const {
+    void operator()(const LocalOp auto& op) const {
         throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
     }
 };

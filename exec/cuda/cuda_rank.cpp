@@ -7,6 +7,7 @@
 #include "exec/cuda/check.h"
 #include "exec/footprint.h"
 #include "model/errors.h"
+#include "model/op_kinds.h"
 
 namespace stepcast {
 
@@ -149,8 +150,7 @@ struct CudaRank::Compute {
     }
     // A training framework's host work is none of ours: there is nothing to wait for.
     void operator()(const HostWork&) const {}
-    template <typename Communication>
-    void operator()(const Communication&) const {}  // of one rank: nothing to do
+    void operator()(const ExchangeOp auto&) const {}  // of one rank: nothing to do
 };
 
 void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {

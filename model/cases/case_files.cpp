@@ -10,7 +10,10 @@
 #include "model/cases/transformer.h"
 #include "model/csv.h"
 #include "model/errors.h"
+#include "model/plain_text.h"
+#include "model/provenance.h"
 #include "model/run_folder.h"
+#include "model/stamp.h"
 #include "model/step.h"
 
 namespace stepcast {
@@ -18,22 +21,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What each task took, where the step that is predicted has the same tasks as the one that was executed.
+void attribute_tasks(Case& run, const RunRecord& record, const std::string& folder) {
+    const TaskGraph graph = build_step(run.experiment, routing_of(run.experiment), Folding::never);
+    if (!record.graph_stamp.empty() && stamp_of(graph) != record.graph_stamp) {
+        run.assumptions.push_back(run.case_id +
+                                  ": compared as a whole: its step has other tasks here than when it was executed");
+        return;
+    }
+    require_traces_of(graph, record, folder);
+    run.measured_durations = median_durations(graph, record.measurement);
+}
+
 Case case_of_run(const std::string& folder, const std::string& cluster) {
     const RunRecord record = read_run(folder);
-    const StepTimes median = median_times(record.measurement);
     Case run;
     run.source = "executed";
-    run.experiment = experiment_of(record);
+    run.experiment = record.experiment;
     run.case_id = run.series = run.experiment.name;
     for (const Override& one : record.overrides)
         run.case_id += fmt::format(" {}={}", one.key.substr(one.key.rfind('.') + 1), one.value);
+    if (record.measurement.steps.empty())
+        throw ConfigError(folder + "/run.csv: no sample; expected a run that finished at least one step");
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
+    const StepTimes median = median_times(record.measurement);
     run.measured_step = median.step;
     run.measured_forward = median.forward;
     run.measured_backward = median.backward;
-    run.measured_durations =
-        median_durations(build_step(run.experiment, routing_of(run.experiment), Folding::never), record.measurement);
+    attribute_tasks(run, record, folder);
     for (const std::string& warning : record.measurement.warnings)
         run.assumptions.push_back(fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
     return run;
@@ -55,8 +71,10 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
     what.series = row.cell("model");
     try {
         what = case_of(row, cluster, shelf);
-    } catch (const ConfigError& error) {
-        comparison.refused_because = error.what();
+        what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
+    } catch (const std::exception& error) {  // of one row; the others are not lost with it
+        const bool ours = dynamic_cast<const ConfigError*>(&error) == nullptr;
+        comparison.refused_because = (ours ? "a bug of stepcast: " : "") + std::string(error.what());
         try {
             what.measured_step = seconds_in(row, "step_s");
         } catch (const ConfigError&) {  // then it is not known, and the reason above stands
@@ -83,10 +101,18 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
     return found;
 }
 
-std::vector<Comparison> with_evidence(std::vector<Comparison> found, const std::string& path) {
-    for (Comparison& c : found)
-        if (c.refused_because.empty()) c.what.held_out = is_held_out(c.what.experiment.cluster, path);
-    return found;
+// What each cluster and framework were fitted on is gathered once.
+void add_evidence(std::vector<Comparison>& comparisons) {
+    std::map<std::string, std::vector<RowHash>> fitted;
+    for (Comparison& c : comparisons) {
+        if (!c.refused_because.empty()) continue;
+        const Cluster& cluster = c.what.experiment.cluster;
+        const Framework& framework = c.what.experiment.framework;
+        const auto [at, fresh] = fitted.try_emplace(cluster.name + " " + framework.name);
+        if (fresh) at->second = fitted_rows(cluster);
+        if (fresh && framework.fitted) at->second = joined(std::move(at->second), framework.fitted->rows);
+        c.what.evidence = evidence_of(c.what.rows, at->second, seen_rows());
+    }
 }
 
 }  // namespace
@@ -94,6 +120,7 @@ std::vector<Comparison> with_evidence(std::vector<Comparison> found, const std::
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework) {
     std::vector<Comparison> found;
+    bool rows_of_cases = false;
     const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
     if (fs::is_directory(path)) {
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
@@ -102,23 +129,22 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
     } else if (!header.empty() && header.front() == "run_id") {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
         const std::vector<Sample> samples = read_measurements(path);
-        for (Case& known : cases_of_measurements(samples, routing, cluster))
-            found.push_back({std::move(known), {}, {}, {}});
+        found = comparisons_of_layers(samples, routing, cluster);
         for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
     } else {
-        return with_evidence(comparisons_of(read_cases(path), cluster, framework), path);
+        found = comparisons_of(read_cases(path), cluster, framework);
+        rows_of_cases = true;
     }
-    if (!framework.empty())
+    if (!framework.empty() && !rows_of_cases)
         for (Comparison& c : found)
             if (c.refused_because.empty()) set_key(c.what.experiment, {"framework.preset", framework});
-    return with_evidence(std::move(found), path);
-}
-
-std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file) {
-    if (!cluster.fitted) return std::nullopt;
-    const auto name = std::filesystem::path(file).filename();
-    return std::none_of(cluster.fitted->sources.begin(), cluster.fitted->sources.end(),
-                        [&](const std::string& source) { return std::filesystem::path(source).filename() == name; });
+    for (Comparison& c : found) {
+        for (std::string* text : {&c.what.source, &c.what.case_id, &c.what.series, &c.refused_because})
+            *text = plain_text(*text);
+        for (std::string& assumption : c.what.assumptions) assumption = plain_text(assumption);
+    }
+    add_evidence(found);
+    return found;
 }
 
 }  // namespace stepcast

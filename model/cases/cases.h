@@ -45,19 +45,14 @@ struct Case {
     std::vector<Seconds> recorded_steps;         // the steady steps one by one, where they are kept
     std::optional<Bytes> measured_peak;          // memory of the fullest rank
     std::vector<Seconds> measured_durations;     // own runs: of every task of the unfolded step; else empty
-    std::optional<bool> held_out;                // whether the cluster was fitted without it; empty = not known
+    std::vector<RowHash> rows;                   // the measured rows behind it, by content (model/provenance.h)
+    std::optional<Evidence> evidence;            // what its forecast shows; empty = not looked up
 };
 
 // The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
 // with the row's cells; any other is a transformer whose columns are read as they stand. `cluster` overrides the row's
 // gpu column, `framework` what it ran in (model/cases/shelf.h).
 Case case_of(const CaseRow& row, const std::string& cluster, const std::string& framework = "");
-
-// The cases that imported or own measurements hold: MoE layers of one run each, measured by the summary rows
-// (step = -1) or, without them, by the median over steps. A run with rows of single ranks recorded its routing: the
-// file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used where it is. `cluster` as in case_of.
-std::vector<Case> cases_of_measurements(const std::vector<Sample>& samples, const std::string& routing_folder = "",
-                                        const std::string& cluster = "");
 
 struct Comparison {
     Case what;
@@ -71,12 +66,16 @@ struct Comparison {
 // the run; steps with equal inputs are one case. Runs without an experiment are refused, with the reason.
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster = "");
 
+// The MoE layers among imported or own measurements, one run each, under the system that it names, on as many ranks as it
+// ran on; measured by the summary rows (step = -1) or, without them, by the median over steps. A run with rows of single
+// ranks recorded its routing: the file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used where it is. `cluster`
+// as in case_of. Runs that cannot be predicted are refused, with the reason.
+std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples,
+                                              const std::string& routing_folder = "", const std::string& cluster = "");
+
 // What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
 // folder routing/ beside them) or a table of cases, of which some may be refused. Nothing is predicted yet.
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework = "");
-
-// Whether `file` is none of the files that the cluster was fitted from (by file name); empty for an unfitted cluster.
-std::optional<bool> is_held_out(const Cluster& cluster, const std::string& file);
 
 }  // namespace stepcast

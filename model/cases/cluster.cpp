@@ -207,4 +207,15 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     return cluster;
 }
 
+void add_machine(const std::string& cluster, const Cluster& own, int ranks, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions) {
+    Cluster machine = cluster.empty() ? own : read_cluster(cluster);
+    if (!cluster.empty()) overrides.push_back({"cluster.preset", cluster});
+    if (ranks < 1 || ranks == rank_count(machine)) return;
+    set_size(machine, ranks, assumptions);
+    overrides.push_back({"cluster.nodes", std::to_string(machine.nodes)});
+    overrides.push_back({"cluster.gpus_per_node", std::to_string(machine.gpus_per_node)});
+    if (!machine.gpu.rank_rates.empty()) overrides.push_back({"cluster.gpu.rank_rates", "[]"});
+}
+
 }  // namespace stepcast

@@ -19,4 +19,8 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf);
 Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
                        std::vector<std::string>& assumptions);
 
+// The overrides that put a run on `cluster`, or on its experiment's own (""), with the ranks that it ran on (0 = not stated).
+void add_machine(const std::string& cluster, const Cluster& own, int ranks, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions);
+
 }  // namespace stepcast

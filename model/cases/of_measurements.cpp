@@ -5,7 +5,9 @@
 #include <map>
 
 #include "model/cases/cases.h"
+#include "model/cases/cluster.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
@@ -15,6 +17,7 @@ struct Run {
     std::map<std::string, double> summary;               // phase -> value, rank -1
     std::map<std::string, std::vector<double>> samples;  // phase -> values over steps, rank -1
     bool has_ranks = false;
+    std::vector<RowHash> rows;
 };
 
 // Runs in order of appearance.
@@ -26,6 +29,7 @@ std::vector<Run> runs_of(const std::vector<Sample>& samples) {
         const auto [at, fresh] = index.emplace(s.run_id, runs.size());
         if (fresh) runs.emplace_back().first = &s;
         auto& run = runs[at->second];
+        if (s.phase == "step" && s.rank == -1) run.rows.push_back(row_hash(s));
         if (s.rank >= 0)
             run.has_ranks = true;
         else if (s.phase != "step" && s.phase != "forward" && s.phase != "backward")
@@ -46,7 +50,7 @@ std::optional<Seconds> measured(const Run& run, const std::string& phase) {
 
 // "moe_layer-1024x4096-fp16-8192-top2" states the shape: hidden x ffn, dtype, tokens of a rank, top-k.
 std::vector<Override> shape_of(const std::string& model) {
-    if (model == "moe_layer") return {};
+    if (model == "moe_layer" || model.starts_with("moe_layer_")) return {};  // as the preset says
     int hidden = 0, ffn = 0, tokens = 0, top_k = 0, end = 0;
     char dtype[16] = {};
     const int read = std::sscanf(model.c_str(), "moe_layer-%9dx%9d-%15[a-z0-9]-%9d-top%9d%n", &hidden, &ffn, dtype,
@@ -82,12 +86,17 @@ Case case_of_run(const Run& run, const std::string& folder, const std::string& c
     result.series = first.system;
     result.x = first.experts;
     result.measured_step = *step;
+    result.rows = run.rows;
     result.measured_forward = measured(run, "forward");
     result.measured_backward = measured(run, "backward");
 
     auto overrides = shape_of(first.model);
     overrides.push_back({"workload.moe.experts", std::to_string(first.experts)});
-    if (!cluster.empty()) overrides.push_back({"cluster.preset", cluster});
+    const std::string preset = "moe_layer_" + first.system;
+    add_machine(cluster, read_experiment(preset).cluster, first.ranks, overrides, result.assumptions);
+    const std::string ranks = std::to_string(std::max(1, first.ranks));
+    for (const char* key : {"parallelism.dp", "parallelism.ep"})
+        if (first.ranks > 0) overrides.push_back({key, ranks});
     if (const auto file = recorded_routing(run, folder); !file.empty()) {
         overrides.push_back({"routing.file", file});
     } else {
@@ -95,25 +104,28 @@ Case case_of_run(const Run& run, const std::string& folder, const std::string& c
         overrides.push_back({"routing.draws", "200"});
         result.assumptions.push_back("routing not recorded: random-gate, 200 draws");
     }
-    result.experiment = read_experiment("moe_layer_" + first.system, overrides);
-    if (const int ranks = rank_count(result.experiment.cluster); first.ranks != ranks)
-        throw ConfigError(fmt::format("ran on {} ranks, but cluster has {}", first.ranks, ranks));
+    result.experiment = read_experiment(preset, overrides);
     return result;
 }
 
 }  // namespace
 
-std::vector<Case> cases_of_measurements(const std::vector<Sample>& samples, const std::string& routing_folder,
-                                        const std::string& cluster) {
-    std::vector<Case> cases;
+std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples, const std::string& routing_folder,
+                                              const std::string& cluster) {
+    std::vector<Comparison> found;
     for (const auto& run : runs_of(samples)) {
+        Comparison& one = found.emplace_back();
         try {
-            cases.push_back(case_of_run(run, routing_folder, cluster));
+            one.what = case_of_run(run, routing_folder, cluster);
         } catch (const ConfigError& e) {
-            throw ConfigError("run " + run.first->run_id + ": " + e.what());
+            one.what.source = "measurements";
+            one.what.case_id = run.first->run_id;
+            one.what.series = run.first->system;
+            one.what.measured_step = measured(run, "step").value_or(Seconds(0));
+            one.refused_because = "run " + run.first->run_id + ": " + e.what();
         }
     }
-    return cases;
+    return found;
 }
 
 }  // namespace stepcast

@@ -9,6 +9,7 @@
 
 #include "model/csv.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 
 namespace stepcast {
 namespace {
@@ -146,6 +147,7 @@ Comparison comparison_of(const Row& row, const Cluster& cluster, bool layers) {
             found.refused_because = text.starts_with(row.where()) ? text : row.where() + ": " + text;
         }
     }
+    what.rows = {row_hash([&](std::string_view column) { return row.text(std::string(column)); })};
     what.source = "pytorch";
     what.case_id = what.experiment.name = id;
     what.series = layers ? "moe " + row.text("gate") : row.text("case_id");

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "model/cases/cases.h"
+#include "model/cases/cluster.h"
 #include "model/errors.h"
 #include "model/keys.h"
+#include "model/provenance.h"
 #include "model/recorded.h"
 
 namespace stepcast {
@@ -17,14 +19,25 @@ using Inputs = std::map<std::string, double>;  // key -> value
 using Series = std::map<int, double>;          // step -> value
 using PhaseId = std::pair<std::string, int>;   // phase, rank
 
+bool is_moe_system(const std::string& name) {
+    try {
+        (void)parse_moe_system(name);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
 struct RecordedRun {
     const Sample* first = nullptr;
     std::vector<PhaseId> order;  // phases in order of appearance
     std::map<PhaseId, Series> samples;
     std::map<PhaseId, double> summary;
+    std::map<int, RowHash> step_rows;   // step -> what was measured; -1 = the summary
     Inputs inputs;                      // of the whole run
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
+    double global_batch = 0;  // as its log last said; 0 = it does not
 };
 
 bool is_input(const Sample& s) {
@@ -37,7 +50,9 @@ void take(RecordedRun& run, const Sample& s) {
         (s.step < 0 ? run.inputs : run.step_inputs[s.step])[s.phase] = s.value;
         return;
     }
+    if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
     if (s.unit != "s") return;
+    if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
     if (!run.samples.contains(id) && !run.summary.contains(id)) run.order.push_back(id);
     if (s.step < 0)
@@ -122,6 +137,25 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
             Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
 }
 
+// What the run's own columns say beside its experiment: the MoE system, where it has experts, and data parallelism over
+// as many ranks as there were.
+void add_split(const Sample& run, const Experiment& base, std::vector<Override>& overrides) {
+    if (base.workload.moe.experts > 0 && is_moe_system(run.system))
+        overrides.push_back({"parallelism.moe_system", run.system});
+    const Parallelism& p = base.parallelism;
+    const int each = p.tp * p.pp * p.cp;
+    if (run.ranks == 0 || run.ranks == each * p.dp) return;
+    if (run.ranks % each != 0)
+        throw ConfigError(
+            fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}",
+                        run.ranks, each, p.tp, p.pp, p.cp));
+    overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
+    if (p.global_batch > 0)  // as many sequences a rank as before
+        overrides.push_back({"parallelism.global_batch", std::to_string(p.global_batch / p.dp * (run.ranks / each))});
+    if (base.workload.moe.experts > 0 && p.ep == p.dp)
+        overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
+}
+
 Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
                    const std::string& cluster, bool chosen) {
     Case found;
@@ -130,7 +164,9 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     found.series = preset;
     found.x = run.first->experts;
     std::vector<Override> overrides;
-    if (!cluster.empty()) overrides.push_back({"cluster.preset", cluster});
+    const Experiment base = read_experiment(preset);
+    add_machine(cluster, base.cluster, run.first->ranks, overrides, found.assumptions);
+    add_split(*run.first, base, overrides);
     for (const auto& [key, value] : run.inputs) overrides.push_back({key, fmt::format("{}", value)});
     for (const auto& [key, value] : group.inputs) {
         overrides.push_back({key, fmt::format("{}", value)});
@@ -141,11 +177,17 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     if (!step) throw ConfigError("has no rows of phase step and rank -1");
     found.measured_step = *step;
     found.experiment = read_experiment(preset, overrides);
-    const int ranks = rank_count(found.experiment.cluster);
-    if (run.first->ranks > 0 && run.first->ranks != ranks)
-        throw ConfigError(fmt::format("ran on {} ranks, but cluster has {}", run.first->ranks, ranks));
+    const Parallelism& p = found.experiment.parallelism;
+    const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
+    if (run.global_batch > 0 && run.global_batch != batch)
+        found.assumptions.push_back(
+            fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
+                        "predicted; set parallelism.global_batch",
+                        run.global_batch, batch));
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
+    for (const auto& [one, row] : run.step_rows)
+        if (one == -1 ? group.steps.empty() : group.holds(one)) found.rows.push_back(row);
     return found;
 }
 

@@ -1,6 +1,7 @@
 #include "model/cases/split.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -181,9 +182,31 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     }
 }
 
+// A block goes to the stage whose share of all matrix products is not yet full (nanotron's pipeline blocks: layers of
+// 4 h^2 + 3 h ffn and logits of h x vocabulary), but every stage holds a layer.
+std::vector<int> balanced_stages(const Workload& w, int stages) {
+    const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
+    const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
+    std::vector<int> layers(static_cast<std::size_t>(stages), 0);
+    std::size_t stage = 0;
+    for (int l = 1; l <= w.layers; ++l) {
+        ++layers[stage];
+        const bool full = l * layer > whole * static_cast<double>(stage + 1) / stages;
+        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 1;  // a layer for each that follows
+        if ((full || needed) && stage + 1 < layers.size()) ++stage;
+    }
+    return layers;
+}
+
 // Layers that do not divide over the pieces of the stages: where two more would, the first and last piece hold one less
 // beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
-void set_stage_layers(const Workload& w, Parallelism& p, Assumptions& assumptions) {
+void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
+    if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
+        p.stage_layers = balanced_stages(w, p.pp);
+        assumptions.push_back(fmt::format("stages of {} layers, balanced by matrix products beside the logits",
+                                          fmt::join(p.stage_layers, ", ")));
+        return;
+    }
     const int pieces = p.pp * p.vp;
     if (p.pp == 1 || w.layers % pieces == 0 || (w.layers + 2) % pieces != 0) return;
     const int each = (w.layers + 2) / pieces;
@@ -242,7 +265,7 @@ Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment
     const bool recompute_stated = states(row, "recompute");
     if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     set_micro_batch(row, experiment, p, assumptions);
-    set_stage_layers(experiment.workload, p, assumptions);
+    set_stage_layers(experiment.workload, framework, p, assumptions);
     if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
     return p;
 }

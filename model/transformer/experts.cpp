@@ -98,7 +98,8 @@ double once_over_slots(const LayerContext& c, const Experts& x) {
 
 void send_once(AllToAll& op, const LayerContext& c, const Experts& x) {
     const Moe& moe = c.experiment.workload.moe;
-    op.by_kernels = true;
+    op.row = static_cast<double>(x.hidden) * c.shape.element();
+    op.tokens = static_cast<double>(x.tokens);
     const std::vector<int> ranks = members(x.exchange, x.exchange.first);
     std::map<int, int> in_node;
     const auto node = [&](std::size_t i) { return ranks[i] / c.experiment.cluster.gpus_per_node; };

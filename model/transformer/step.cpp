@@ -35,6 +35,16 @@ public:
         if (e_.workload.optimizer != Optimizer::none) update_weights(graph_, context_, stages_);
         return std::move(graph_);
     }
+    [[nodiscard]] WrittenSlots slots() const {
+        WrittenSlots found{{}, slots_};
+        for (const auto& state : stages_)
+            for (std::size_t i = 0; i < state->stage.size(); ++i) {
+                const auto rank = static_cast<std::size_t>(state->stage.graph_rank(i));
+                if (rank >= found.stage_of_rank.size()) found.stage_of_rank.resize(rank + 1);
+                found.stage_of_rank[rank] = state->index;
+            }
+        return found;
+    }
 
 private:
     static std::vector<Path> paths_of(const Experiment& e) {
@@ -59,8 +69,11 @@ private:
         for (bool moved = true; moved;) {
             moved = false;
             for (std::size_t s = 0; s < orders.size(); ++s)
-                while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s]) &&
-                       run_slot(s, orders[s][stages_[s]->next])) {
+                while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s])) {
+                    const Slot& slot = orders[s][stages_[s]->next];
+                    const auto first = static_cast<TaskId>(graph_.size());
+                    if (!run_slot(s, slot)) break;
+                    slots_.push_back({static_cast<int>(s), slot, first, static_cast<TaskId>(graph_.size())});
                     ++stages_[s]->next;
                     moved = true;
                 }
@@ -161,6 +174,7 @@ private:
     Stages stages_;
     Hops hops_;
     std::map<const Unit*, TasksByRank> fetched_;
+    std::vector<WrittenSlot> slots_;
 };
 
 }  // namespace
@@ -173,6 +187,12 @@ bool can_fold(const Experiment& e, const Routing& routing) {
         std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert, g.expert_data, g.shard,
                                      g.shard_replicas, g.pipeline_neighbour},
         [&](const Group& group) { return lies_alike(group, e.cluster.gpus_per_node); });
+}
+
+WrittenSlots written_slots(const Experiment& e, const Routing& routing, Folding folding) {
+    StepWriter writer(e, routing, folding == Folding::automatic && can_fold(e, routing));
+    (void)writer.write();
+    return writer.slots();
 }
 
 TaskGraph build_transformer_step(const Experiment& e, const Routing& routing, Folding folding) {

@@ -29,8 +29,9 @@ bool StepBounds::cover(const Experiment& e) {
 }
 
 StepBounds::StepBounds(const Experiment& base) : tables_(std::make_unique<Tables>(base)) {}
+StepBounds::StepBounds(const StepBounds& other, int draw) : tables_(std::make_unique<Tables>(*other.tables_, draw)) {}
 StepBounds::~StepBounds() = default;
-StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base())) {}
+StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->draw())) {}
 StepBounds::StepBounds(StepBounds&&) noexcept = default;
 StepBounds& StepBounds::operator=(StepBounds other) noexcept {
     std::swap(tables_, other.tables_);

@@ -17,7 +17,7 @@ struct StepBound {
     friend bool operator==(const StepBound&, const StepBound&) = default;
 };
 
-// Of one workload on one cluster (and routing: that of draw 0); holds what was priced. One thread at a time; copies are
+// Of one workload on one cluster and one draw of the routing; holds what was priced. One thread at a time; copies are
 // independent, so give each thread its own.
 //
 // To be called in nested loops. The cost of a call depends on what changed since the call before:
@@ -33,6 +33,8 @@ public:
 
     // std::logic_error for a workload that is no transformer.
     explicit StepBounds(const Experiment& base);
+    // The same with another draw of the routing. Shares the pipelines with `other`: both belong to one thread.
+    StepBounds(const StepBounds& other, int draw);
     ~StepBounds();
     StepBounds(const StepBounds& other);
     StepBounds(StepBounds&&) noexcept;

@@ -28,14 +28,7 @@ RankWeights total(const DataInputs& in, const StageUnits& units) {
 
 }  // namespace
 
-DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) {
-    double least = 1, most = 1;
-    for (const Correction& c : prices.cluster().intra.corrections) {
-        least = std::min(least, c.factor);
-        most = std::max(most, c.factor);
-    }
-    least_factor_ = least / most;
-}
+DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) {}
 
 void DataPrices::bind(const RankGroups& groups, bool sharded) {
     const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
@@ -129,26 +122,24 @@ void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTi
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
     times.elements = all.dense + all.experts;
-    const auto joined = [&](const RingPath* path) { return path && path->nodes == 1 ? least_factor_ : 1.0; };
     const int of_copy = micro_batches(p) / directions(p);  // at least
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
     const double bucket = p.bucket / size_of(p.gradient_dtype);
     double least = all.dense, one_by_one = 0, gathered = 0;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         const RankWeights& unit = in.weights[k];
-        times.flushed[k] = joined(dense_) * gradients(in, unit.dense, 0);
+        times.flushed[k] = gradients(in, unit.dense, 0);
         times.filled[k] = (unit.dense >= bucket ? times.flushed[k] : 0) +
-                          (unit.experts >= bucket ? joined(experts_) * gradients(in, 0, unit.experts) : 0);
+                          (unit.experts >= bucket ? gradients(in, 0, unit.experts) : 0);
         if (count_of(units, k) > 0) least = std::min(least, unit.dense);
         one_by_one += count_of(units, k) * rounds * (p.zero == 3 ? times.exchanged[k] : times.filled[k]);
         if (p.zero == 3) gathered += count_of(units, k) * rounds * 2 * times.gathered[k];
     }
-    const double in_one = p.zero == 3 ? 0
-                                      : joined(dense_) * gradients(in, rounds * all.dense, 0) +
-                                            joined(experts_) * gradients(in, 0, rounds * all.experts);
+    const double in_one =
+        p.zero == 3 ? 0 : gradients(in, rounds * all.dense, 0) + gradients(in, 0, rounds * all.experts);
     times.least_waited = std::max(in_one, one_by_one);
     times.least_lane = times.least_waited + gathered;
-    times.least_last = of_copy > 0 ? joined(dense_) * gradients(in, least, 0) : 0;
+    times.least_last = of_copy > 0 ? gradients(in, least, 0) : 0;
 }
 
 DataTimes DataPrices::times(const DataInputs& in, const StageUnits& units) {

@@ -58,7 +58,6 @@ private:
     OpPrices& prices_;
     const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr;  // none: a group of one
     int dense_ranks_ = 1, expert_ranks_ = 1;
-    double least_factor_ = 1;  // of joining exchanges into one, inside a node
     std::vector<Known> known_;
 };
 

@@ -50,12 +50,17 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 
 }  // namespace
 
-StepBounds::Tables::Tables(const Experiment& base) : base_(base), now_(base), prices_(base_.cluster), data_(prices_) {
+StepBounds::Tables::Tables(const Experiment& base, int draw)
+    : base_(base), draw_(draw), now_(base), prices_(base_.cluster), data_(prices_) {
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
     Experiment one = base_;
     one.parallelism = {};
     reference_ = bound_shape(one, {}, prices_).estimate;
+}
+
+StepBounds::Tables::Tables(const Tables& other, int draw) : Tables(other.base_, draw) {
+    pipelines_ = other.pipelines_;
 }
 
 std::size_t StepBounds::Tables::KeyHash::operator()(const ShapeKey& key) const {
@@ -192,7 +197,7 @@ void StepBounds::Tables::bind_shape() {
     auto& entry = shapes_[shape_key(now_.parallelism)];
     if (!entry) {
         entry = std::make_unique<ShapeEntry>();
-        entry->routing = routing_of(now_);
+        entry->routing = routing_of(now_, draw_);
         entry->shape = bound_shape(now_, entry->routing, prices_);
     }
     shape_ = entry.get();
@@ -202,7 +207,7 @@ void StepBounds::Tables::bind_pipeline() {
     const Parallelism& p = now_.parallelism;
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
-    auto& entry = pipelines_[key_];
+    auto& entry = (*pipelines_)[key_];
     if (!entry) {
         const Directions found = directions(key_);
         Pipeline pipeline = find_pipeline(key_, base_.workload, found.plain, found.sharded);

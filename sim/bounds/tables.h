@@ -13,8 +13,10 @@ namespace stepcast {
 
 class StepBounds::Tables {
 public:
-    explicit Tables(const Experiment& base);
+    explicit Tables(const Experiment& base, int draw = 0);
+    Tables(const Tables& other, int draw);
     [[nodiscard]] const Experiment& base() const { return base_; }
+    [[nodiscard]] int draw() const { return draw_; }
     StepBound bound(const Parallelism& p);
 
 private:
@@ -35,6 +37,7 @@ private:
         Pipeline pipeline;  // its paths are in `ways`
         Ways ways;
     };
+    using Pipelines = std::unordered_map<PipelineKey, std::unique_ptr<PipelineEntry>, KeyHash>;
     // A group of stages with the times of this call.
     struct GroupEnd {
         double lower_by_host = 0, lower_ways = 0;  // longest ways, by what they begin with
@@ -74,12 +77,13 @@ private:
     void verdict(StepBound& bound) const;
 
     Experiment base_;
+    int draw_ = 0;
     Experiment now_;  // with the parallelism of this call
     OpPrices prices_;
     DataPrices data_;
     Features reference_{};  // of one layer on one rank
     std::unordered_map<ShapeKey, std::unique_ptr<ShapeEntry>, KeyHash> shapes_;
-    std::unordered_map<PipelineKey, std::unique_ptr<PipelineEntry>, KeyHash> pipelines_;
+    std::shared_ptr<Pipelines> pipelines_ = std::make_shared<Pipelines>();  // no routing decides them
 
     // Of the last call.
     bool bound_ = false;

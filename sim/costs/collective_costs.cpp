@@ -5,8 +5,9 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "sim/costs/corrections.h"
+#include "model/op_kinds.h"
 #include "sim/costs/curve.h"
+#include "sim/costs/dispatch_law.h"
 #include "sim/network/ring_path.h"
 
 namespace stepcast {
@@ -60,22 +61,23 @@ struct Pricer {
         return start + transfer + Seconds(intra.pipelining * std::sqrt(start.si() * transfer.si()));
     }
 
-    [[nodiscard]] Seconds with(const Protocol& inside, const Protocol& between, const Walk& walk, Seconds slots) const {
+    [[nodiscard]] Seconds with(const Protocol& inside, const Protocol& between, const Walk& walk, Seconds slot) const {
         if (inside.efficiency == 0 || (nodes > 1 && between.efficiency == 0)) return Seconds(INFINITY);
         return (nodes > 1 ? std::max(inside.launch, between.launch) : inside.launch) +
-               rounds(walk, inside.latency + slots, between.latency) + walk.traffic / slowest(inside.efficiency, between.efficiency);
+               rounds(walk, inside.latency, between.latency) + slot +
+               walk.traffic / slowest(inside.efficiency, between.efficiency);
     }
 
-    // One slot of a piece goes with the first flags; from half a slot to two, more and more rounds need another.
-    [[nodiscard]] Seconds slots(Bytes piece) const {
+    // A channel's threads fill one slot at once; beyond it more channels join in.
+    [[nodiscard]] Seconds slot(Bytes piece) const {
         if (intra.slot == Bytes(0)) return Seconds(0);
-        return std::clamp(0.5 + 0.5 * std::log2(piece / intra.slot), 0.0, 1.0) * intra.slot_latency;
+        return std::min(1.0, piece / intra.slot) * intra.slot_latency;
     }
 
     [[nodiscard]] Seconds fastest_protocol(const Walk& walk) const {
         Seconds best = simple(walk);
         if (walk.traffic == Bytes(0)) return best;
-        best = std::min(best, with(intra.low_latency, inter.low_latency, walk, slots(walk.piece)));
+        best = std::min(best, with(intra.low_latency, inter.low_latency, walk, slot(walk.piece)));
         if (n > 2) best = std::min(best, with(intra.low_latency_128, inter.low_latency_128, walk, Seconds(0)));
         return best;
     }
@@ -87,7 +89,7 @@ struct Pricer {
             const double depth = std::bit_width(static_cast<unsigned>(path.nodes - 1));
             const Walk tree{2 * (n / nodes - 1), 2 * depth, 2 * op.bytes, op.bytes / n, intra.reduce_copy};
             best = std::min(best, fastest_protocol(tree));
-        } else if (n > 2 && intra.nvls_efficiency > 0) {
+        } else if (n > most_without_nvls && op.in_switch && intra.nvls_efficiency > 0) {
             best = std::min(best, pipelined(intra.nvls_launch, op.bytes / (path.ring * intra.nvls_efficiency)));
         }
         return best;
@@ -111,12 +113,12 @@ struct Pricer {
 
     // What one rank exchanges: bytes and peers inside and outside its node; `own` stays with it.
     struct Exchange {
-        Bytes inside, between, own;
+        Bytes inside, between, own, largest;  // `largest`: of the messages inside
         double peers_inside = 0, peers_between = 0;
     };
 
     // Of dispatch kernels, where the cluster has a rate for them.
-    [[nodiscard]] static double dispatch(const Link& l, bool by_kernels) {
+    [[nodiscard]] static double dispatch_share(const Link& l, bool by_kernels) {
         return by_kernels && l.dispatch_efficiency > 0 ? l.dispatch_efficiency : l.all_to_all_efficiency;
     }
 
@@ -130,60 +132,72 @@ struct Pricer {
         };
         const Seconds peers = e.peers_inside * intra.exchange.latency + e.peers_between * inter.exchange.latency;
         const Seconds large = pipelined(slower.latency + slower.exchange_launch + peers,
-                                        transfer(dispatch(intra, by_kernels), dispatch(inter, by_kernels))) +
+                                        transfer(dispatch_share(intra, by_kernels), dispatch_share(inter, by_kernels))) +
                               copied(intra.exchange_copy, e.own);
         if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
-        return std::min(
-            large, slower.exchange.launch + peers + transfer(intra.exchange.efficiency, inter.exchange.efficiency));
+        // Small messages go side by side, a channel for each peer of the node; a NIC takes them one after the other.
+        const Seconds message = e.inside == Bytes(0) ? Seconds(0) : e.largest / (inside * intra.exchange.efficiency);
+        const Seconds out = e.between == Bytes(0) ? Seconds(0) : e.between / (between * inter.exchange.efficiency);
+        return std::min(large, slower.exchange.launch + peers + std::max(message, out));
+    }
+
+    // The kernels' SMs move all rows; those between nodes go through the NICs meanwhile.
+    [[nodiscard]] Seconds dispatch(const AllToAll& op, const Exchange& e, BytesPerSecond inside) const {
+        const DispatchLoad load{(e.inside + e.between) / op.row, op.tokens, op.row};
+        const Seconds kernels = dispatch_law_time(load, intra.dispatch, inside, intra.dispatch.sms);
+        if (e.between == Bytes(0)) return kernels;
+        return std::max(kernels, intra.dispatch.launch + inter.latency +
+                                     e.between / (path.between * dispatch_share(inter, true)));
     }
 
     Seconds operator()(const AllToAll& op) const {
         if (!link.all_to_all.empty()) return interpolate(link.all_to_all, busiest_bytes(op));
         // Dispatch kernels cross between nodes on their own rail; what they hand on inside a node is among their bytes there.
-        const bool direct = op.by_kernels && cluster.fabric == Fabric::nvswitch;
+        const bool direct = op.by_kernels() && cluster.fabric == Fabric::nvswitch;
         const BytesPerSecond inside = direct ? intra.bandwidth : path.inside;
         Seconds worst(0);
-        for (std::size_t r = 0; r < path.node_of.size(); ++r)
-            worst = std::max(worst, exchange(exchange_of(op, r), inside, path.between, op.by_kernels));
+        const bool dispatched = op.by_kernels() && intra.dispatch.efficiency > 0;
+        for (std::size_t r = 0; r < path.node_of.size(); ++r) {
+            const Exchange e = exchange_of(op, r);
+            worst = std::max(worst, dispatched ? dispatch(op, e, inside)
+                                               : exchange(e, inside, path.between, op.by_kernels()));
+        }
         return worst;
     }
 
     [[nodiscard]] Exchange exchange_of(const AllToAll& op, std::size_t rank) const {
         const std::size_t ranks = path.node_of.size();
-        Bytes in[2], out[2];  // [on other nodes]
+        Bytes in[2], out[2], largest;  // [on other nodes]
         double peers[2] = {0, 0};
         for (std::size_t other = 0; other < ranks; ++other) {
             if (other == rank) continue;
             const std::size_t away = path.node_of[other] != path.node_of[rank];
             in[away] += op.bytes[other * ranks + rank];
             out[away] += op.bytes[rank * ranks + other];
+            if (away == 0)
+                largest = std::max({largest, op.bytes[other * ranks + rank], op.bytes[rank * ranks + other]});
             ++peers[away];
         }
-        return {std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[rank * ranks + rank], peers[0], peers[1]};
+        return {std::max(in[0], out[0]),
+                std::max(in[1], out[1]),
+                op.bytes[rank * ranks + rank],
+                largest,
+                peers[0],
+                peers[1]};
     }
 
     Seconds operator()(const SendRecv& op) const {
         if (op.blocking) return message_time(op, cluster) + (*this)(SendRecv{op.bytes, 1});
         const Bytes message = op.bytes / op.messages;
         if (!link.send_recv.empty()) return static_cast<double>(op.messages) * interpolate(link.send_recv, message);
-        const Exchange e = nodes > 1 ? Exchange{Bytes(0), message, Bytes(0), 0, 1} : Exchange{message, {}, {}, 1, 0};
+        const Exchange e = nodes > 1 ? Exchange{{}, message, {}, {}, 0, 1} : Exchange{message, {}, {}, message, 1, 0};
         return static_cast<double>(op.messages) * exchange(e, path.pair, path.pair);
     }
     Seconds operator()(const Barrier&) const { return link.latency; }
-    template <typename Other>
-    Seconds operator()(const Other&) const {
+    Seconds operator()(const LocalOp auto&) const {
         throw std::logic_error("collective_time: not a collective");
     }
 };
-
-// Of an all-to-all what one rank holds, its own part included.
-Bytes payload(const Op& op) {
-    if (const auto* exchange = std::get_if<AllToAll>(&op)) {
-        const auto n = std::sqrt(static_cast<double>(exchange->bytes.size()));
-        return n / (n - 1) * busiest_bytes(*exchange);
-    }
-    return bytes_moved(op);
-}
 
 }  // namespace
 
@@ -208,9 +222,7 @@ Seconds message_time(const SendRecv& op, const Cluster& cluster) {
 
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {
     if (path.ranks <= 1) return Seconds(0);
-    const Seconds law = std::visit(Pricer{cluster, path}, op);
-    if (path.nodes > 1 || cluster.intra.corrections.empty()) return law;
-    return correction(cluster.intra.corrections, kind_name(op), path.ranks, payload(op)) * law;
+    return std::visit(Pricer{cluster, path}, op);
 }
 
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {

@@ -11,20 +11,23 @@
 
 namespace stepcast {
 
+inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders alone with so few ranks
+
 // n participants on N nodes. Rounds R: all-reduce 2 (n-1), of them 2 (N-1) between nodes; others (n-1) and (N-1). Bytes
 // through each rank's link T: all-reduce 2 (n-1)/n S, all-gather and reduce-scatter (n-1)/n S, broadcast and reduce S.
 // B = what the group's rings reach inside a node or between nodes, whichever is less (sim/network/ring_path.h).
 //   ring, large messages   launch + R latency + T / (B ring_efficiency) + copy (S/n) / B + pipelining sqrt(start transfer)
-//   ring, LL and LL128     launch + R latency + T / (B efficiency), with the protocol's three; LL: slot_latency more a
-//                          round once S/n exceeds a slot; LL128 with more than two ranks
+//   ring, LL and LL128     launch + R latency + T / (B efficiency), with the protocol's three; LL: slot_latency more,
+//                          min(1, (S/n) / slot) of it; LL128 with more than two ranks
 //   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S
-//   NVLS (N = 1, n > 2)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
-//   all-to-all-v           small: launch + peers latency + bytes / (B efficiency) of `exchange`; large: exchange_launch +
+//   NVLS (N = 1, n > 4)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
+//   all-to-all-v           small: launch + peers latency + largest message / (B efficiency) of `exchange`; large: exchange_launch +
 //                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above
 //                          + exchange_copy own / B; of the busiest rank, bytes inside and between nodes side by side
+//   by kernels             as sim/costs/dispatch_law.h, where the cluster has its constants; NICs beside it
 //   send/recv              as an all-to-all-v of two, for each message; blocking: as one message, and host.message for each
 //   barrier                latency
-// Inside a node the fitted corrections (sim/costs/corrections.h) multiply the result. One participant needs no communication: 0.
+// One participant needs no communication: 0.
 // Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);
 

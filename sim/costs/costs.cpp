@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "model/op_kinds.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/fitted_ranges.h"
 #include "sim/costs/link_uses.h"
@@ -71,8 +72,8 @@ struct RangeCheck {
     }
     void operator()(const AllToAll& op) const { check("all-to-all", cluster.intra.all_to_all, busiest_bytes(op)); }
     void operator()(const AllReduce& op) const { check("all-reduce", cluster.intra.all_reduce, op.bytes); }
-    template <typename Other>
-    void operator()(const Other&) const {}
+    void operator()(
+        const OneOf<Attention, AllGather, ReduceScatter, Broadcast, Reduce, SendRecv, Barrier, HostWork> auto&) const {}
 
     void check(std::string_view what, const Curve& curve, Bytes bytes) const {
         if (!curve.empty() && bytes > curve.back().bytes)

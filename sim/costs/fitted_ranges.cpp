@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "model/op_kinds.h"
+
 namespace stepcast {
 namespace {
 
@@ -19,8 +21,8 @@ public:
         add("gemm.n", static_cast<double>(op.n));
         add("gemm.k", static_cast<double>(op.k));
     }
-    template <typename Other>
-    void operator()(const Other& op) {
+    void operator()(const OneOf<GroupedGemm, FusedGemm, Attention, MemoryPass, HostWork> auto&) {}
+    void operator()(const ExchangeOp auto& op) {
         if (const Bytes bytes = bytes_moved(Op(op)); bytes > Bytes(0))
             add(std::string(kind_name(Op(op))) + ".bytes", bytes.si());
     }

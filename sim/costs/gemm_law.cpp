@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/costs/clock.h"
+
 namespace stepcast {
 namespace {
 
@@ -16,18 +18,26 @@ struct Tile {
     double factor;
 };
 
-std::array<Tile, 11> tiles_of(const KernelCosts& kernel) {
-    return {{{256, 128, kernel.gemm_tile_256},
-             {128, 256, kernel.gemm_tile_256},
-             {128, 128, kernel.gemm_tile_128},
-             {128, 64, kernel.gemm_tile_64},
-             {64, 128, kernel.gemm_tile_64},
-             {64, 64, kernel.gemm_tile_32},
-             {256, 256, kernel.gemm_tile_wide},
-             {192, 128, kernel.gemm_tile_192},
-             {128, 192, kernel.gemm_tile_192},
-             {256, 64, kernel.gemm_tile_narrow},
-             {64, 256, kernel.gemm_tile_narrow}}};
+// What of the law's constants goes with the format of the operands.
+struct Format {
+    double efficiency, fill, tile_reuse, wave_loss;
+    bool splits;  // libraries cut products of 16 bits and more along k
+};
+
+std::array<Tile, 11> tiles_of(const KernelCosts& kernel, double reuse) {
+    std::array<Tile, 11> tiles{{{256, 128, kernel.gemm_tile_256},
+                                {128, 256, kernel.gemm_tile_256},
+                                {128, 128, kernel.gemm_tile_128},
+                                {128, 64, kernel.gemm_tile_64},
+                                {64, 128, kernel.gemm_tile_64},
+                                {64, 64, kernel.gemm_tile_32},
+                                {256, 256, kernel.gemm_tile_wide},
+                                {192, 128, kernel.gemm_tile_192},
+                                {128, 192, kernel.gemm_tile_192},
+                                {256, 64, kernel.gemm_tile_narrow},
+                                {64, 256, kernel.gemm_tile_narrow}}};
+    for (Tile& tile : tiles) tile.factor *= tile_rate(tile.m, tile.n, reuse);
+    return tiles;
 }
 
 long ceil_div(long a, long b) { return (a + b - 1) / b; }
@@ -42,7 +52,8 @@ struct Kernel {
     Dtype dtype;
     bool accumulate;
     double rate;  // relative to the law's
-    bool boosts;
+    GemmSetting setting;
+    bool scaled_blocks = false;
 };
 
 // What the memory carries: operands in and results out once, fp32 results that are added to in and out.
@@ -92,24 +103,53 @@ double fill_of(const Gpu& gpu, const KernelCosts& costs, Dtype dtype) {
     return gpu.fp16 > FlopsPerSecond(0) ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.fp16) : costs.gemm_k0;
 }
 
+Format format_of(const Kernel& kernel, const Cluster& cluster) {
+    const KernelCosts& costs = cluster.kernel;
+    if (is_narrow(kernel.dtype)) {
+        const NarrowGemm& narrow = kernel.dtype == Dtype::fp4 ? costs.fp4
+                                   : kernel.scaled_blocks     ? costs.fp8_blocks
+                                                              : costs.fp8;
+        if (narrow.efficiency > 0)
+            return {narrow.efficiency, narrow.k0, narrow.tile_reuse, narrow.wave_loss, false};
+    }
+    return {costs.gemm_efficiency, fill_of(cluster.gpu, costs, kernel.dtype), costs.gemm_tile_reuse,
+            costs.gemm_wave_loss, true};
+}
+
+Flops work_of(const Kernel& kernel) {
+    double products = 0;
+    for (const Shape& s : kernel.shapes)
+        products += static_cast<double>(s.count) * static_cast<double>(s.m) * static_cast<double>(s.n) *
+                    static_cast<double>(s.k);
+    return Flops(2 * products);
+}
+
+// The clock of the setting, after a time at the full one.
+Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, const Cluster& cluster) {
+    const double slowdown = sustained_slowdown(work_of(kernel), kernel.dtype, traffic.operands, full, cluster);
+    if (kernel.setting != GemmSetting::alone) return full * slowdown;
+    if (cluster.power.limit > 0) return burst_time(full, slowdown, cluster.power);
+    return full / (1 + cluster.kernel.gemm_boost * std::exp(-(full / cluster.kernel.gemm_boost_time)));
+}
+
 Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
-    const double fill = fill_of(cluster.gpu, costs, kernel.dtype);
-    const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * costs.gemm_efficiency *
+    const Format format = format_of(kernel, cluster);
+    const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * format.efficiency *
                                   (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0));
     const BytesPerSecond bandwidth = cluster.gpu.memory_bandwidth * costs.gemm_traffic_efficiency;
     const Traffic traffic = traffic_of(kernel);
     Seconds best(INFINITY);
-    for (const Tile& tile : tiles_of(costs)) {
+    for (const Tile& tile : tiles_of(costs, format.tile_reuse)) {
         if (tile.factor == 0) continue;
         const Tiling tiling = tiling_of(kernel.shapes, tile);
         if (tiling.count == 0) return costs.launch;
         const FlopsPerSecond rate = per_sm * tile.factor;
         for (const long s : splits) {
             const auto split = static_cast<double>(s);
-            if (s > 1 && tiling.mean_k / split < least_split_k) break;
-            const double waves = waves_of(tiling.count * split / cluster.gpu.sms, costs.gemm_wave_loss);
-            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (tiling.mean_k / split + fill));
+            if (s > 1 && (!format.splits || tiling.mean_k / split < least_split_k)) break;
+            const double waves = waves_of(tiling.count * split / cluster.gpu.sms, format.wave_loss);
+            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (tiling.mean_k / split + format.fill));
             const Seconds arithmetic = waves * (wave / rate);
             const Bytes partial = s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
             const Seconds moving = (traffic.operands + partial) / bandwidth;
@@ -118,8 +158,8 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
             best = std::min(best, corner(arithmetic, moving, costs.gemm_corner) + extra);
         }
     }
-    if (kernel.boosts) best = best / (1 + costs.gemm_boost * std::exp(-(best / costs.gemm_boost_time)));
-    return costs.launch + (kernel.boosts ? costs.event : Seconds(0)) + best;
+    const Seconds event = kernel.setting == GemmSetting::step ? Seconds(0) : costs.event;
+    return costs.launch + event + at_clock(best, kernel, traffic, cluster);
 }
 
 // In a step tensor cores run at the clock that the power leaves them; fp32 without them does not reach that limit. Narrow:
@@ -131,8 +171,8 @@ double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
 
 Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,
                  GemmSetting setting) {
-    const bool in_step = setting == GemmSetting::step;
-    return {shapes, dtype, accumulate, in_step ? rate_in_step(dtype, cluster.kernel) : 1.0, !in_step};
+    return {shapes, dtype, accumulate, setting == GemmSetting::step ? rate_in_step(dtype, cluster.kernel) : 1.0,
+            setting};
 }
 
 // How the law's rate changes with layout, type and batch.
@@ -146,10 +186,16 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
 
 }  // namespace
 
-Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting) {
+double tile_rate(long m, long n, double reuse) {
+    const double more = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) - 3.0 / 256;
+    return 1 / (1 + reuse * std::max(0.0, more));
+}
+
+Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting, bool scaled_blocks) {
     const Shape shape{op.m, op.n, op.k, op.batch};
     Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
     kernel.rate *= rate_of(op, cluster.kernel);
+    kernel.scaled_blocks = scaled_blocks;
     return law_time(kernel, cluster);
 }
 

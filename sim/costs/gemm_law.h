@@ -8,18 +8,24 @@
 
 namespace stepcast {
 
-// Where a GEMM runs. `alone`: as benchmarks repeat it, short kernels at the boosted clock. `step`: between the other
-// kernels of a step, arithmetic at kernel.training_gemm times the sustained rate.
-enum class GemmSetting : std::uint8_t { alone, step };
+// Where a GEMM runs. `alone`: as benchmarks repeat it a few times, short kernels at full clock. `sustained`: repeated for
+// a second, at the clock that the power limit leaves (sim/costs/clock.h). `step`: between the other kernels of a step, at
+// kernel.training_gemm times that.
+enum class GemmSetting : std::uint8_t { alone, sustained, step };
 
 // t = launch + min over tiles T (either way round) and k-splits s of corner(arithmetic, traffic) [+ gemm_split if s > 1]
-//   arithmetic = waves * 2 |T| (k / s + k0) / (peak per SM * efficiency * factor(T))
+//   arithmetic = waves * 2 |T| (k / s + k0) / (peak per SM * efficiency * factor(T) * tile_rate(T))
 //   waves      = x + (ceil(x) - x) wave_loss with x = tiles * s / SMs, at least 1
 //   traffic    = (operands + split_traffic * fp32 partial results) / (memory bandwidth * traffic_efficiency)
 // corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of the two at c = 0. Tiles of factor 0 are left
-// out. Ignores L2 reuse. The form comes from fits to A100 tables; wave_loss (work cut along k to fill the last wave), the
-// corner and the boost were needed by the other published tables (docs/calibration.md).
-Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone);
+// out. Narrow operands have an efficiency, k0, tile_reuse and wave_loss of their own and are not split. Ignores L2 reuse. The
+// form comes from fits to A100 tables; wave_loss (work cut along k to fill the last wave) and the corner were needed by the other published
+// tables, one reuse constant replaces seven tile factors in files that were fitted to the atlas (docs/calibration.md).
+Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone,
+                      bool scaled_blocks = false);
+
+// An m x n tile loads (1/m + 1/n) operand elements a multiplication: 1 / (1 + reuse times what that is above a 256x128 tile's).
+double tile_rate(long m, long n, double reuse);
 
 // One kernel over groups: the tiles of all groups fill the waves together, at kernel.grouped_gemm times the rate.
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone);

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "sim/costs/attention_law.h"
 #include "sim/costs/collective_costs.h"
+#include "model/op_kinds.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/curve.h"
 #include "sim/costs/gemm_law.h"
@@ -69,36 +71,10 @@ struct Pricer {
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
 
-    // Of fused attention. fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels
-    // of the second generation.
-    [[nodiscard]] FlopsPerSecond attention_peak(const Attention& op) const {
-        const bool split = op.dtype == Dtype::fp32 && cluster.gpu.tf32 > FlopsPerSecond(0);
-        const FlopsPerSecond rate = split ? cluster.gpu.tf32 / 3 : peak(cluster.gpu, op.dtype);
-        return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
-    }
-
-    // Flash attention: two products forward; backward computes the scores again, five products (2.5 times). Causal: only
-    // the keys a query sees. Not below its operands' bytes, which the backward moves twice (gradients).
-    Seconds flash(const Attention& op) const {
-        const auto batch = static_cast<double>(op.batch * op.heads);
-        const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
-        const auto width = static_cast<double>(op.head_dim);
-        const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
-        const double seen = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
-        const Flops work(2 * batch * queries * keys * seen * (width + values) * (op.backward ? 2.5 : 1.0));
-        const KernelCosts& k = cluster.kernel;
-        const double efficiency = k.attention_efficiency * (op.backward ? k.attention_backward : 1.0) /
-                                  (1 + k.attention_ramp / std::max(1.0, queries)) /
-                                  (1 + k.attention_width / std::max(1.0, width));
-        const Bytes operands =
-            batch * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
-        return cluster.kernel.launch + std::max(work / (attention_peak(op) * efficiency),
-                                                memory_time(operands, cluster.kernel.memory_efficiency, cluster));
-    }
-
     // Plain attention: two batched GEMMs forward, four backward, and the scores read and written around the softmax.
     Seconds operator()(const Attention& op) const {
-        if (op.flash) return flash(op);
+        if (op.flash)
+            return attention_law_time({op}, cluster.kernel.attention, cluster, GemmSetting::step);
         const long batch = op.batch * op.heads;
         const double products = op.backward ? 4 : 2, passes = op.backward ? 5 : 4;
         const Bytes scores = static_cast<double>(batch * op.seq_q) * static_cast<double>(op.seq_k) * size_of(op.dtype);
@@ -153,8 +129,7 @@ struct Pricer {
         throw std::logic_error("op_time: unknown host work");
     }
 
-    template <typename Collective>
-    Seconds operator()(const Collective& op) const {
+    Seconds operator()(const ExchangeOp auto& op) const {
         return collective_time(op, places, cluster);
     }
 };

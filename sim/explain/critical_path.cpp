@@ -85,7 +85,7 @@ BackWalk::BackWalk(const TaskGraph& graph, const Costs& costs, const Timeline& t
 bool BackWalk::step_to(TaskId task, PathSegment& segment) {
     task_ = task;
     host_ = -1;
-    segment = {task, false, timeline_.finish[task] - timeline_.start[task]};
+    segment = {task, false, timeline_.finish[task] - timeline_.start[task], 0};
     return true;
 }
 
@@ -95,7 +95,7 @@ bool BackWalk::step_on_host(PathSegment& segment) {
         if (!occupies(graph_, task_, host_)) continue;
         if (graph_.on_host(task_) || graph_.launch_blocking()) return step_to(task_, segment);
         if (costs_.issue[task_] == Seconds(0)) continue;
-        segment = {task_, true, costs_.issue[task_]};
+        segment = {task_, true, costs_.issue[task_], host_};
         return true;
     }
     return false;
@@ -112,7 +112,7 @@ bool BackWalk::step(PathSegment& segment) {
     }
     host_ = binding.rank;
     if (graph_.on_host(task_)) return step_on_host(segment);
-    segment = {task_, true, costs_.issue[task_]};
+    segment = {task_, true, costs_.issue[task_], host_};
     return true;
 }
 
@@ -121,7 +121,7 @@ std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& cost
     std::vector<PathSegment> path;
     if (graph.size() == 0) return path;
     const auto last = static_cast<TaskId>(std::ranges::max_element(timeline.finish) - timeline.finish.begin());
-    path.push_back({last, false, timeline.finish[last] - timeline.start[last]});
+    path.push_back({last, false, timeline.finish[last] - timeline.start[last], 0});
     BackWalk walk(graph, costs, timeline, bindings, last);
     for (PathSegment segment; walk.step(segment);) path.push_back(segment);
     std::ranges::reverse(path);

@@ -22,11 +22,12 @@ struct Binding {
 // equals the first. Exact for every engine, since each starts a task at the latest of the same times.
 std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline);
 
-// The task ran for `time`, or (`issue`) a host took `time` to issue it.
+// The task ran for `time`, or (`issue`) the host of `rank` took `time` to issue it.
 struct PathSegment {
     TaskId task = 0;
     bool issue = false;
     Seconds time;
+    int rank = 0;
     friend bool operator==(const PathSegment&, const PathSegment&) = default;
 };
 

@@ -50,21 +50,28 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int sta
     return memory;
 }
 
+// Calls back with the activations that wait and the work of each slot while it runs, and the activations when it has ended.
+template <class Call>
+void along(const Order& order, const std::vector<PieceMemory>& pieces, Call&& call) {
+    Bytes now;
+    for (const Slot& slot : order) {
+        const PieceMemory& piece = pieces[static_cast<std::size_t>(slot.piece)];
+        Moment during;
+        if (slot.pass == Pass::forward)
+            during = {now += piece.kept, Bytes(0)};
+        else
+            during = {now - piece.kept + piece.backward_kept, piece.backward_work};
+        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= piece.kept;
+        call(during, now);
+    }
+}
+
 // The fullest moment of the order: activations that wait, and the work of the slot that runs.
 Moment fullest_moment(const Order& order, const std::vector<PieceMemory>& pieces) {
     Moment fullest;
-    Bytes now;
-    const auto consider = [&](Bytes activations, Bytes work) {
-        if (activations + work > fullest.activations + fullest.work) fullest = {activations, work};
-    };
-    for (const Slot& slot : order) {
-        const PieceMemory& piece = pieces[static_cast<std::size_t>(slot.piece)];
-        if (slot.pass == Pass::forward)
-            consider(now += piece.kept, Bytes(0));
-        else
-            consider(now - piece.kept + piece.backward_kept, piece.backward_work);
-        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= piece.kept;
-    }
+    along(order, pieces, [&](const Moment& m, Bytes) {
+        if (m.activations + m.work > fullest.activations + fullest.work) fullest = m;
+    });
     return fullest;
 }
 
@@ -82,6 +89,17 @@ MemoryUse memory_of(const LayerContext& c, const UnitMemory& units, int stage, c
 MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     return memory_of(context, unit_memory(context), stage, orders_of(e.parallelism)[static_cast<std::size_t>(stage)]);
+}
+
+std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
+    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    const StageMemory memory = stage_memory(context, unit_memory(context), stage);
+    std::vector<SlotMemory> slots;
+    along(orders_of(e.parallelism)[static_cast<std::size_t>(stage)], memory.pieces, [&](const Moment& m, Bytes after) {
+        slots.push_back({memory_of(context, memory.weights, m).peak,
+                         memory_of(context, memory.weights, {after, Bytes(0)}).peak});
+    });
+    return slots;
 }
 
 MemoryUse transformer_memory(const Experiment& e, const Routing& routing) {

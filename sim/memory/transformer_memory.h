@@ -1,6 +1,8 @@
 // Memory of a transformer's rank: states under each ZeRO stage, activations as the pipeline schedule keeps them, buffers.
 #pragma once
 
+#include <vector>
+
 #include "model/experiment.h"
 #include "model/forecast.h"
 
@@ -12,5 +14,11 @@ namespace stepcast {
 MemoryUse transformer_memory(const Experiment& experiment, int stage, const Routing& routing = {});
 // Of the fullest stage.
 MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
+
+// Of a rank of this stage along its order: while each slot runs, and when it has ended.
+struct SlotMemory {
+    Bytes during, after;
+};
+std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage, const Routing& routing = {});
 
 }  // namespace stepcast

@@ -86,7 +86,7 @@ void check_value(const Axis& axis, const std::string& value, const Experiment& e
     if (axis.key == "parallelism.dp" && value == "rest") return;
     Experiment tried = experiment;
     try {
-        set_key(tried, {axis.key, value});
+        set_varied(tried, axis.key, value);
     } catch (const ConfigError& error) {
         std::string text = error.what();
         if (text.starts_with("--set ")) text.replace(0, 5, "--vary");
@@ -104,12 +104,34 @@ void check_values(const Axis& axis, const Experiment& experiment) {
 
 }  // namespace
 
+void set_varied(Experiment& e, const std::string& key, const std::string& value) {
+    const int nodes = e.cluster.nodes;
+    if (key != "machines") {
+        set_key(e, {key, value});
+        if (key == "cluster.preset") e.cluster.nodes = nodes;
+        return;
+    }
+    const auto x = value.find('x');
+    const auto count = integer_of(std::string_view(value).substr(0, x));
+    if (x == std::string::npos || !count || *count < 1)
+        throw ConfigError(fmt::format("--vary machines={}: expected COUNTxCLUSTER, for example 512xdgx-h100", value));
+    set_key(e, {"cluster.preset", value.substr(x + 1)});
+    const int of_node = e.cluster.gpus_per_node;
+    if (*count % of_node != 0 || *count > (1L << 17) * of_node)
+        throw ConfigError(fmt::format("--vary machines={}: {} has {} ranks a node; expected a multiple, for example "
+                                      "{}x{}",
+                                      value, e.cluster.name, of_node, (*count / of_node + 1) * of_node,
+                                      value.substr(x + 1)));
+    e.cluster.nodes = static_cast<int>(*count / of_node);
+}
+
 Axis parse_axis(const std::string& text) {
     const auto equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
         throw ConfigError("--vary " + text + ": expected KEY=A,B,C, a range as in KEY=1..64*2, or parallelism=all");
-    Axis axis{text.substr(0, equals), {}};
+    Axis axis;
     try {
+        axis.key = whole_key(text.substr(0, equals));
         axis.values = values_of(std::string_view(text).substr(equals + 1));
         if (const auto twice = doubled(axis.values); !twice.empty())
             throw ConfigError(twice + " is there twice; expected every value once");

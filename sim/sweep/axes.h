@@ -21,6 +21,10 @@ struct Axis {
 // no such key, no value, a value twice, an empty or endless range.
 Axis parse_axis(const std::string& text);
 
+// Sets what varies. "machines": COUNTxCLUSTER, so many ranks of a cluster preset or file, on whole nodes. cluster.preset
+// keeps the experiment's number of nodes, as a cluster file brings one node or as many as it was measured on.
+void set_varied(Experiment& experiment, const std::string& key, const std::string& value);
+
 // Every key once, each value one that its key takes.
 void check_axes(std::span<const Axis> axes, const Experiment& experiment);
 

@@ -55,7 +55,7 @@ void read_quantity(Constraint& c, std::string_view name) {
         return;
     }
     c.measure = Measure::split;
-    c.split_key = split_index(name);
+    c.split_key = split_index(whole_key(std::string(name)));
     if (c.split_key < split_key_count) return;
     std::vector<std::string> valid;
     for (const auto& [known, measure] : measures) valid.push_back(known);

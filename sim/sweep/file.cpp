@@ -6,14 +6,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <type_traits>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/stamp.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -23,13 +22,6 @@ constexpr std::string_view first_line = "# stepcast sweep 1";
 constexpr std::string_view columns =
     "record,base,inner,step_s,lower_s,estimate_s,peak_bytes,tokens,price_per_s,ranks,count,text";
 constexpr std::size_t column_count = 12;
-
-// FNV-1a.
-std::uint64_t hash(std::string_view text) {
-    std::uint64_t h = 14695981039346656037ULL;
-    for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-    return h;
-}
 
 // One line of the file; what a record has not stays empty.
 struct Record {
@@ -151,8 +143,9 @@ std::string fingerprint(const SweepQuestion& q) {
         if (key.kind != "preset") text += key.key + "=" + get_key(q.experiment, key.key) + "\n";
     for (const Axis& axis : q.axes) text += fmt::format("{}={}\n", axis.key, fmt::join(axis.values, ","));
     for (const Constraint& c : q.where) text += c.text + "\n";
+    if (q.within) text += "within\n";
     text += fmt::format("{} {} {}", to_string(q.objective), q.second ? to_string(*q.second) : "", q.top);
-    return fmt::format("{:016x}", hash(text));
+    return stamp_of(text);
 }
 
 SweepFile::SweepFile(const std::string& folder, const SweepQuestion& question, bool resume)
@@ -160,10 +153,8 @@ SweepFile::SweepFile(const std::string& folder, const SweepQuestion& question, b
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
-    if (std::ifstream in(path_); in) {
-        std::ostringstream text;
-        text << in.rdbuf();
-        read(text.str());
+    if (std::filesystem::exists(path_)) {
+        read(read_text(path_, "a file of a sweep", any_size));
         if (!resume && !is_complete_)
             throw ConfigError(path_ +
                               ": holds a sweep that was not finished; expected --resume to go on with it, or "

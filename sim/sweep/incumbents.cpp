@@ -23,16 +23,16 @@ bool Incumbents::excluded_from_best(const Score& lower, PointId id) const {
     return best_.size() == wanted_.top && !is_before(lower, id, best_.back().score, best_.back().id);
 }
 
-bool Incumbents::excludes(const Score& lower, PointId id, int ranks) const {
+bool Incumbents::excludes(const Score& lower, PointId id, std::uint64_t group) const {
     if (!excluded_from_best(lower, id)) return false;
-    if (!wanted_.by_ranks) return true;
-    const auto found = best_by_ranks_.find(ranks);
-    return found != best_by_ranks_.end() && !is_before(lower, id, found->second.score, found->second.id);
+    if (!wanted_.by_group) return true;
+    const auto found = best_by_group_.find(group);
+    return found != best_by_group_.end() && !is_before(lower, id, found->second.score, found->second.id);
 }
 
 void Incumbents::add(const Incumbent& found) {
-    if (wanted_.by_ranks) {
-        const auto [best, is_new] = best_by_ranks_.try_emplace(found.ranks, found);
+    if (wanted_.by_group) {
+        const auto [best, is_new] = best_by_group_.try_emplace(found.group, found);
         if (!is_new && is_before(found.score, found.id, best->second.score, best->second.id)) best->second = found;
     }
     if (excluded_from_best(found.score, found.id)) return;
@@ -47,7 +47,7 @@ void Incumbents::add(const Incumbent& found) {
 
 std::vector<Incumbent> Incumbents::all() const {
     std::vector<Incumbent> all = best_;
-    for (const auto& [ranks, best] : best_by_ranks_) all.push_back(best);
+    for (const auto& [group, best] : best_by_group_) all.push_back(best);
     return all;
 }
 

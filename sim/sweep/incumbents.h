@@ -16,14 +16,14 @@ struct Score {
 struct Incumbent {
     Score score;
     PointId id;
-    int ranks = 0;
+    std::uint64_t group = 0;
     friend bool operator==(const Incumbent&, const Incumbent&) = default;
 };
 
 struct Wanted {
     std::size_t top = 10;
     bool front = false;     // the Pareto front of two scores instead
-    bool by_ranks = false;  // and the best of each number of ranks
+    bool by_group = false;  // and the best of each group
     friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
@@ -34,10 +34,10 @@ public:
 
     void add(const Incumbent& found);
     // A point whose scores are at least `lower` cannot be among the wanted ones.
-    [[nodiscard]] bool excludes(const Score& lower, PointId id, int ranks) const;
+    [[nodiscard]] bool excludes(const Score& lower, PointId id, std::uint64_t group) const;
 
     [[nodiscard]] const std::vector<Incumbent>& best() const { return best_; }  // by rising score
-    [[nodiscard]] const std::map<int, Incumbent>& best_by_ranks() const { return best_by_ranks_; }
+    [[nodiscard]] const std::map<std::uint64_t, Incumbent>& best_by_group() const { return best_by_group_; }
     [[nodiscard]] const Wanted& wanted() const { return wanted_; }
     // All that matter: add() of each makes an equal value.
     [[nodiscard]] std::vector<Incumbent> all() const;
@@ -48,7 +48,7 @@ private:
 
     Wanted wanted_;
     std::vector<Incumbent> best_;
-    std::map<int, Incumbent> best_by_ranks_;
+    std::map<std::uint64_t, Incumbent> best_by_group_;
 };
 
 }  // namespace stepcast

@@ -27,6 +27,13 @@ void start_mpi() {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
     if (provided < MPI_THREAD_FUNNELED) throw DeviceError("sweep: this MPI cannot run beside threads");
+    int processes = 0;
+    check(MPI_Comm_size(MPI_COMM_WORLD, &processes));
+    if (processes == mpi_processes()) return;
+    MPI_Finalize();
+    throw DeviceError("environment: says that " + std::to_string(mpi_processes()) + " processes were started, but MPI finds " +
+                      std::to_string(processes) +
+                      "; unset what another launcher left (OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS)");
 }
 
 void send(int to, Tag tag, const Words& words) {

@@ -1,23 +1,82 @@
 #include "sim/sweep/point_evaluator.h"
 
+#include <algorithm>
+
+#include "model/measurements.h"
 #include "model/step.h"
+#include "sim/noise.h"
 #include "sim/predict.h"
 
 namespace stepcast {
+namespace {
+
+// As predict() draws them; a single draw has no noise.
+std::vector<double> factors_of(const Experiment& e) {
+    if (e.routing.draws == 1 || !only_common_factor(e.cluster.noise))
+        return std::vector<double>(static_cast<std::size_t>(e.routing.draws), 1.0);
+    std::vector<double> factors;
+    for (int d = 0; d < e.routing.draws; ++d) {
+        std::mt19937_64 random = random_of(e, d);
+        factors.push_back(has_noise(e.cluster.noise) ? common_factor(e.cluster.noise, random) : 1.0);
+    }
+    return factors;
+}
+
+// Whether each draw has a routing of its own, for any split.
+bool draws_routing(const Experiment& e) {
+    return e.routing.draws > 1 && e.workload.moe.experts > 0 &&
+           (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
+}
+
+}  // namespace
 
 PointEvaluator::PointEvaluator(const Experiment& base)
     : experiment_(base),
       ranks_(rank_count(base.cluster)),
       price_(base.cluster.price_per_gpu_hour * ranks_ / 3600),
       peak_flops_(ranks_ * peak(base.cluster.gpu, base.workload.dtype)),
-      flops_of_token_(model_flops(base, 1)) {}
+      flops_of_token_(model_flops(base, 1)),
+      factors_(factors_of(base)),
+      factor_(middle_of(factors_)),
+      bounded_(base.routing.draws == 1 || only_common_factor(base.cluster.noise)) {}
 
 StepBound PointEvaluator::bound(const Parallelism& split) {
-    if (!closed_form_ && StepBounds::cover(experiment_)) closed_form_.emplace(experiment_);
-    if (closed_form_) return (*closed_form_)(split);
+    if (!StepBounds::cover(experiment_)) return memory_alone(split);
+    if (closed_forms_.empty()) {
+        closed_forms_.emplace_back(experiment_);
+        for (int d = 1; draws_routing(experiment_) && d < experiment_.routing.draws; ++d)
+            closed_forms_.emplace_back(StepBounds(closed_forms_.front(), d));
+    }
+    StepBound found = closed_forms_.size() > 1 ? bound_draws(split) : closed_forms_.front()(split);
+    if (closed_forms_.size() == 1) found.lower *= factor_, found.estimate *= factor_;
+    if (!bounded_) found.lower = Seconds(0);
+    return found;
+}
+
+StepBound PointEvaluator::bound_draws(const Parallelism& split) {
+    std::vector<double> lower, estimate;
+    StepBound all;
+    for (std::size_t d = 0; d < closed_forms_.size(); ++d) {
+        const StepBound one = closed_forms_[d](split);
+        lower.push_back(factors_[d] * one.lower.si());
+        estimate.push_back(factors_[d] * one.estimate.si());
+        all.peak = std::max(all.peak, one.peak);
+        all.fits = all.fits && one.fits;
+    }
+    all.lower = Seconds(middle_of(std::move(lower)));
+    all.estimate = Seconds(middle_of(std::move(estimate)));
+    return all;
+}
+
+StepBound PointEvaluator::memory_alone(const Parallelism& split) {
     experiment_.parallelism = split;
-    const MemoryUse use = memory_use(experiment_, routing_of(experiment_));
-    return {.lower = {}, .estimate = {}, .peak = use.peak, .fits = use.fits};
+    StepBound all{.lower = {}, .estimate = {}, .peak = {}, .fits = true};
+    for (int d = 0; d < (draws_routing(experiment_) ? experiment_.routing.draws : 1); ++d) {
+        const MemoryUse use = memory_use(experiment_, routing_of(experiment_, d));
+        all.peak = std::max(all.peak, use.peak);
+        all.fits = all.fits && use.fits;
+    }
+    return all;
 }
 
 PointFacts PointEvaluator::facts(const Parallelism& split, Bytes peak) const {
@@ -27,10 +86,9 @@ PointFacts PointEvaluator::facts(const Parallelism& split, Bytes peak) const {
 }
 
 Seconds simulated_step(const Experiment& experiment) {
-    const TaskGraph graph = build_step(experiment, routing_of(experiment));
-    Timeline timeline;
-    run(graph, price(graph, experiment.cluster), experiment.cluster.interference, timeline);
-    return timeline.end;
+    std::vector<double> steps;
+    for (const Seconds step : steps_of_draws(experiment)) steps.push_back(step.si());
+    return Seconds(middle_of(std::move(steps)));
 }
 
 }  // namespace stepcast

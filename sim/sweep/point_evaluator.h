@@ -1,7 +1,7 @@
 // What is known of a split before it is simulated: the closed form where it covers the workload, else only the memory.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "sim/bounds/bounds.h"
 #include "sim/sweep/constraints.h"
@@ -9,6 +9,10 @@
 namespace stepcast {
 
 // Of one workload on one cluster. One thread at a time.
+//
+// A step is ranked by its median over the draws, so that is what is bounded: the median of the bounds of all draws, as no
+// median rises when a draw falls. Draws of the routing have a closed form each; a noise factor common to a step multiplies
+// its bound; noise of other kinds may shorten single tasks and leaves no bound but 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
     explicit PointEvaluator(const Experiment& base);
@@ -19,15 +23,21 @@ public:
     [[nodiscard]] int ranks() const { return ranks_; }
 
 private:
+    [[nodiscard]] StepBound bound_draws(const Parallelism& split);
+    [[nodiscard]] StepBound memory_alone(const Parallelism& split);
+
     Experiment experiment_;
     int ranks_;
     double price_;               // of all ranks, a second
     FlopsPerSecond peak_flops_;  // of all ranks
     Flops flops_of_token_;
-    std::optional<StepBounds> closed_form_;
+    std::vector<double> factors_;           // of the step, by draw
+    double factor_ = 1;                     // their median
+    bool bounded_ = true;                   // no noise but that factor
+    std::vector<StepBounds> closed_forms_;  // by draw where draws have a routing each, else one; empty: not covered
 };
 
-// The step as the event engine gives it, without jitter; what every ranking of a sweep goes by.
+// The step as the event engine gives it: the median over the experiment's draws, what every ranking of a sweep goes by.
 Seconds simulated_step(const Experiment& experiment);
 
 }  // namespace stepcast

@@ -16,20 +16,6 @@ constexpr std::uint64_t small_space = 100'000;     // points that one round take
 constexpr std::size_t jobs_of_round = 64;
 constexpr std::size_t batch = 16;  // points simulated before the incumbents are looked at again
 
-// The order in which items are screened: every round meets all regions of the space.
-class Order {
-public:
-    explicit Order(std::uint64_t items) : items_(items) {
-        for (const std::uint64_t prime : {1048573ULL, 1048571ULL, 1048559ULL, 1048549ULL})
-            if (std::gcd(prime, items) == 1) stride_ = prime;
-    }
-    [[nodiscard]] std::uint64_t item(std::uint64_t position) const {
-        return position % items_ * (stride_ % items_) % items_;
-    }
-
-private:
-    std::uint64_t items_, stride_ = 1;
-};
 
 }  // namespace
 
@@ -77,6 +63,7 @@ private:
 SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question, const SweepOptions& options)
     : space_(space),
       question_(question),
+      grouping_(grouping(question)),
       incumbents_(wanted(question)),
       run_(open_team(space, question, options.threads)),
       progress_(std::make_unique<SweepProgress>(options.progress, space.point_count())) {
@@ -119,13 +106,13 @@ void SweepSearch::simulate_rest() {
 }
 
 bool SweepSearch::excluded(const Candidate& c) const {
-    return incumbents_.excludes(lower_scores(question_, c), c.id, c.ranks);
+    return incumbents_.excludes(lower_scores(question_, c), c.id, group_of(grouping_, c));
 }
 bool SweepSearch::is_simulated(const Candidate& c) const {
     return simulated_.contains(c.id) || refused_.contains(c.id);
 }
 bool SweepSearch::promises(const Candidate& c) const {
-    return !is_simulated(c) && !incumbents_.excludes(estimated(c), c.id, c.ranks);
+    return !is_simulated(c) && !incumbents_.excludes(estimated(c), c.id, group_of(grouping_, c));
 }
 
 Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last) {
@@ -134,13 +121,12 @@ Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, st
             progress_->screened(*known);
             return std::move(*known);
         }
-    const Order order(space_.item_count());
     std::vector<SweepJob> jobs(std::min<std::uint64_t>(jobs_of_round, last - first));
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         jobs[j].incumbents = incumbents_.all();
         const auto begin = first + (last - first) * j / jobs.size(),
                    end = first + (last - first) * (j + 1) / jobs.size();
-        for (std::uint64_t position = begin; position < end; ++position) jobs[j].items.push_back(order.item(position));
+        for (std::uint64_t position = begin; position < end; ++position) jobs[j].items.push_back(space_.screened_item(position));
         std::ranges::sort(jobs[j].items);  // neighbours share what was priced
     }
     Screened round;
@@ -170,12 +156,12 @@ void SweepSearch::drop_excluded() {
 // The best by estimate that could still be among the wanted ones.
 std::vector<Candidate> SweepSearch::promising() const {
     const Wanted& wanted = incumbents_.wanted();
-    const bool by_score = !wanted.front && !wanted.by_ranks;
+    const bool by_score = !wanted.front && !wanted.by_group;
     Incumbents best(by_score ? Wanted{.top = std::max(batch, wanted.top)} : wanted);
     std::map<PointId, Candidate> met;
     for (const Candidate& c : open_)
-        if (promises(c) && !best.excludes(estimated(c), c.id, c.ranks)) {
-            best.add({estimated(c), c.id, c.ranks});
+        if (promises(c) && !best.excludes(estimated(c), c.id, group_of(grouping_, c))) {
+            best.add({estimated(c), c.id, group_of(grouping_, c)});
             met.emplace(c.id, c);
         }
     std::vector<Candidate> chosen;
@@ -240,7 +226,7 @@ void SweepSearch::note(const Candidate& c, const StepKey& key, const SimulatedPo
     if (point.step < c.lower * (1 - rounding)) ++broken_bounds_;
     twins_ += is_twin;
     simulated_.emplace(c.id, std::pair(c, point.step));
-    incumbents_.add({scores(question_, c, point.step), c.id, c.ranks});
+    incumbents_.add({scores(question_, c, point.step), c.id, group_of(grouping_, c)});
 }
 
 }  // namespace stepcast

@@ -52,6 +52,7 @@ private:
 
     const SweepSpace& space_;
     const SweepQuestion& question_;
+    Grouping grouping_;
     Incumbents incumbents_;
     RunJobs run_;
     std::unique_ptr<SweepProgress> progress_;

@@ -79,13 +79,6 @@ WalkPrefix prefix_of(const SweepBase& base) {
     return prefix;
 }
 
-// A cluster file brings one node or as many as it was measured on; a sweep over files keeps the experiment's.
-void set_outer(Experiment& experiment, const std::string& key, const std::string& value) {
-    const int nodes = experiment.cluster.nodes;
-    set_key(experiment, {key, value});
-    if (key == "cluster.preset") experiment.cluster.nodes = nodes;
-}
-
 }  // namespace
 
 SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes)
@@ -126,6 +119,14 @@ std::uint64_t SweepSpace::base_of_item(std::uint64_t item) const {
     return static_cast<std::uint64_t>(std::ranges::upper_bound(item_begin_, item) - item_begin_.begin()) - 1;
 }
 
+std::uint64_t SweepSpace::screened_item(std::uint64_t position) const {
+    const std::uint64_t base = base_of_item(position), first = item_begin_[base], items = item_begin_[base + 1] - first;
+    std::uint64_t stride = 1;
+    for (const std::uint64_t prime : {1048573ULL, 1048571ULL, 1048559ULL, 1048549ULL})
+        if (std::gcd(prime, items) == 1) stride = prime;
+    return first + (position - first) * (stride % items) % items;
+}
+
 std::size_t SweepSpace::outer_value(std::size_t outer, std::uint64_t base) const {
     for (std::size_t i = outer_.size(); i-- > outer + 1;) base /= axes_[outer_[i]].values.size();
     return base % axes_[outer_[outer]].values.size();
@@ -135,7 +136,7 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
     SweepBase base{.experiment = experiment_, .values = {}, .rules = {}, .rules_suffice = false};
     Experiment& e = base.experiment;
     for (std::size_t i = 0; i < outer_.size(); ++i)
-        set_outer(e, axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
+        set_varied(e, axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
     for (std::size_t k = 0; k < split_key_count; ++k) {
         const SplitField& field = split_fields()[k];
         if (every_split_) base.values[k] = every_value(static_cast<SplitKey>(k), e);
@@ -194,6 +195,12 @@ std::vector<std::string> SweepSpace::varied_keys() const {
         const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
         if (!one && std::ranges::find(keys, name) == keys.end()) keys.push_back(name);
     }
+    return keys;
+}
+
+std::vector<std::string> SweepSpace::outer_keys() const {
+    std::vector<std::string> keys;
+    for (const std::size_t i : outer_) keys.push_back(axes_[i].key);
     return keys;
 }
 

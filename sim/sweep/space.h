@@ -44,6 +44,9 @@ public:
     // Parts of similar size that are walked as one.
     [[nodiscard]] std::uint64_t item_count() const { return item_begin_.back(); }
     [[nodiscard]] std::uint64_t base_of_item(std::uint64_t item) const;
+    // The order in which items are screened: base after base, as each has prices of its own, and within a base so that
+    // every part of the order meets all regions of it.
+    [[nodiscard]] std::uint64_t screened_item(std::uint64_t position) const;
 
     [[nodiscard]] SweepBase base(std::uint64_t number) const;
     // Meets every point of the item once, in rising order, as legal or in a count of illegal ones.
@@ -52,6 +55,8 @@ public:
     [[nodiscard]] Experiment experiment_of(PointId id) const;
     // The varied keys of a point with their values; `parallelism=all` as the splits that may differ.
     [[nodiscard]] Settings settings_of(PointId id) const;
+    // The varied keys that are no SplitKey, slowest first.
+    [[nodiscard]] std::vector<std::string> outer_keys() const;
     // Every key that varies, in that order.
     [[nodiscard]] std::vector<std::string> varied_keys() const;
     // Where a point lies along a varied key: the number of its value in its axis, or the value of a SplitKey.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "sim/campaign.h"
 #include "sim/predict.h"
 #include "sim/sweep/mpi.h"
 #include "sim/sweep/search.h"
@@ -23,24 +24,65 @@ std::string thousands(std::uint64_t number) {
     return text;
 }
 
-SweepRow row_of(const SweepSpace& space, const Candidate& c, Seconds step) {
+SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training, const Candidate& c, Seconds step) {
     SweepRow row{
         .settings = space.settings_of(c.id), .step = step, .lower = c.lower, .estimate = c.estimate, .peak = c.peak};
     row.tokens_per_second = c.tokens / step.si();
     row.cost_per_token = c.price * step.si() / c.tokens;
     row.ranks = c.ranks;
-    row.forecast = predict(space.experiment_of(c.id));
+    const Experiment experiment = space.experiment_of(c.id);
+    row.forecast = predict(experiment);
+    if (training) row.campaign = campaign_of(*training, experiment, row.forecast);
     return row;
 }
 
-std::vector<SweepRow> rows_of(const SweepSpace& space, const SweepSearch& search, const std::vector<Incumbent>& wanted,
-                              int threads) {
+// Each beside the first, draw by draw; nothing where the objective has no draws.
+void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
+                        Objective objective) {
+    if (rows.empty() || rows.front().forecast.draws == 1 || objective == Objective::memory) return;
+    const auto scores_of = [&](std::size_t i) {
+        const PointId id = search.incumbents().best()[i].id;
+        const Candidate& candidate = search.simulated().at(id).first;
+        std::vector<double> found;
+        for (const Seconds step : steps_of_draws(space.experiment_of(id)))
+            found.push_back(score(objective, candidate, step));
+        return found;
+    };
+    const std::vector<double> first = scores_of(0);
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].behind = behind(scores_of(i), first);
+}
+
+// Where all of a training ends in time, the least ranks of each setting but their number; nothing where none does.
+void mark_within(SweepAnswer& answer, Seconds limit) {
+    answer.within = limit;
+    std::map<Settings, SweepRow*> least;
+    for (SweepRow& row : answer.of_each) {
+        if (!row.campaign || row.campaign->time[1] > limit) continue;
+        Settings but_count;
+        for (const auto& [key, value] : row.settings)
+            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
+                std::ranges::find(answer.each_of, key) != answer.each_of.end())
+                but_count.emplace_back(key, value);
+        SweepRow*& best = least[but_count];
+        if (!best || row.ranks < best->ranks) best = &row;
+    }
+    for (auto& [settings, row] : least) row->least_within = true;
+}
+
+// Gates that are drawn, from a seed that nothing decides.
+bool has_drawn_routing(const Experiment& e) {
+    return e.workload.moe.experts > 0 &&
+           (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
+}
+
+std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Training>& training,
+                              const SweepSearch& search, const std::vector<Incumbent>& wanted, int threads) {
     std::vector<SweepRow> rows(wanted.size());
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
         for (std::size_t i = next++; i < wanted.size(); i = next++) {
             const auto& [candidate, step] = search.simulated().at(wanted[i].id);
-            rows[i] = row_of(space, candidate, step);
+            rows[i] = row_of(space, training, candidate, step);
         }
     };
     std::vector<std::jthread> others;
@@ -51,17 +93,17 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const SweepSearch& search
 }
 
 // From estimates where a closed form covers the workload, else from what was simulated.
-std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search) {
+std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search, bool tokens) {
     const auto keys = map_keys(space);
     if (keys.empty()) return std::nullopt;
-    HeatMap map{.row_key = keys[0], .column_key = keys[1], .rows = {}, .columns = {}, .step = {}};
+    HeatMap map{.row_key = keys[0], .column_key = keys[1], .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
     Cells cells = search.screened().cells;
     if (cells.empty()) {
         map.simulated = true;
         for (const auto& [id, found] : search.simulated()) {
             const Parallelism split = space.experiment_of(id).parallelism;
             const std::pair at{space.position(keys[0], id.base, split), space.position(keys[1], id.base, split)};
-            merge(cells, {{at, found.second}});
+            merge(cells, {{at, tokens ? found.second / found.first.tokens : found.second}});
         }
     }
     std::set<int> rows, columns;
@@ -130,9 +172,10 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
 
 }  // namespace
 
-SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
-    check_axes(question.axes, question.experiment);
-    check(question);
+SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
+    check_axes(asked.axes, asked.experiment);
+    check(asked);
+    const SweepQuestion question = answerable(asked);
     const SweepSpace space(question.experiment, question.axes);
     if (options.announce && space.point_count() >= announced_points)
         options.announce(
@@ -149,24 +192,34 @@ SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options) {
                        .calibrated = question.experiment.cluster.fitted.has_value(),
                        .objective = question.objective,
                        .second = question.second,
+                       .work_differs = asked.objective != question.objective,
                        .asked = question.top,
                        .varied = space.varied_keys()};
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     result.counts = counts_of(space, search);
     result.broken_bounds = search.broken_bounds();
-    result.best = rows_of(space, search, search.incumbents().best(), options.threads);
-    std::vector<Incumbent> by_ranks;
-    for (const auto& [ranks, best] : search.incumbents().best_by_ranks()) by_ranks.push_back(best);
-    result.scaling = rows_of(space, search, by_ranks, options.threads);
-    result.map = heat_map(space, search);
+    result.best = rows_of(space, question.training, search, search.incumbents().best(), options.threads);
+    if (!question.second) compare_with_first(result.best, space, search, question.objective);
+    result.one_routing = std::ranges::any_of(search.incumbents().best(), [&](const Incumbent& i) {
+        const Experiment e = space.experiment_of(i.id);
+        return e.routing.draws == 1 && has_drawn_routing(e);
+    });
+    std::vector<Incumbent> of_each;
+    for (const auto& [group, best] : search.incumbents().best_by_group()) of_each.push_back(best);
+    const bool settings = grouping(question) == Grouping::settings;
+    (settings ? result.of_each : result.scaling) = rows_of(space, question.training, search, of_each, options.threads);
+    if (settings) result.each_of = space.outer_keys();
+    if (question.within) mark_within(result, *question.within);
+    result.map = heat_map(space, search, question.objective == Objective::tokens);
     return result;
 }
 
 bool is_sweep_helper() { return mpi_process() > 0; }
 
-void help_sweep(const SweepQuestion& question) {
-    check_axes(question.axes, question.experiment);
-    check(question);
+void help_sweep(const SweepQuestion& asked) {
+    check_axes(asked.axes, asked.experiment);
+    check(asked);
+    const SweepQuestion question = answerable(asked);
     const SweepSpace space(question.experiment, question.axes);
     help_mpi_team(space, question);
 }

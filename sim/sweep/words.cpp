@@ -34,7 +34,7 @@ public:
         put(i.score.first);
         put(i.score.second);
         put(i.id);
-        put(i.ranks);
+        put(i.group);
     }
     void put(const SimulatedPoint& p) {
         put(p.id);
@@ -93,7 +93,7 @@ public:
         get(i.score.first);
         get(i.score.second);
         get(i.id);
-        get(i.ranks);
+        get(i.group);
     }
     void get(SimulatedPoint& p) {
         get(p.id);

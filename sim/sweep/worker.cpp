@@ -20,6 +20,28 @@ void count(std::map<std::string, std::uint64_t, std::less<>>& counts, std::strin
 
 }  // namespace
 
+bool work_differs(const SweepQuestion& q) {
+    const auto values = [&](std::string_view key) {
+        const auto axis = std::ranges::find(q.axes, key, &Axis::key);
+        return axis == q.axes.end() ? std::span<const std::string>() : std::span<const std::string>(axis->values);
+    };
+    for (const char* key : {"workload.preset", "workload.seq", "parallelism.global_batch"})
+        if (values(key).size() > 1) return true;
+    const auto batches = values("parallelism.global_batch"), replicas = values("parallelism.dp");
+    const bool unset = batches.empty() ? q.experiment.parallelism.global_batch == 0 : batches.front() == "0";
+    const bool replicas_differ = replicas.size() > 1 || std::ranges::find(replicas, "rest") != replicas.end() ||
+                                 (varies_every_split(q.axes) && replicas.empty());
+    return unset && (replicas_differ || values("parallelism.micro_batch").size() > 1);
+}
+
+SweepQuestion answerable(SweepQuestion question) {
+    if (!work_differs(question)) return question;
+    if (question.objective == Objective::step) question.objective = Objective::tokens;
+    if (question.second == Objective::step) question.second = Objective::tokens;
+    if (question.second == question.objective) question.second.reset();
+    return question;
+}
+
 double score(Objective objective, const Candidate& c, Seconds step) {
     switch (objective) {
         case Objective::step: return step.si();
@@ -54,10 +76,28 @@ void merge(Screened& all, Screened&& more) {
     merge(all.cells, more.cells);
 }
 
+Grouping grouping(const SweepQuestion& q) {
+    constexpr double most_groups = 256;  // each is proven by itself
+    static constexpr std::string_view series[] = {"machines", "cluster.preset", "workload.preset", "framework.preset",
+                                                  "parallelism.moe_system"};
+    double settings = 1;
+    bool machines = q.within.has_value(), ranks = false;
+    for (const Axis& axis : q.axes) {
+        if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
+            settings *= static_cast<double>(axis.values.size());
+        machines = machines || (axis.values.size() > 1 && std::ranges::find(series, axis.key) != std::end(series));
+        ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" || axis.key == "machines";
+    }
+    if (machines && settings > 1 && settings <= most_groups && !q.second) return Grouping::settings;
+    return ranks ? Grouping::ranks : Grouping::none;
+}
+
+std::uint64_t group_of(Grouping grouping, const Candidate& c) {
+    return grouping == Grouping::settings ? c.id.base : grouping == Grouping::ranks ? static_cast<std::uint64_t>(c.ranks) : 0;
+}
+
 Wanted wanted(const SweepQuestion& q) {
-    const bool by_ranks = std::ranges::any_of(
-        q.axes, [](const Axis& axis) { return axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node"; });
-    return {static_cast<std::size_t>(q.top), q.second.has_value(), by_ranks};
+    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none};
 }
 
 std::vector<std::string> map_keys(const SweepSpace& space) {
@@ -68,7 +108,11 @@ std::vector<std::string> map_keys(const SweepSpace& space) {
 }
 
 SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question)
-    : space_(space), question_(question), wanted_(wanted(question)), map_keys_(map_keys(space)) {
+    : space_(space),
+      question_(question),
+      wanted_(wanted(question)),
+      grouping_(grouping(question)),
+      map_keys_(map_keys(space)) {
     for (std::size_t i = 0; i < map_keys_.size(); ++i) map_levels_[i] = split_index(map_keys_[i]);
 }
 
@@ -118,7 +162,9 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
     if (costs && facts.price == 0) return count(out.infeasible, "cluster.price_per_gpu_hour is not stated", 1);
     for (const Constraint& c : question_.where)
         if (!can_hold(c, facts, bound.lower)) return count(out.infeasible, "not " + c.text, 1);
-    if (bound.estimate > Seconds(0)) note_cell(base.number, split, bound.estimate, out.cells);
+    if (bound.estimate > Seconds(0))
+        note_cell(base.number, split,
+                  question_.objective == Objective::tokens ? bound.estimate / facts.tokens : bound.estimate, out.cells);
     const Candidate candidate{.id = {base.number, inner},
                               .lower = bound.lower,
                               .estimate = bound.estimate,
@@ -126,7 +172,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
                               .tokens = facts.tokens,
                               .price = facts.price,
                               .ranks = base.evaluator->ranks()};
-    if (incumbents.excludes(lower_scores(question_, candidate), candidate.id, candidate.ranks))
+    if (incumbents.excludes(lower_scores(question_, candidate), candidate.id, group_of(grouping_, candidate)))
         ++out.bounded_away;
     else
         out.candidates.push_back(candidate);

@@ -19,6 +19,8 @@ struct SweepQuestion {
     Objective objective = Objective::step;
     std::optional<Objective> second;  // a Pareto front
     int top = 10;
+    std::optional<Training> training;
+    std::optional<Seconds> within;  // of all of it: the least machines are wanted
 };
 
 // A point that may be among the wanted ones.
@@ -30,12 +32,23 @@ struct Candidate {
     int ranks = 0;
     friend bool operator==(const Candidate&, const Candidate&) = default;
 };
+// The question as it is answered: a shortest step is most tokens/s where the work of a step differs, as a step alone would
+// then favour the least work.
+bool work_differs(const SweepQuestion& question);
+SweepQuestion answerable(SweepQuestion question);
+
 double score(Objective objective, const Candidate& candidate, Seconds step);
+
+// What the best of each is wanted of: of each number of ranks where that varies, of each setting of all keys that are no
+// split where machines or systems vary.
+enum class Grouping : std::uint8_t { none, ranks, settings };
+Grouping grouping(const SweepQuestion& question);
+std::uint64_t group_of(Grouping grouping, const Candidate& candidate);
 Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds step);
 // As scores() of the lower bound, with room for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
 
-// Positions along two varied keys -> best estimate of the step.
+// Positions along two varied keys -> best estimate of the step, or of the time of a token where tokens rank.
 using Cells = std::map<std::pair<int, int>, Seconds>;
 void merge(Cells& cells, const Cells& more);
 
@@ -88,6 +101,7 @@ private:
     const SweepSpace& space_;
     const SweepQuestion& question_;
     Wanted wanted_;
+    Grouping grouping_;
     std::vector<std::string> map_keys_;  // none or two
     std::array<std::size_t, 2> map_levels_{};
     std::unique_ptr<Base> base_;

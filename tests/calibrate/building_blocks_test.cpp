@@ -82,7 +82,8 @@ TEST_CASE("collective rows are read, operations without a law and rows without s
     const BuildingBlocks blocks = table.read();
     REQUIRE(blocks.collectives.size() == 1);
     CHECK(blocks.collectives[0] ==
-          CollectiveRow{table.path() + ":2", "all_reduce", 8, 1, Bytes(512), blocks.collectives[0].time});
+          CollectiveRow{table.path() + ":2", "all_reduce", 8, 1, Bytes(512), blocks.collectives[0].time,
+                        blocks.collectives[0].row});
     CHECK(blocks.collectives[0].time.si() == Approx(21.5e-6));
     CHECK(blocks.other_op_rows == 1);
     CHECK(blocks.unstated_rows == 1);

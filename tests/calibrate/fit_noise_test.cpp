@@ -52,6 +52,22 @@ TEST_CASE("bursts, stragglers and the host's spread are found in steps made of t
     CHECK(fit.cluster.fitted->parameters.size() == fit.parameters.size());
 }
 
+// The same hundred slow steps as fifty bursts of two neighbours: half as many, twice as long and as far apart.
+TEST_CASE("neighbouring slow steps are one burst") {
+    StepSeries series = made_up();
+    for (std::size_t i = 0; i < 1000; ++i) {
+        const double slow = i % 20 < 2 ? 1.25 : 1;
+        series.step[i] += 0.4 * slow - series.forward[i] + 1.0 * slow - series.backward[i];
+        series.forward[i] = 0.4 * slow;
+        series.backward[i] = 1.0 * slow;
+    }
+    const NoiseFit fit = fit_noise(Cluster{}, series);
+    CHECK(fit.cluster.noise.burst_slowdown == Approx(0.25).epsilon(0.01));
+    CHECK(fit.cluster.noise.burst_every.si() == Approx(2 * 18.9).epsilon(0.02));
+    CHECK(fit.cluster.noise.burst_length.si() == Approx(2 * 1.8).epsilon(0.03));
+    CHECK_THAT(fit.findings.at(0), Contains("50 bursts"));
+}
+
 TEST_CASE("whole steps alone do not tell bursts from stragglers: they keep their priors, and it is said") {
     StepSeries series = made_up();
     series.forward = series.backward = series.optimizer = {};

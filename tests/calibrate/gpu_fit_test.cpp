@@ -37,8 +37,7 @@ std::vector<SweepResult> simulated_sweeps(const Cluster& cluster, int ranks) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : gpu_sweeps(ranks, false, BytesPerSecond())) {
         const bool in_step = graph.name(static_cast<TaskId>(graph.size() - 1)) == "between";
-        Trace trace = simulate(graph, price(graph, in_step ? cluster : alone),
-                               {cluster.interference.compute_slowdown, cluster.interference.communication_slowdown});
+        Trace trace = simulate(graph, price(graph, in_step ? cluster : alone), cluster.interference);
         Measurement measurement;
         measurement.device = "simulated";
         measurement.steps.emplace_back();

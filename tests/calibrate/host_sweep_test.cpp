@@ -28,14 +28,7 @@ Seconds true_time(const Op& op) {
     if (std::holds_alternative<Barrier>(op)) return Seconds(1e-6);
     if (const auto* exchange = std::get_if<AllToAll>(&op))
         return Seconds(1e-6) + busiest_bytes(*exchange) / BytesPerSecond(5e9);
-    return std::visit(
-        [](const auto& one) {
-            if constexpr (requires { one.bytes / 1.0; })
-                return Seconds(1e-6) + Bytes(one.bytes) / BytesPerSecond(5e9);
-            else
-                return Seconds(0);
-        },
-        op);
+    return is_collective(op) ? Seconds(1e-6) + bytes_moved(op) / BytesPerSecond(5e9) : Seconds(0);
 }
 
 // Three repetitions; the second is disturbed, ten times slower, and marked so.
@@ -46,7 +39,7 @@ SweepResult measured(TaskGraph graph) {
         for (TaskId task = 0; task < graph.size(); ++task)
             costs.duration.push_back((step == 1 ? 10.0 : 1.0) * true_time(graph.op(task)));
         costs.issue.assign(graph.size(), Seconds(0));
-        measurement.traces.push_back(simulate(graph, costs));
+        measurement.traces.push_back(simulate(graph, costs, {}));
         MeasuredStep sample;
         sample.accepted = step != 1;
         measurement.steps.push_back(sample);

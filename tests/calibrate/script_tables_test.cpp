@@ -57,9 +57,9 @@ Cluster truth() {
     k.row_efficiency = 0.7;
     k.cache = Bytes(30e6);
     k.cache_gain = 1.8;
-    k.attention_efficiency = 0.55;
-    k.attention_ramp = 400;
-    k.attention_width = 25;
+    k.attention.efficiency = 0.55;
+    k.attention.ramp = 400;
+    k.attention.width = 25;
     c.host.call = Seconds(3.3e-6);
     c.host.read = Seconds(18e-6);
     return c;
@@ -231,8 +231,8 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(found.gemm_fp32 == Approx(made.gemm_fp32).epsilon(0.06));
     CHECK(found.gemm_unaligned == Approx(made.gemm_unaligned).epsilon(0.05));
     CHECK(found.batched_gemm == Approx(made.batched_gemm).epsilon(0.05));
-    CHECK(found.attention_efficiency == Approx(made.attention_efficiency).epsilon(0.05));
-    CHECK(found.attention_ramp == Approx(made.attention_ramp).epsilon(0.15));
+    CHECK(found.attention.efficiency == Approx(made.attention.efficiency).epsilon(0.05));
+    CHECK(found.attention.ramp == Approx(made.attention.ramp).epsilon(0.15));
     CHECK(value(fitted, "kernel.attention_width") == 1);
     for (const char* kind : {"memory_pass", "rows", "gemm", "batched_gemm", "attention"}) {
         INFO(kind);
@@ -248,7 +248,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
         const Case& c = steps[i].what;
         INFO(c.case_id);
         REQUIRE(steps[i].refused_because.empty());
-        CHECK(c.held_out == true);
+        CHECK(c.evidence == Evidence::unseen);
         const Forecast f = predict(c.experiment);
         errors.push_back(std::abs(f.phases.step / c.measured_step - 1));
         CHECK(f.memory.peak.si() == Approx(c.measured_peak->si()));

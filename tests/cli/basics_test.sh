@@ -43,6 +43,21 @@ stdout_has "critical path"
 stdout_has "measure this next"
 [ -s why/elasticity.png ] || fail "$command_line: no why/elasticity.png"
 
+# Side by side, with a picture of the step; a training with days, money and energy.
+run 0 simulate moe_layer_fast_moe --set parallelism.moe_system=fast_moe --set parallelism.moe_system=alltoall --out beside
+stdout_has "against the first"
+[ -s beside/gantt.png ] && [ -s beside/gantt.svg ] || fail "$command_line: no beside/gantt.png"
+run 0 simulate moe_layer_fast_moe moe_layer_alltoall --json
+json 0.label 0.step_s.p50 1.step_s.p50 1.experiment
+refused 'one experiment' -- simulate moe_layer_fast_moe moe_layer_alltoall --explain
+run 0 simulate gpt3_175b_a100 --tokens 300B --json
+json training.time_s.p10 training.money.p50 training.energy_j.p90 training.goodput.share training.price_source
+run 0 simulate gpt3_175b_a100 --steps 100k
+stdout_has "100,000 steps"
+refused '--tokens "15X"' 'expected a number' -- simulate gpt3_175b_a100 --tokens 15X
+refused '--tokens and --steps' -- simulate gpt3_175b_a100 --tokens 15T --steps 3
+refused 'absent.toml' -- simulate gpt3_175b_a100 --tokens 15T --market absent.toml
+
 # A key set on the command line reaches the prediction, quoted or bare.
 run 0 simulate moe_layer_fast_moe --json --set workload.moe.experts=64 --set 'cluster.link.intra.bandwidth="4 GB/s"'
 json step_s.mean
@@ -52,5 +67,25 @@ run 0 simulate moe_layer_alltoall --trace trace.json
 [ -s trace.json ] || fail "$command_line: no trace.json"
 cp trace.json .stdout
 json traceEvents.0.ph
+
+# Short keys, the values of names, an experiment from a pipe, and what it is made of.
+run 0 list keys schedule
+stdout_has "zb-v"
+run 0 simulate moe_layer_fast_moe --json --set seq=4096
+run 0 show moe_layer_fast_moe
+stdout_has "# default"
+cp .stdout shown.toml
+run 0 simulate ./shown.toml
+"$stepcast" simulate - --json <shown.toml >.stdout 2>.stderr || fail "simulate - reads no standard input"
+json step_s.mean
+
+# Help of a script is help and changes nothing.
+for script in "$sources"/scripts/*.sh; do
+    before=$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)
+    timeout 20 "$script" --help >.stdout 2>.stderr </dev/null || fail "$script --help: exit code $?"
+    [ -s .stdout ] || fail "$script --help says nothing"
+    [ "$before" = "$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)" ] ||
+        fail "$script --help changed the folder"
+done
 
 finish

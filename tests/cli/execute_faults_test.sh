@@ -28,12 +28,54 @@ wait $pid 2>/dev/null
 [ $? -eq 130 ] || fail "$command_line: expected exit code 130"
 readable stopped
 
-# A disk that fills up, as a limit on the size of files: traces of 9 tasks still fit, the table of 12 steps does not.
+# A disk that fills up, as a limit on the size of files: traces of 9 tasks still fit, the table of 40 steps does not.
 trap '' XFSZ
-(ulimit -f 4 && run 1 execute host_ddp $small --device host --steps 40 --out full && stderr_has 'full/run.csv' &&
+(ulimit -f 10 && run 1 execute host_ddp $small --device host --steps 40 --out full && stderr_has 'full/run.csv' &&
     stderr_has 'File too large' && exit "$failures") || failures=$((failures + 1))
 trap - XFSZ
 readable full
+
+# A second run neither joins nor replaces one: not while it goes on, not after it.
+command_line="execute --out twice at once"
+"$stepcast" execute host_ddp $small --device host --steps 1000000 --out twice >"$work/.stdout" 2>"$work/.stderr" &
+pid=$!
+await twice/run.toml $pid
+refused 'twice' 'another run is writing it' -- execute host_ddp $small --device host --steps 2 --out twice
+command_line="execute, SIGTERM"
+kill -TERM $pid
+wait $pid 2>/dev/null
+[ $? -eq 143 ] || fail "$command_line: expected exit code 143"
+grep -q 'ended by a signal' twice/run.toml || fail "$command_line: the run does not say that it was ended"
+cp -r twice before
+refused 'twice' 'holds a run already' -- execute host_ddp $small --device host --steps 2 --out twice
+diff -r twice before >/dev/null || fail "$command_line: changed the run that was there"
+readable twice
+
+# A second signal ends at once, also in the middle of a step of minutes.
+command_line="execute, two signals"
+"$stepcast" execute host_ddp --device host --set workload.hidden=8192 --set workload.ffn=16384 --set workload.seq=4096 --steps 3 --warmup 0 \
+    --out hasty >"$work/.stdout" 2>"$work/.stderr" &
+pid=$!
+sleep 2
+kill -INT $pid
+sleep 0.5
+kill -INT $pid 2>/dev/null
+wait $pid 2>/dev/null
+[ $? -eq 130 ] || fail "$command_line: expected exit code 130"
+[ -z "$(find hasty -name '*.part*')" ] || fail "$command_line: left half a file"
+
+# What was changed after the run, or belongs to another.
+command_line="execute, then changed"
+run 0 execute host_ddp $small --device host --steps 2 --out changed
+for change in 's/hidden = 64/hidden = 65/ experiment.toml' 's/^0,/99999999,/ trace_0001.csv' 's/nodes = 1/nodes = 2/ cluster.toml'; do
+    rm -rf bad && cp -r changed bad
+    sed -i "${change% *}" "bad/${change##* }"
+    refused "bad/${change##* }" -- compare bad
+done
+cp trace_0000.csv bad/ 2>/dev/null
+run 0 execute host_moe --device host --steps 2 --out other
+rm -rf bad && cp -r changed bad && cp other/trace_0000.csv bad/
+refused 'bad/trace_0000.csv' 'of another run' -- compare bad
 
 # More memory than there is.
 refused '512 TiB' 'take fewer ranks' -- execute host_ddp --device host --steps 1 --set workload.hidden=1048576 --set workload.ffn=1048576

@@ -15,4 +15,11 @@ cmp -s processes.json threads.json || fail "mpirun stepcast $question: another a
     >output.txt 2>errors.txt && fail "an empty range under mpirun: expected a failure"
 [ "$(grep -c 'empty range' errors.txt)" -eq 1 ] || fail "an empty range under mpirun: expected one complaint"
 [ ! -s output.txt ] || fail "an empty range under mpirun: expected nothing on stdout"
+
+# What another launcher left in the environment: said before any work, by whichever rank one is taken for.
+for rank in 0 1; do
+    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=$rank run 2 sweep host_moe --vary run.seed=1,2
+    stdout_is_empty
+    stderr_has "2 processes were started, but MPI finds 1"
+done
 finish

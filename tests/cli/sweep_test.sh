@@ -14,6 +14,22 @@ gpt="sweep gpt3_175b_a100 --vary parallelism.dp=rest --vary parallelism.tp=2,4,8
 run 0 $gpt --vary parallelism.micro_batch=1,2
 stdout_has "proven: all 3 feasible configurations were simulated"
 
+# A routing that is drawn ranks by the median over common draws; the winner does not change with the seed, and one draw says so.
+systems="sweep moe_layer_mix_moe --vary parallelism.moe_system=fast_moe,faster_moe,mix_moe,alltoall --set routing.kind=random-gate"
+for seed in 1 2; do
+    run 0 $systems --set routing.draws=100 --set routing.seed=$seed
+    stdout_has "1     mix_moe"
+    stdout_has "not distinguishable from 1"
+    stdout_has "each by its median over 100 common draws"
+done
+run 0 $systems
+stdout_has "ranked by one draw of the routing"
+
+# The least machines for a training.
+run 0 sweep llama3_8b_h100_fsdp --set parallelism.global_batch=64 --vary parallelism.dp=rest --vary cluster.nodes=1,2,4 --tokens 1B --within 5d
+stdout_has "are the least that end within 5.0 d"
+refused '--tokens 15T' -- sweep llama3_8b_h100_fsdp --vary parallelism.dp=rest --within 5d
+
 # Bad input, before any work.
 refused 'parallelism.tpp' 'did you mean "parallelism.tp"?' -- sweep gpt3_175b_a100 --vary parallelism.tpp=1,2
 refused '8..1' 'empty range' -- sweep gpt3_175b_a100 --vary parallelism.tp=8..1

@@ -26,7 +26,23 @@ TEST_CASE("without a launcher one process holds all ranks") {
 TEST_CASE("a torchrun-style environment states rank, size and address") {
     const Launch launch = launch_in(
         {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "1234"}});
-    CHECK(launch == Launch{5, 8, 1, "node-a", 1234});
+    CHECK(launch == Launch{5, 8, 1, "node-a", 1234, false, ""});
+}
+
+TEST_CASE("processes of one host talk over its loopback, with what only this run knows") {
+    const Launch launch = launch_in({{"RANK", "1"},
+                                     {"WORLD_SIZE", "2"},
+                                     {"LOCAL_RANK", "1"},
+                                     {"LOCAL_WORLD_SIZE", "2"},
+                                     {"MASTER_ADDR", "node-a"},
+                                     {"TORCHELASTIC_RUN_ID", "run-7"},
+                                     {"OMPI_MCA_orte_precondition_transports", "7f3a-19"}});
+    CHECK(launch == Launch{1, 2, 1, "node-a", 29500, true, "7f3a-19"});
+    const std::map<std::string, std::string> slurm{
+        {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "3"}};
+    CHECK(launch_in(slurm).token == "77.3");
+    CHECK_THROWS_WITH(launch_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"STEPCAST_TOKEN", std::string(257, 'x')}}),
+                      "environment: STEPCAST_TOKEN has 257 characters, expected at most 256");
 }
 
 TEST_CASE("NCCL_COMM_ID leads to rank 0 where no master is named, one port above NCCL's own") {
@@ -34,7 +50,7 @@ TEST_CASE("NCCL_COMM_ID leads to rank 0 where no master is named, one port above
                                      {"SLURM_STEP_NUM_TASKS", "4"},
                                      {"SLURM_LOCALID", "1"},
                                      {"NCCL_COMM_ID", "10.0.0.1:5000"}});
-    CHECK(launch == Launch{3, 4, 1, "10.0.0.1", 5001});
+    CHECK(launch == Launch{3, 4, 1, "10.0.0.1", 5001, false, ""});
 }
 
 TEST_CASE("mpirun on one host needs no address, on several it is left open") {

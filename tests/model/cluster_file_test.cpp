@@ -14,20 +14,19 @@ Cluster full() {
         if (!doc.key.starts_with("cluster.") || doc.kind == "preset") continue;
         ++i;
         const auto n = std::to_string(i);
-        const std::string value =
-            doc.kind == "text"               ? "name \"" + n + "\" \\ \u00b5 \n"
-            : doc.kind == "boolean"          ? "true"
-            : doc.kind == "integer"          ? n
-            : doc.kind == "number"           ? "0." + n + "1234567890123"
-            : doc.kind == "time"             ? n + ".12345678901234 us"
-            : doc.kind == "bytes"            ? n + " GiB"
-            : doc.kind == "bytes per second" ? n + ".2345678901234567 GB/s"
-            : doc.kind == "flop per second"  ? n + " TFLOP/s"
-            : doc.kind == "name"             ? "pcie"
-            : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
-            : doc.kind == "corrections" ? "[[\"all_reduce\", " + n + ", \"4 KiB\", 1.25], [\"x\", 2, \"1 MiB\", 0.5]]"
-            : doc.kind == "curve"       ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
-                                        : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
+        const std::string value = doc.kind == "text"               ? "name \"" + n + "\" \\ \u00b5 a"
+                                  : doc.kind == "boolean"          ? "true"
+                                  : doc.kind == "integer"          ? n
+                                  : doc.kind == "number"           ? "0." + n + "1234567890123"
+                                  : doc.kind == "time"             ? n + ".12345678901234 us"
+                                  : doc.kind == "bytes"            ? n + " GiB"
+                                  : doc.kind == "bytes per second" ? n + ".2345678901234567 GB/s"
+                                  : doc.kind == "flop per second"  ? n + " TFLOP/s"
+                                  : doc.kind == "name"             ? "pcie"
+                                  : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
+                                  : doc.kind == "curve"
+                                      ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
+                                      : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
         set_key(e, {doc.key, value});
     }
     e.cluster.gpu.rank_rates.assign(static_cast<std::size_t>(rank_count(e.cluster)), 1.0 / 3);

@@ -50,8 +50,8 @@ TEST_CASE("broken CSV is refused with its line") {
     CHECK(read(std::string("a\nb\0c\n", 6)) == "a.csv:2: found a zero byte; expected text");
     CHECK(read(std::string(2 << 20, 'x')) == "a.csv:1: row is longer than 1 MiB; expected a CSV file");
     CHECK(complaint([&] { rows_of(folder.path() + "/none.csv"); }, folder.path()) ==
-          "none.csv: cannot be read; expected a CSV file");
-    CHECK(complaint([&] { rows_of(folder.path()); }) == folder.path() + ": cannot be read; expected a CSV file");
+          "none.csv: cannot be read (No such file or directory); expected a CSV file");
+    CHECK(complaint([&] { rows_of(folder.path()); }) == folder.path() + ": cannot be read (is a folder); expected a CSV file");
 }
 
 TEST_CASE("written fields read back") {

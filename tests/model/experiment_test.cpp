@@ -169,3 +169,40 @@ TEST_CASE("a mistaken override is quoted whole") {
           "--set cluster.nodes=2: pipeline 1 x data 4 x tensor 1 x context 1 = 4 ranks, but cluster has 8");
     CHECK(told("parallelism.ep=3") == "--set parallelism.ep=3: 3 does not divide dp x cp = 4");
 }
+
+TEST_CASE("a key may be written without its table where one table has it") {
+    CHECK(parse_override("tp=8").key == "parallelism.tp");
+    CHECK(parse_override("experts=8").key == "experts");  // of no table: the error names the nearest
+    CHECK(parse_override("gpus_per_node=8").key == "cluster.gpus_per_node");
+    CHECK(complaint([] { parse_override("seed=1"); }) ==
+          "seed may be routing.seed or run.seed; expected the whole key");
+}
+
+TEST_CASE("another GPU's name alone is refused") {
+    const TestHome home;
+    const std::vector<Override> name{{"cluster.gpu.name", "B200"}};
+    CHECK(complaint([&] { read_experiment("moe_layer_fast_moe", name); }).find("a name changes no rate") !=
+          std::string::npos);
+    auto e = read_experiment("moe_layer_fast_moe");
+    CHECK(complaint([&] { set_key(e, name[0]); }).find("a name changes no rate") != std::string::npos);
+    const std::vector<Override> both{{"cluster.gpu.name", "B200"}, {"cluster.gpu.memory_bandwidth", "8 TB/s"}};
+    CHECK(read_experiment("moe_layer_fast_moe", both).cluster.gpu.name == "B200");
+}
+
+// four has 4 ranks a node: 2 are half a node, 8 two nodes; the replicas follow.
+TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
+    const TestHome home;
+    const std::string key(ranks_key);
+    const auto two = read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "2"}});
+    CHECK(two.cluster.nodes == 1);
+    CHECK(two.cluster.gpus_per_node == 2);
+    CHECK(two.parallelism.dp == 2);
+    const auto eight = read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "8"}});
+    CHECK(eight.cluster.nodes == 2);
+    CHECK(eight.parallelism.dp == 8);
+    CHECK(complaint([&] {
+              read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "7"}});
+          }).find("--gpus 7: a node of") != std::string::npos);
+    CHECK(complaint([] { read_experiment("moe_layer"); }).find("is a workload; expected a machine too") !=
+          std::string::npos);
+}

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "model/experiment.h"
 #include "model/presets.h"
 #include "tests/model/files.h"
 
@@ -22,6 +23,13 @@ TEST_CASE("a name with a slash or the ending .toml is a path") {
           "four.toml: no such file; expected a TOML file, a model's config.json or the name of a preset workload");
     CHECK(complaint([] { preset_path(PresetKind::workload, "./none"); }) ==
           "./none: no such file; expected a TOML file, a model's config.json or the name of a preset workload");
+}
+
+// four.toml names its GPU; capitals do not count.
+TEST_CASE("a GPU's name finds its cluster") {
+    const TestHome home;
+    const auto name = read_cluster("four").gpu.name;
+    CHECK(preset_path(PresetKind::cluster, name) == preset_path(PresetKind::cluster, "four"));
 }
 
 TEST_CASE("an unknown preset names the nearest, or all") {

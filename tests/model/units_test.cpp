@@ -28,13 +28,39 @@ TEST_CASE("texts with units are read in SI base units") {
     CHECK(parse_seconds("-2 ms").si() == -2e-3);
 }
 
+// Links are sold by bits: 100 Gb/s = 12.5 GB/s, 400 Gbps = 50 GB/s, 3.2 Tb/s = 400 GB/s.
+TEST_CASE("rates are read as sold, bits and bytes told apart") {
+    CHECK(parse_bandwidth("100 Gb/s").si() == 12.5e9);
+    CHECK(parse_bandwidth("400Gbps").si() == 50e9);
+    CHECK(parse_bandwidth("3.2 Tb/s").si() == 400e9);
+    CHECK(parse_bandwidth("56 Gbit/s").si() == 7e9);
+    CHECK(parse_bandwidth("900GB/s").si() == 900e9);
+    CHECK(parse_bandwidth("900 GBps").si() == 900e9);
+    CHECK(parse_bytes("80GB").si() == 80e9);
+    CHECK(parse_flop_rate("989 TFLOPS").si() == 989e12);
+    CHECK(to_string(parse_bandwidth("400 Gb/s")) == "50 GB/s");
+}
+
+// gb/s may be either, so neither is proposed; GHz is near to GB/s in spelling and no bandwidth.
+TEST_CASE("a hint never changes a quantity") {
+    CHECK(complaint([] { parse_bandwidth("100 gb/s"); }) ==
+          "\"100 gb/s\" has the unknown unit \"gb/s\"; expected bytes per second, for example \"900 GB/s\"; write "
+          "\"GB/s\" (bytes) or \"Gb/s\" (bits)");
+    CHECK(complaint([] { parse_bytes("80 Gb"); }) ==
+          "\"80 Gb\" has the unknown unit \"Gb\"; expected bytes, for example \"80 GiB\"");
+    CHECK(complaint([] { parse_bandwidth("100 GB"); }) ==
+          "\"100 GB\" has the unknown unit \"GB\"; expected bytes per second, for example \"900 GB/s\"");
+    CHECK(complaint([] { parse_seconds("8 US"); }) ==
+          "\"8 US\" has the unknown unit \"US\"; expected a time, for example \"8 us\", did you mean \"us\"?");
+}
+
 TEST_CASE("a text without a fitting unit says what was expected") {
     CHECK(complaint([] { parse_bandwidth("900"); }) ==
           "\"900\" has no unit; expected bytes per second, for example \"900 GB/s\"");
     CHECK(complaint([] { parse_seconds("8 sec"); }) ==
           "\"8 sec\" has the unknown unit \"sec\"; expected a time, for example \"8 us\"");
     CHECK(complaint([] { parse_bytes("80 Gib"); }) ==
-          "\"80 Gib\" has the unknown unit \"Gib\"; expected bytes, for example \"80 GiB\", did you mean \"GiB\"?");
+          "\"80 Gib\" has the unknown unit \"Gib\"; expected bytes, for example \"80 GiB\"");
     CHECK(complaint([] { parse_bytes("GiB"); }) ==
           "\"GiB\" is not a number with a unit; expected bytes, for example \"80 GiB\"");
     CHECK(complaint([] { parse_seconds(""); }) ==

@@ -95,18 +95,18 @@ TEST_CASE("Models of one name from two sources are ranked apart") {
     CHECK(summarise(cases).rank_correlation.value() == Approx(1));
 }
 
-// Fitted on: a (+10 %). Held out: b (-5 %). Unknown: c. A refused case has no role.
-TEST_CASE("Cases are chosen by whether the cluster's fit has seen them") {
+// Fitted on: a (+10 %). Unseen: b (-5 %). Not looked up: c. A refused case shows nothing.
+TEST_CASE("Cases are chosen by what their forecasts show") {
     std::vector<Comparison> cases{compared("a", "s", 100, 110, 110, 110), compared("b", "s", 100, 95, 95, 95),
                                   compared("c", "s", 100, 100, 100, 100), samples::refused("r", "why")};
-    cases[0].what.held_out = false;
-    cases[1].what.held_out = true;
-    cases[2].what.held_out.reset();
-    cases[3].what.held_out = true;
-    CHECK(of_role(cases, false).size() == 1);
-    CHECK(summarise(of_role(cases, false)).bias == Approx(0.10));
-    CHECK(of_role(cases, true).size() == 1);
-    CHECK(summarise(of_role(cases, true)).bias == Approx(-0.05));
+    cases[0].what.evidence = Evidence::fitted;
+    cases[1].what.evidence = Evidence::unseen;
+    cases[3].what.evidence = Evidence::unseen;
+    CHECK(of_evidence(cases, Evidence::fitted).size() == 1);
+    CHECK(summarise(of_evidence(cases, Evidence::fitted)).bias == Approx(0.10));
+    CHECK(of_evidence(cases, Evidence::unseen).size() == 1);
+    CHECK(summarise(of_evidence(cases, Evidence::unseen)).bias == Approx(-0.05));
+    CHECK(of_evidence(cases, Evidence::seen).empty());
 }
 
 // 11 GB predicted of 10 measured is +10 %, 9 of 12 is -25 %: mean 17.5 %. A case without a measured peak has no error.
@@ -124,11 +124,4 @@ TEST_CASE("Peak memory is compared where it was measured") {
     const CompareSummary s = summarise(cases);
     CHECK(s.with_peak == 2);
     CHECK(s.peak_mape == Approx(0.175));
-}
-
-TEST_CASE("A file is held out when the cluster was not fitted from it") {
-    const Cluster fitted = samples::fitted_cluster();
-    CHECK(is_held_out(fitted, "out/other.csv") == true);
-    CHECK(is_held_out(fitted, "elsewhere/bench.csv") == false);
-    CHECK(is_held_out(Cluster{}, "bench.csv") == std::nullopt);
 }

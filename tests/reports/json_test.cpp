@@ -24,10 +24,29 @@ using Keys = std::vector<std::string>;
 
 TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     const Json j = Json::parse(to_json(samples::forecast()));
-    CHECK(keys_of(j) == Keys{"experiment", "cluster", "step_s", "phases_s", "breakdown_s", "memory_bytes", "fits",
-                             "tokens_per_s", "model_flops_utilization", "tasks", "ranks_simulated", "draws",
-                             "forward_s", "backward_s", "gradient_sync_s", "optimizer_s", "kernels_s", "notes"});
-    CHECK(j["cluster"] == Json{{"name", "pcie-a100-x4"}, {"calibrated", true}});
+    CHECK(keys_of(j) == Keys{"experiment",
+                             "cluster",
+                             "step_s",
+                             "phases_s",
+                             "breakdown_s",
+                             "memory_bytes",
+                             "fits",
+                             "tokens_per_s",
+                             "tokens_per_s_per_gpu",
+                             "model_flops_utilization",
+                             "model_tflops_per_gpu",
+                             "causal_mask_counted",
+                             "tasks",
+                             "ranks_simulated",
+                             "draws",
+                             "forward_s",
+                             "backward_s",
+                             "gradient_sync_s",
+                             "optimizer_s",
+                             "kernels_s",
+                             "notes"});
+    CHECK(j["cluster"] ==
+          Json{{"name", "pcie-a100-x4"}, {"calibrated", true}, {"prior_share", nullptr}, {"basis", Json::array()}});
     CHECK(keys_of(j["step_s"]) == Keys{"mean", "p10", "p50", "p90"});
     CHECK(j["step_s"]["p90"].get<double>() == Approx(0.02532));
     CHECK(keys_of(j["phases_s"]) == Keys{"forward", "backward", "gradient_sync", "optimizer"});
@@ -38,6 +57,8 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     CHECK(j["memory_bytes"]["peak"] == 1.5 * 1073741824);
     CHECK(j["fits"] == true);
     CHECK(j["tasks"] == 1234);
+    CHECK(j["tokens_per_s_per_gpu"].get<double>() == Approx(1472719.1 / 4));
+    CHECK(j["model_tflops_per_gpu"].get<double>() == Approx(37.1));
     CHECK(j["forward_s"]["p50"].get<double>() == Approx(0.01075));
     REQUIRE(j["kernels_s"]["AG"].size() == 2);
     CHECK(j["kernels_s"]["AG"][1] == Json{{"rank", 1}, {"phase", "forward"}, {"time_s", 1.7e-3}});
@@ -57,7 +78,7 @@ TEST_CASE("What is not finite is null, and a name that is no UTF-8 is no obstacl
 TEST_CASE("A comparison as JSON has summary, refusals with reasons and one row a case") {
     std::vector<Comparison> all{compared("a", "s", 100, 110, 95, 120), samples::refused("r", "no preset")};
     all[0].what.assumptions = {"routing assumed"};
-    all[0].what.held_out = true;
+    all[0].what.evidence = Evidence::unseen;
     const Json j = Json::parse(to_json(summarise(all), all));
     CHECK(j["cases"] == 2);
     CHECK(j["predicted"] == 1);
@@ -76,6 +97,7 @@ TEST_CASE("A comparison as JSON has summary, refusals with reasons and one row a
     CHECK(row["ape"].get<double>() == Approx(0.1));
     CHECK(row["inside"] == true);
     CHECK(row["held_out"] == true);
+    CHECK(row["evidence"] == "unseen");
     CHECK(row["assumptions"] == Json::array({"routing assumed"}));
     CHECK(row["refused_because"].is_null());
     CHECK(other["refused_because"] == "no preset");
@@ -83,6 +105,8 @@ TEST_CASE("A comparison as JSON has summary, refusals with reasons and one row a
     CHECK(other["inside"].is_null());
     CHECK(other["measured_s"].is_null());
     CHECK(j["held_out"]["predicted"] == 1);
+    CHECK(j["unseen"]["predicted"] == 1);
+    CHECK(j["seen"]["predicted"] == 0);
     CHECK(j["held_out"]["mape"].get<double>() == Approx(0.1));
     CHECK(j["fitted"]["predicted"] == 0);
     CHECK(j["fitted"]["mape"].is_null());

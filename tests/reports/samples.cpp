@@ -73,6 +73,8 @@ Forecast forecast() {
                 Bytes(80 * 1073741824.0),
                 Bytes(512 * 1048576.0)};
     f.tokens_per_second = 1472719.1;
+    f.gpus = 4;
+    f.model_flops_per_gpu = FlopsPerSecond(37.1e12);
     f.model_flops_utilization = 0.119;
     f.tasks = 1234;
     f.ranks_simulated = 4;

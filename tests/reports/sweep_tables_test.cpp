@@ -11,9 +11,9 @@ using namespace stepcast;
 TEST_CASE("a sweep's table has the varied keys, what is common beneath, counts, reasons and the proof") {
     CHECK(sweep_table(sample_sweep()) == R"(gpt on dgx, calibrated: shortest step
 
-   tp      step  tokens/s     MFU    memory   bound
-1   2  100.0 ms    40,960  50.0 %  4.00 GiB  -2.0 %
-2   4  200.0 ms    20,480  25.0 %  2.00 GiB  -1.0 %
+   tp      step         p10 .. p90  tokens/s     MFU    memory   bound
+1   2  100.0 ms  50.00 .. 125.0 ms    40,960  50.0 %  4.00 GiB  -2.0 %
+2   4  200.0 ms  100.0 .. 250.0 ms    20,480  25.0 %  2.00 GiB  -1.0 %
 all of them: zero = 1
 
                12 points asked for
@@ -40,6 +40,59 @@ TEST_CASE("costs, fronts, sizes and broken bounds show in a sweep's table") {
     CHECK_THAT(text, Catch::Contains("cost/M tokens"));
     CHECK_THAT(text, Catch::Contains("the best of each number of ranks"));
     CHECK_THAT(text, Catch::Contains("NOT proven: 1 of 2 simulated configurations were faster than their lower bound"));
+}
+
+TEST_CASE("what cannot be told from the first is marked, and a single draw is said") {
+    SweepAnswer answer = sample_sweep();
+    for (SweepRow& row : answer.best) row.forecast.draws = 100;
+    answer.best[1].behind = Behind{-0.02, 0.03, 0.08, false};
+    std::string text = sweep_table(answer);
+    CHECK_THAT(text, Catch::Contains("~ -2.0 .. +8.0 %"));
+    CHECK_THAT(text, Catch::Contains("~ not distinguishable from 1 (1 of 2): over the 100 draws that both met"));
+    CHECK_THAT(text, Catch::Contains("each by its median over 100"));
+    const auto json = nlohmann::json::parse(to_json(answer));
+    CHECK(json["top"][1]["behind_first"]["distinguishable"] == false);
+    CHECK(json["top"][1]["behind_first"]["p90"] == 0.08);
+    CHECK_FALSE(json["top"][0].contains("behind_first"));
+    answer.best[1].behind->distinguishable = true;
+    CHECK_THAT(sweep_table(answer), !Catch::Contains("not distinguishable"));
+    answer.one_routing = true;
+    CHECK_THAT(sweep_table(answer), Catch::Contains("ranked by one draw of the routing"));
+    answer.objective = Objective::tokens;
+    answer.work_differs = true;
+    CHECK_THAT(sweep_table(answer), Catch::Contains("most tokens/s, as tokens per step differ"));
+}
+
+TEST_CASE("the best of each machine stands with days, money, energy and what they rest on") {
+    SweepAnswer answer = sample_sweep();
+    answer.varied = {"machines", "parallelism.tp"};
+    answer.each_of = {"machines"};
+    answer.of_each = answer.best;
+    for (SweepRow& row : answer.of_each) {
+        row.settings = {{"machines", row.settings[0].second == "2" ? "8xa" : "16xb"}, {"parallelism.tp", "2"}};
+        row.forecast.cluster = row.settings[0].second.substr(row.settings[0].second.find('x') + 1);
+        Campaign c;
+        c.tokens = 1e12;
+        c.time = {Seconds(864'000), Seconds(950'400), Seconds(1'036'800)};
+        c.money = {1e6, 1.1e6, 1.2e6};
+        c.currency = "USD";
+        c.offer.price_per_gpu_hour = 2.5;
+        row.campaign = c;
+    }
+    answer.best = answer.of_each;
+    answer.of_each[1].least_within = true;
+    answer.within = Seconds(1'000'000);
+    const std::string text = sweep_table(answer);
+    CHECK_THAT(text, Catch::Contains("the best of each machines"));
+    CHECK_THAT(text, Catch::Contains("11.0 d (10.0 .. 12.0)  1.10 M (1.00 .. 1.20)"));
+    CHECK_THAT(text, Catch::Contains("8 ranks of b are the least that end within 11.6 d: 11.0 d (10.0 .. 12.0)"));
+    CHECK_THAT(text, Catch::Contains("(not at the p90 of"));
+    CHECK_THAT(text, Catch::Contains("8 x a: useful 100.0 %, no failures counted; 2.5 USD an hour"));
+    answer.of_each[1].least_within = false;
+    CHECK_THAT(sweep_table(answer), Catch::Contains("none ends within 11.6 d"));
+    const auto json = nlohmann::json::parse(to_json(answer));
+    CHECK(json["of_each"][0]["training"]["time_s"]["p50"] == 950'400);
+    CHECK(json["each_of"][0] == "machines");
 }
 
 TEST_CASE("a sweep's JSON has its best, its counts and whether they are proven") {

@@ -28,8 +28,8 @@ std::vector<Comparison> comparisons() {
                                                  "model: \"gpt-175b\" is not supported; expected a preset experiment: "
                                                  "host_moe, moe_layer_fast_moe, moe_layer_mix_moe")};
     for (std::size_t i : {0u, 1u}) all[i].what.experiment.cluster = samples::fitted_cluster();
-    all[0].what.held_out = false;
-    all[1].what.held_out = true;
+    all[0].what.evidence = Evidence::fitted;
+    all[1].what.evidence = Evidence::seen;
     all[0].what.measured_forward = Seconds(8.521e-3);
     all[0].what.measured_backward = Seconds(10.018e-3);
     all[0].forecast->forward.p50 = Seconds(9e-3);
@@ -63,6 +63,20 @@ TEST_CASE("A forecast that does not fit says by how much, and an uncalibrated on
     f.memory.overheads = Bytes(0);
     CHECK(forecast_table(f).find("96.00 GiB of 80.00 GiB: DOES NOT FIT, 16.00 GiB too much") != std::string::npos);
     CHECK(text.find("draws") == std::string::npos);
+}
+
+// 62 % of the step are two costs of the host that nothing measured on this device; 3 % of priors would not be worth a word.
+TEST_CASE("A forecast says how much of its step rests on priors") {
+    Forecast f = samples::forecast();
+    f.basis = {{"host", "host.module_forward", false, 0.5},
+               {"GEMM", "kernel.gemm_efficiency", true, 0.38},
+               {"host", "host.schedule", false, 0.12}};
+    CHECK(prior_share(f) == Approx(0.62));
+    CHECK(calibrated_text(f) == "calibrated for 38 % of the step, the rest rests on priors: host 62 %");
+    f.basis = {{"GEMM", "kernel.gemm_efficiency", true, 0.97}, {"host", "host.call", false, 0.03}};
+    CHECK(calibrated_text(f) == "calibrated");
+    f.calibrated = false;
+    CHECK(calibrated_text(f).starts_with("UNCALIBRATED"));
 }
 
 TEST_CASE("A forecast of nothing prints no figures that are not numbers") {
@@ -114,9 +128,9 @@ TEST_CASE("Comma-separated values quote what needs it") {
     const std::string text =
         comparison_csv({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "model \"x\", unknown")});
     CHECK(text ==
-          "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,refused_because\n"
-          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,\n"
-          "cases.csv,r,dense,,,,,,\"model \"\"x\"\", unknown\"\n");
+          "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n"
+          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,,plain-x4,4,\n"
+          "cases.csv,r,dense,,,,,,,,,\"model \"\"x\"\", unknown\"\n");
 }
 
 // Median of the accepted 10, 12, 11 ms.

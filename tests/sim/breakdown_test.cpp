@@ -62,23 +62,23 @@ TEST_CASE("waiting for a stage is bubble") {
 }
 
 // a [0,1] on rank 0, b1 [1,5] on rank 1, c after b0 [1,3] and b1: [5,6]. Rank 0 idles [3,5] for rank 1 without a
-// transfer between; rank 1 idles [0,1], and its work is over at 5.
+// transfer between; rank 1 idles [0,1] for a, and [5,6], after its last task, for c.
 TEST_CASE("a task that waits for another rank without a transfer waits out an imbalance") {
     const TaskGraph graph = fork_join();
     const Costs costs = free_issue({1_s, 2_s, 4_s, 1_s});
     CHECK(breakdown_of(graph, costs, 0) == Breakdown{3_s, 1_s, 0_s, 0_s, 2_s, 0_s});
-    CHECK(breakdown_of(graph, costs, 1) == Breakdown{4_s, 0_s, 0_s, 1_s, 1_s, 0_s});
+    CHECK(breakdown_of(graph, costs, 1) == Breakdown{4_s, 0_s, 0_s, 0_s, 2_s, 0_s});
 }
 
 // Host work [0, 4], gemm issued at 5: [5, 7]; pass [7, 8]; synchronisation [8, 10]; sum issued at 11 on rank 0, at 5 on
 // rank 1: [11, 14]; passes [14, 15].
 // Rank 0: host [0,5] and [8,11] = 8, compute 2, memory 2, transfer 3.
-// Rank 1: host [0,5], waits for rank 0 [5,11], transfer 3, memory 1.
+// Rank 1: waits for rank 0 [0,11], transfer 3, memory 1: its own host, done at 5, let nothing wait.
 TEST_CASE("what waits for its own host is host time, for another's imbalance") {
     const TaskGraph graph = host_calls(false);
     const Costs costs{{4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s}, {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}};
     CHECK(breakdown_of(graph, costs, 0) == Breakdown{2_s, 2_s, 3_s, 0_s, 0_s, 8_s});
-    CHECK(breakdown_of(graph, costs, 1) == Breakdown{0_s, 1_s, 3_s, 0_s, 6_s, 5_s});
+    CHECK(breakdown_of(graph, costs, 1) == Breakdown{0_s, 1_s, 3_s, 0_s, 11_s, 0_s});
 }
 
 // Ten kernels of 1 s, of which the host issues the last at 30: the gap before it is the host's, though its own issue

@@ -142,13 +142,22 @@ TEST_CASE("the Llama pipeline's step is near the run's from priors, and nearer w
     CHECK(step_of(e).si() == Approx(1.613).epsilon(0.01));
     e.cluster.host.message = Seconds(100e-6);
     CHECK(step_of(e).si() == Approx(1.613).epsilon(0.12));
-    // Medians of the steps of one length: in the fit 109 to 124 tokens, held out 95 and 122.
-    for (const auto& [seq, measured] : {std::pair(95, 1.581), std::pair(109, 1.600), std::pair(116, 1.613),
-                                        std::pair(120, 1.626), std::pair(122, 1.640), std::pair(124, 1.605)}) {
+    // Medians of the steps of one length: in the fit 109 to 124 tokens, not in the fit 95, 108 and 122. The step of 108 tokens
+    // was long without a sign in its timers: it is 5.4 % off, and in the list all the same.
+    for (const auto& [seq, measured, within] :
+         {std::tuple(95, 1.581, 0.025), std::tuple(108, 1.676, 0.06), std::tuple(109, 1.600, 0.025),
+          std::tuple(116, 1.613, 0.025), std::tuple(120, 1.626, 0.025), std::tuple(122, 1.640, 0.025),
+          std::tuple(124, 1.605, 0.025)}) {
         e = recorded();
         e.workload.seq = seq;
-        CHECK(step_of(e).si() == Approx(measured).epsilon(0.025));
+        CHECK(step_of(e).si() == Approx(measured).epsilon(within));
     }
+}
+
+// Steps 7 to 10 (95, 108 and 122 tokens) are called unfitted, so no logits time of such a length stands in the cluster file.
+TEST_CASE("the file of the Llama pipeline's cluster holds no measured time of a step that it is not fitted on") {
+    for (const GemmPoint& p : recorded().cluster.kernel.gemm_table)
+        CHECK((p.m == 109 || p.m == 116 || p.m == 120 || p.m == 124));
 }
 
 // Period law: the last stage takes a micro-batch every 43.5 ms, fill, drain and optimizer take 221 ms more.

@@ -1,6 +1,10 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "model/errors.h"
+#include "model/presets.h"
+#include "model/step.h"
 #include "sim/predict.h"
 
 using namespace stepcast;
@@ -55,6 +59,36 @@ TEST_CASE("the spread of the step is that of the noise where routing does not va
     e.cluster.noise.step = 0.1;
     e.routing.draws = 2000;
     CHECK(predict(e).step.p90 / predict(e).step.p10 == Approx(1.292).epsilon(0.03));
+}
+
+// What is printed and what --trace writes are one simulation: interference, shared links, the draw in the middle.
+TEST_CASE("the step of every preset is the one that its trace shows") {
+    for (const std::string& preset : preset_names(PresetKind::experiment)) {
+        CAPTURE(preset);
+        const Prediction p = predict_step(read_experiment(preset));
+        const Forecast& f = p.forecast;
+        CHECK(step_end(to_trace(p.graph, p.timeline)) / f.step.p50 == Approx(1).epsilon(1e-12));
+        CHECK(total(f.breakdown) / f.step.p50 == Approx(1).epsilon(1e-9));
+        CHECK(f.phases.step == f.step.p50);
+    }
+}
+
+// Four draws of a random gate: the printed step is the second shortest, and that draw's.
+TEST_CASE("the median of several draws is one of them") {
+    Experiment e = small_experiment();
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    e.routing.draws = 4;
+    std::vector<Seconds> steps;
+    for (int draw = 0; draw < 4; ++draw) {
+        const TaskGraph graph = build_step(e, routing_of(e, draw));
+        Timeline timeline;
+        run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
+        steps.push_back(timeline.end);
+    }
+    const Forecast f = predict(e);
+    CHECK(steps[static_cast<std::size_t>(f.median_draw)] == f.step.p50);
+    std::ranges::sort(steps);
+    CHECK(f.step.p50 == steps[1]);
 }
 
 TEST_CASE("the breakdown adds up to the step") {

@@ -32,7 +32,10 @@ Costs pipeline_costs(const TaskGraph& graph, Seconds f, Seconds b) {
     return priced;
 }
 
-Seconds step_of(const TaskGraph& graph, const Costs& priced) { return step_end(simulate(graph, priced)); }
+// Where nothing slows anything.
+Trace in_order(const TaskGraph& graph, const Costs& priced) { return simulate(graph, priced, {}); }
+
+Seconds step_of(const TaskGraph& graph, const Costs& priced) { return step_end(in_order(graph, priced)); }
 
 }  // namespace
 
@@ -40,7 +43,7 @@ Seconds step_of(const TaskGraph& graph, const Costs& priced) { return step_end(s
 TEST_CASE("tasks of a chain follow one another") {
     const Trace expected{Trace::Origin::simulated,
                          {span(0, compute(0), 0, 1), span(1, compute(0), 1, 3), span(2, compute(0), 3, 6)}};
-    CHECK(simulate(chain(), costs({1_s, 2_s, 3_s})) == expected);
+    CHECK(in_order(chain(), costs({1_s, 2_s, 3_s})) == expected);
 }
 
 // a = [0, 1]; b0 = [1, 3] and b1 = [1, 5] side by side; c after the longer: max(3, 5) = [5, 6].
@@ -48,7 +51,7 @@ TEST_CASE("a join waits for its longer branch") {
     const Trace expected{
         Trace::Origin::simulated,
         {span(0, compute(0), 0, 1), span(1, compute(0), 1, 3), span(2, compute(1), 1, 5), span(3, compute(0), 5, 6)}};
-    CHECK(simulate(fork_join(), costs({1_s, 2_s, 4_s, 1_s})) == expected);
+    CHECK(in_order(fork_join(), costs({1_s, 2_s, 4_s, 1_s})) == expected);
 }
 
 // Rank 0 computes [0, 1] [1, 2], rank 1 [0, 4] [4, 5]. First bucket at max(1, 4) = [4, 7], second after the lane:
@@ -60,7 +63,7 @@ TEST_CASE("a straggler delays a collective on every rank, and collectives queue 
         {span(0, compute(0), 0, 1), span(1, compute(0), 1, 2), span(2, compute(1), 0, 4), span(3, compute(1), 4, 5),
          span(4, collective(0), 4, 7), span(4, collective(1), 4, 7), span(5, collective(0), 7, 8),
          span(5, collective(1), 7, 8), span(6, compute(0), 8, 9), span(7, compute(1), 8, 9)}};
-    CHECK(simulate(graph, costs({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s})) == expected);
+    CHECK(in_order(graph, costs({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s})) == expected);
 }
 
 // Issues end at 2 and 4: the first kernel runs [2, 3], the second could at 3 but is issued at 4: [4, 5].
@@ -69,7 +72,7 @@ TEST_CASE("a kernel waits until the host has issued it") {
     graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
     graph.add("b", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated, {span(0, compute(0), 2, 3), span(1, compute(0), 4, 5)}};
-    CHECK(simulate(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
+    CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
 }
 
 // Blocking: issue 2, run [2, 3]; the host goes on at 3, issues until 5, run [5, 6].
@@ -78,7 +81,7 @@ TEST_CASE("a blocking launch joins host and device after every kernel") {
     graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
     graph.add("b", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated, {span(0, compute(0), 2, 3), span(1, compute(0), 5, 6)}};
-    CHECK(simulate(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
+    CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
 }
 
 // Host 0 works [0, 4], issues the gemm until 5: [5, 7]; the pass until 6, but after the gemm: [7, 8]. The
@@ -87,7 +90,7 @@ TEST_CASE("a blocking launch joins host and device after every kernel") {
 TEST_CASE("a synchronisation holds up what the host issues next") {
     const TaskGraph graph = host_calls(false);
     const Trace trace =
-        simulate(graph, costs({4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s}, {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}));
+        in_order(graph, costs({4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s}, {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}));
     const Trace expected{Trace::Origin::simulated,
                          {span(0, host(0), 0, 4), span(1, compute(0), 5, 7), span(2, compute(0), 7, 8),
                           span(3, host(0), 8, 10), span(4, host(1), 0, 4), span(5, collective(0), 11, 14),
@@ -101,7 +104,7 @@ TEST_CASE("host work holds up a kernel that costs nothing to issue") {
     graph.add("framework", Phase::forward, HostWork{}, {host(0)}, {}, 0);
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated, {span(0, host(0), 0, 4), span(1, compute(0), 4, 5)}};
-    CHECK(simulate(graph, costs({4_s, 1_s})) == expected);
+    CHECK(in_order(graph, costs({4_s, 1_s})) == expected);
 }
 
 // One task on two lanes of one rank: its host issues it once, until 2: [2, 3]; the next is issued at 3, not at 5.
@@ -111,7 +114,7 @@ TEST_CASE("a task with two places on one rank is issued there once") {
     graph.add("next", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated,
                          {span(0, compute(0), 2, 3), span(0, collective(0), 2, 3), span(1, compute(0), 3, 4)}};
-    CHECK(simulate(graph, costs({1_s, 1_s}, {2_s, 1_s})) == expected);
+    CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 1_s})) == expected);
 }
 
 // GPipe and 1F1B with free sends: (m + p - 1) (f + b).
@@ -155,7 +158,7 @@ TEST_CASE("a receive that waits holds up a send behind it on the same lane only"
         graph.add("down", Phase::backward, SendRecv{512_B}, {Place(1, down), Place(0, receive_down)}, {slow});
         const TaskId quick = graph.add("quick", Phase::forward, small_gemm(), {compute(0)}, {});
         graph.add("up", Phase::forward, SendRecv{512_B}, {Place(0, up), Place(1, receive_up)}, {quick});
-        return simulate(graph, costs({5_s, 1_s, 1_s, 1_s})).spans.back();
+        return in_order(graph, costs({5_s, 1_s, 1_s, 1_s})).spans.back();
     };
     const Lane one = Lane::collective;
     CHECK(sends(one, one, one, one) == span(3, collective(1), 6, 7));
@@ -171,14 +174,14 @@ TEST_CASE("every named graph simulates to a trace that keeps the rules") {
             priced.duration.push_back(Seconds(1 + t % 3));
             priced.issue.push_back(Seconds(named.graph.host_calls(t)));
         }
-        CHECK_NOTHROW(check_trace(named.graph, simulate(named.graph, priced)));
+        CHECK_NOTHROW(check_trace(named.graph, in_order(named.graph, priced)));
     }
 }
 
-TEST_CASE("an empty graph ends at once") { CHECK(simulate(TaskGraph(), Costs{}).spans.empty()); }
+TEST_CASE("an empty graph ends at once") { CHECK(in_order(TaskGraph(), Costs{}).spans.empty()); }
 
 TEST_CASE("costs that are not one a task are refused") {
-    CHECK_THROWS_AS(simulate(chain(), costs({1_s, 2_s})), std::logic_error);
-    CHECK_THROWS_AS(simulate(chain(), Costs{{1_s, 2_s, 3_s}, {}}), std::logic_error);
-    CHECK_THROWS_AS(simulate(chain(), Costs{{1_s, 2_s, 3_s}, {}}, Contention{}), std::logic_error);
+    CHECK_THROWS_AS(in_order(chain(), costs({1_s, 2_s})), std::logic_error);
+    CHECK_THROWS_AS(in_order(chain(), Costs{{1_s, 2_s, 3_s}, {}}), std::logic_error);
+    CHECK_THROWS_AS(simulate(chain(), Costs{{1_s, 2_s, 3_s}, {}}, {0.1, 0.1}), std::logic_error);
 }

@@ -20,6 +20,37 @@ TEST_CASE("a pattern takes numbers between literal texts, in SI units") {
     CHECK_FALSE(pattern.match("iteration 12", values));
 }
 
+// 5.88K read as 5.88 would be a thousand times too little; with a star it is 5880.
+TEST_CASE("a pattern refuses what it would cut") {
+    std::vector<double> values;
+    const LinePattern plain("step {#} tps: {rate:tokens/s}");
+    CHECK_THROWS_WITH(plain.match("step 1 tps: 5.88K", values),
+                      Contains("\"5.88K\" is cut by {rate:tokens/s}") && Contains("{rate:tokens/s*}"));
+    CHECK_THROWS_WITH(LinePattern("took {step:s}").match("took 200 ms", values), Contains("cut by {step:s}"));
+    CHECK_THROWS_WITH(LinePattern("took {step:s}").match("took 0,25 s", values), Contains("cut by {step:s}"));
+    const LinePattern told("step {#} tps: {rate:tokens/s*}");
+    REQUIRE(told.match("step 1 tps: 5.88K", values));
+    CHECK(values[1] == Approx(5880));
+    REQUIRE(told.match("step 1 tps: 5,880 tokens/s", values));
+    CHECK(values[1] == 5880);
+    REQUIRE(LinePattern("memory: {m:GiB}").match("memory: 44.32GiB(55%)", values));
+    REQUIRE(LinePattern("a {x:1}K b").match("a 3K b", values));
+}
+
+TEST_CASE("a step ten times off its neighbours is warned about") {
+    const LogFolder folder;
+    std::string log;
+    for (int i = 1; i <= 12; ++i) log += "step=" + std::to_string(i) + (i == 6 ? " took 0.5 s\n" : " took 50 s\n");
+    ImportRequest request;
+    request.logs = {folder.file("a.log", log)};
+    request.pattern = folder.file("p.toml", "system = \"mine\"\nmodel = \"m\"\nlines = [\"step={#} took {step:s}\"]\n");
+    request.out = folder.file("out.csv", "");
+    const auto report = import_to_files(request);
+    CHECK(std::count_if(report.begin(), report.end(), [](const std::string& line) {
+              return line.find("warning: step 6 took 0.5 s beside 50 s before it (1 such steps)") != std::string::npos;
+          }) == 1);
+}
+
 TEST_CASE("a pattern that cannot be matched is refused") {
     CHECK_THROWS_WITH(LinePattern("{step:ms} ms"), Contains("expected literal text first"));
     CHECK_THROWS_WITH(LinePattern("step {step:parsec}"), Contains("\"parsec\" is no unit here"));

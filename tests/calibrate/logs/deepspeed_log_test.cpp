@@ -46,6 +46,7 @@ TEST_CASE("DeepSpeed's breakdown gives the phases of every step and the wall tim
     CHECK(run.steps == 4);
     CHECK(series(run, "forward").at(0) == std::pair{1, 0.35987});
     CHECK(series(run, "backward").at(0) == std::pair{1, 1.01806});
+    CHECK(series(run, "backward_and_sync").empty());  // what both of its parts say already
     CHECK(series(run, "gradient_sync").at(0) == std::pair{1, 0.00789});
     CHECK(series(run, "optimizer").at(3) == std::pair{4, 0.16182});
     CHECK(series(run, "optimizer_step").at(1) == std::pair{2, 0.01175});
@@ -67,6 +68,7 @@ TEST_CASE("recent and very old spellings of DeepSpeed's breakdown are the same s
     CHECK(series(from_recent.runs.at(0), "forward") == Points{{1, 0.01}});
     CHECK(series(from_recent.runs.at(0), "backward") == Points{{1, 0.018}});
     CHECK(series(from_recent.runs.at(0), "gradient_sync") == Points{{1, 0.0015}});
+    CHECK(series(from_recent.runs.at(0), "backward_and_sync").empty());
     CHECK(from_recent.lines == LineCounts{1, 1, 0});
     const ImportResult from_old =
         import_log(folder.file("a.log", "[Rank 0] time (ms) | forward: 10.00 | backward: 20.00 | step: 3.00\n"));

@@ -52,6 +52,9 @@ TEST_CASE("the plan covers the largest op, the cache and a workspace a lane, and
     const CudaPlan plan = plan_cuda_memory(graph, 0, Bytes(1 << 20), Bytes(1 << 30), Bytes(1 << 30));
     CHECK(plan.common == Element::bf16);
     CHECK(plan.workspaces == workspace_bytes);
+    TaskGraph beside = graph;
+    beside.add("other", Phase::forward, Gemm{64, 64, 64, 1, Dtype::bf16}, {Place(0, Lane::collective)}, {});
+    CHECK(plan_cuda_memory(beside, 0, Bytes(1 << 20), Bytes(1 << 30), Bytes(1 << 30)).workspaces == 2 * workspace_bytes);
     CHECK(plan.inputs[static_cast<std::size_t>(Element::bf16)] == (4 << 20) + 16 * alignment);
     CHECK(plan.inputs[static_cast<std::size_t>(Element::fp32)] == 0);
     CHECK(plan.output == (2 << 20) + 16 * alignment);

@@ -411,6 +411,40 @@ TaskGraph one_rank_graph() {
     return graph;
 }
 
+// A task of two lanes holds both until it ends: what stands behind it on the second starts after it, with no edge between.
+TaskGraph two_lanes() {
+    TaskGraph graph(1);
+    const Place compute(0, Lane::compute), data(0, Lane::data);
+    for (int i = 0; i < 4; ++i) {
+        graph.add("fused", Phase::forward,
+                  FusedGemm{64, 0, 64, 2, 512, 512, Bytes(1 << 16), FusedGemm::Transfer::gather, Dtype::bf16},
+                  {compute, data}, {});
+        graph.add("behind", Phase::forward, MemoryPass{Bytes(1 << 10), Bytes(1 << 10)}, {data}, {});
+    }
+    return graph;
+}
+
+void test_two_lanes(bool replay) {
+    CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
+    const TaskGraph graph = two_lanes();
+    ExecuteOptions options;
+    options.steps = 3;
+    options.check_idle = false;
+    options.retry.extra_steps = 0;
+    const Measurement measurement = execute(graph, device, options);
+    bool held = true;
+    for (const Trace& trace : measurement.traces) {
+        std::vector<Seconds> start(graph.size()), finish(graph.size());
+        for (const Span& span : trace.spans) {
+            start[span.task] = span.start;
+            finish[span.task] = std::max(finish[span.task], span.finish);
+        }
+        for (TaskId task = 1; task < graph.size(); ++task)
+            held = held && start[task] >= finish[task - 1] - Seconds(1e-6);
+    }
+    expect(held, std::string("a task holds both of its lanes") + (replay ? ", replayed" : ""));
+}
+
 void test_execution(bool replay) {
     CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
     const TaskGraph graph = one_rank_graph();
@@ -527,6 +561,8 @@ int main(int count, char** arguments) {
         test_attention(bench);
     });
     attempt("execution", [] { test_execution(false); });
+    attempt("two lanes", [] { test_two_lanes(false); });
+    attempt("two lanes, replayed", [] { test_two_lanes(true); });
     if (times)
         attempt("heuristics", [] {
             Bench bench;

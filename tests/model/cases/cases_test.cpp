@@ -111,8 +111,9 @@ TEST_CASE("measured runs become cases, with their recorded routing where there i
                                       {"d", "host", "other", 8, 2, "step", -1, -1, 0.012, "s"},
                                       {"a", "mix_moe", model, 8, 4, "step", -1, -1, 0.010, "s"},
                                       {"a", "mix_moe", model, 8, 4, "forward", -1, -1, 0.004, "s"}};
-    const auto cases = cases_of_measurements(samples, folder.path());
-    REQUIRE(cases.size() == 3);
+    const auto found = comparisons_of_layers(samples, folder.path());
+    REQUIRE(found.size() == 3);
+    const std::vector<Case> cases{found[0].what, found[1].what, found[2].what};
     CHECK(cases[0].case_id == "a");
     CHECK(cases[0].series == "mix_moe");
     CHECK(cases[0].x == 8);
@@ -128,16 +129,30 @@ TEST_CASE("measured runs become cases, with their recorded routing where there i
     CHECK(cases[2].experiment.routing.kind == RoutingSpec::Kind::random_gate);
 }
 
-TEST_CASE("a measured run that no experiment fits is refused by its name") {
+TEST_CASE("a measured run that no experiment fits is refused by its name, and the rest goes on") {
     const TestHome home;
-    CHECK(complaint([] {
-              cases_of_measurements({{"a", "mix_moe", "moe_layer", 8, 2, "step", -1, -1, 0.1, "s"}});
-          }) == "run a: ran on 2 ranks, but cluster has 4");
-    CHECK(complaint([] {
-              cases_of_measurements({{"a", "mix_moe", "moe_layer-8", 8, 4, "step", -1, -1, 0.1, "s"}});
-          }) ==
+    const auto found = comparisons_of_layers({{"a", "mix_moe", "moe_layer-8", 8, 4, "step", -1, -1, 0.1, "s"},
+                                              {"b", "mix_moe", "moe_layer", 8, 4, "forward", -1, -1, 0.1, "s"},
+                                              {"c", "mix_moe", "moe_layer", 8, 3, "step", -1, -1, 0.1, "s"},
+                                              {"d", "mix_moe", "moe_layer", 8, 4, "step", -1, -1, 0.1, "s"}});
+    REQUIRE(found.size() == 4);
+    CHECK(found[0].refused_because ==
           "run a: model \"moe_layer-8\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
-    CHECK(complaint([] {
-              cases_of_measurements({{"a", "mix_moe", "moe_layer", 8, 4, "forward", -1, -1, 0.1, "s"}});
-          }) == "run a: has no rows of phase step and rank -1");
+    CHECK(found[1].refused_because == "run b: has no rows of phase step and rank -1");
+    CHECK(found[2].refused_because.find("cannot be spread over parallelism.ep = 3 ranks") != std::string::npos);
+    CHECK(found[3].refused_because.empty());
+}
+
+// The preset has four ranks on one node; the runs had two, and eight on two nodes of it.
+TEST_CASE("a measured layer is predicted under its system on the ranks that it ran on") {
+    const TestHome home;
+    const auto found = comparisons_of_layers({{"a", "fast_moe", "moe_layer", 8, 2, "step", -1, -1, 0.1, "s"},
+                                              {"b", "mix_moe", "moe_layer_fast_moe", 16, 8, "step", -1, -1, 0.1, "s"}});
+    REQUIRE(found.size() == 2);
+    for (const Comparison& c : found) REQUIRE(c.refused_because == "");
+    CHECK(found[0].what.experiment.parallelism.moe_system == MoeSystem::fast_moe);
+    CHECK(rank_count(found[0].what.experiment.cluster) == 2);
+    CHECK(found[1].what.experiment.parallelism.moe_system == MoeSystem::mix_moe);
+    CHECK(found[1].what.experiment.cluster.nodes == 2);
+    CHECK(found[1].what.experiment.parallelism.ep == 8);
 }

@@ -398,8 +398,8 @@ TEST_CASE("rows of a file are compared each on its own, and a case told twice co
 }
 
 TEST_CASE("rows of published tables are accepted (where shared/truth is)") {
+    if (truth_is_absent()) return;
     const std::string truth = truth_folder();
-    if (truth.empty()) return;
     const CasesHome home;
     const auto refused = [&](const std::string& name) {
         std::vector<std::string> ids;

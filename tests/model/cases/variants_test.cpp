@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <tuple>
 
 #include "model/cases/cases.h"
 #include "model/errors.h"
@@ -195,4 +196,15 @@ TEST_CASE("a single layer is experts or the dense layer that is as wide as they 
     CHECK(with(layer).workload.ffn == 4096);
     deepspeed.push_back({"case_id", "tutel_deepspeed_b8"});
     CHECK(refused(deepspeed).find("one-hot masks") != std::string::npos);
+}
+
+// Each word where tables have it; a row of supervised fine-tuning is a training step and stays.
+TEST_CASE("rows of other work than a training step are refused by the word that says so") {
+    for (const auto& [column, text, word] :
+         {std::tuple{"case_id", "llama3_8b_dpo", "_dpo"}, std::tuple{"notes", "DPO of preference pairs", "dpo "},
+          std::tuple{"case_id", "qwen_GRPO_8", "grpo"}, std::tuple{"notes", "GRPO, rollouts included", "grpo"},
+          std::tuple{"notes", "RLHF", "rlhf"}, std::tuple{"model", "llama3-8b inference", "inference"}})
+        CHECK(refused({{column, text}}) ==
+              "c.csv:2: notes: \"" + std::string(word) + "\" is other work than the training step that is modelled");
+    CHECK(refused({{"case_id", "llama3_8b_sft"}}).empty());
 }

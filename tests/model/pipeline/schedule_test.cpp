@@ -256,6 +256,25 @@ TEST_CASE("the bubble of DualPipe is (p/2 - 1)(F&B + B - 3W)") {
         }
 }
 
+// The steps of DeepSeek's own program (github.com/deepseek-ai/DualPipe, dualpipe.py) for four ranks and eight micro-batches:
+// rank 0: nF0 2, nF0F1 1, nB1W1F1 1, nF0B1F1B0 1, nB1F1B0 1, nB1B0 1 (from its second backward on weights wait), nWB0 1, nW 1;
+// rank 1: nF0F1 2, nF0B1F1B0 2, nB1B0 2 (from the second pair on), nW 2. The other half mirrors them.
+TEST_CASE("DualPipe of four ranks and eight micro-batches, slot by slot") {
+    const Order rank_0{f(0, 0), f(1, 0), f(2, 0), f(4, 1), bi(4, 1), bw(4, 1), f(5, 1), f(3, 0), b(5, 1), f(6, 1),
+                       b(0, 0), b(6, 1), f(7, 1), b(1, 0), b(7, 1),  bi(2, 0), bw(2, 0), bi(3, 0), bw(3, 0)};
+    const Order rank_1{f(0, 0), f(4, 1), f(1, 0), f(5, 1), f(2, 0), b(4, 1), f(6, 1), b(0, 0),  f(3, 0),  b(5, 1),
+                       f(7, 1), b(1, 0), b(6, 1), b(2, 0), bi(7, 1), bi(3, 0), bw(7, 1), bw(3, 0)};
+    const auto mirrored = [](Order order) {
+        for (Slot& slot : order) {
+            slot.piece = 1 - slot.piece;
+            slot.micro_batch = (slot.micro_batch + 4) % 8;
+        }
+        return order;
+    };
+    CHECK(schedule_orders(Schedule::dualpipe, 4, 2, 8) ==
+          std::vector<Order>{rank_0, rank_1, mirrored(rank_1), mirrored(rank_0)});
+}
+
 // GPipe m. 1F1B min(m, p - s). Interleaved 2 (p - s - 1) + (v - 1) p + 1 pieces of 1/v stage (arXiv 2205.05198, section
 // 4.2.3: 1 + (p - 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1 p on every stage: 1F1B's peak. ZB-V
 // 2p half-size pieces: the same. DualPipe p + 1 (arXiv 2412.19437, table 2).

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/costs/corrections.h"
+#include "sim/costs/dispatch_law.h"
 #include "sim/costs/fitted_ranges.h"
 
 using namespace stepcast;
@@ -43,13 +43,15 @@ TEST_CASE("a tree beats the ring at small payloads on many nodes and loses at la
 }
 
 // In-switch reduction: each rank sends its 800 MB once at 80 GB/s: 10 ms and 30 us of start, against 14 ms of the ring.
-// Two ranks have none: 2 x 1/2 x 800 MB = 8 ms and 2 us. At 800 B the ring's 14 us beat its start.
+// Four ranks and fewer leave it alone: 2 x 3/4 x 800 MB = 12 ms and 6 us; so do numbers that the switch cannot add. At 800 B
+// the ring's 14 us beat its start.
 TEST_CASE("NVLS moves the payload once per rank") {
     Cluster c = plain();
     c.intra.nvls_efficiency = 0.8;
     c.intra.nvls_launch = 30_us;
     CHECK(microseconds(AllReduce{Bytes(800e6)}, {8, 1}, c) == Approx(30 + 10e3));
-    CHECK(microseconds(AllReduce{Bytes(800e6)}, {2, 1}, c) == Approx(2 + 8e3));
+    CHECK(microseconds(AllReduce{Bytes(800e6)}, {4, 1}, c) == Approx(6 + 12e3));
+    CHECK(microseconds(AllReduce{Bytes(800e6), false}, {8, 1}, c) == Approx(14 + 14e3));
     CHECK(microseconds(AllReduce{Bytes(800)}, {8, 1}, c) == Approx(14 + 14e-3));
 }
 
@@ -65,10 +67,12 @@ TEST_CASE("small messages take the protocol with the shorter start, large ones t
     CHECK(microseconds(AllReduce{Bytes(800e6)}, {8, 1}, c) == Approx(50 + 14 + 14e3));
     // two ranks never use LL128: the ring's 50 + 2 + 28 stays below LL's 5 + 1 + 112
     CHECK(microseconds(AllReduce{Bytes(2.8e6)}, {2, 1}, c) == Approx(50 + 2 + 28));
-    // pieces of four slots: every round of LL costs 0.3 us more
+    // pieces of 1 kB: half a slot costs half of 3 us, four slots all of it
+    c.intra.slot = Bytes(2e3);
+    c.intra.slot_latency = 3_us;
+    CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 1.5 + 0.56));
     c.intra.slot = Bytes(250);
-    c.intra.slot_latency = Seconds(0.3e-6);
-    CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 14 * 0.3 + 0.56));
+    CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 3 + 0.56));
 }
 
 // 8 ranks exchange 1 MB each with everybody: 7 MB at 50 GB/s = 140 us, 1 us, 20 us of start, 7 peers of 2 us; the own
@@ -83,6 +87,39 @@ TEST_CASE("an all-to-all costs its start, its peers and its bytes") {
     CHECK(microseconds(op, {8, 1}, c) == Approx(1 + 20 + 14 + 140 + 10));
 }
 
+// Small: 16 kB for each of 8 at 1 % of 100 GB/s = 16 us, side by side over 7 peers of 2 us and 5 us of start. 4 ranks with
+// messages of the same size take 8 us less for their peers only.
+TEST_CASE("small messages of an all-to-all go to all peers at once") {
+    Cluster c = plain();
+    c.intra.exchange_launch = 500_us;
+    c.intra.exchange = {5_us, 2_us, 0.01};
+    CHECK(microseconds(AllToAll{std::vector<Bytes>(64, Bytes(16e3))}, {8, 1}, c) == Approx(5 + 14 + 16));
+    CHECK(microseconds(AllToAll{std::vector<Bytes>(16, Bytes(16e3))}, {4, 1}, c) == Approx(5 + 6 + 16));
+}
+
+// 1000 rows of 4 kB for others, each as if 1 kB longer, and 500 tokens read at home: W = 5 MB + 0.5 x 2 MB = 6 MB. The link
+// at 80 of 100 GB/s: 75 us; ten SMs of 1 GB/s: 600 us; (75^4 + 600^4)^(1/4) = 600.04 us; 30 us of start.
+TEST_CASE("kernels that dispatch tokens are as fast as their SMs or the link") {
+    const Dispatch d{30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5};
+    CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 10).si() * 1e6 == Approx(630.04).epsilon(1e-5));
+    CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 0).si() * 1e6 == Approx(105));
+}
+
+// Two of four experts on two ranks: both on one rank with chance (4 x 1) / (4 x 3) = 1/3, so 5/3 ranks.
+TEST_CASE("a token goes once to each rank that holds one of its experts") {
+    CHECK(ranks_of_token(2, 4, 2) == Approx(5.0 / 3));
+    CHECK(ranks_of_token(8, 8, 4) == 4);
+}
+
+// A token for each of 8 ranks of 2 kB, itself included, 7 away: as the law says of the constants' 20 SMs.
+TEST_CASE("an all-to-all by kernels follows their law where the cluster has its constants") {
+    Cluster c = plain();
+    c.intra.dispatch = {30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5};
+    const AllToAll op{std::vector<Bytes>(64, Bytes(2e6)), Bytes(2e3), 1000};
+    const double expected = dispatch_law_time({7000, 1000, Bytes(2e3)}, c.intra.dispatch, 100_GBps, 20).si() * 1e6;
+    CHECK(microseconds(op, {8, 1}, c) == Approx(expected));
+}
+
 TEST_CASE("twice the bandwidth never slows a collective, more bytes never speed it up") {
     Cluster c = plain(), twice = plain();
     twice.intra.bandwidth = 200_GBps;
@@ -95,18 +132,20 @@ TEST_CASE("twice the bandwidth never slows a collective, more bytes never speed 
     }
 }
 
-// log2 of bytes from 10 to 12: half-way at 2 kB, sqrt(1 x 1.21) = 1.1; ranks 4 half-way between 2 and 8.
-TEST_CASE("corrections are interpolated in the logarithms and held at the edges") {
-    const std::vector<Correction> grid{{"all_reduce", 2, Bytes(1024), 1.0},
-                                       {"all_reduce", 2, Bytes(4096), 1.21},
-                                       {"all_reduce", 8, Bytes(1024), 4.0},
-                                       {"all_reduce", 8, Bytes(4096), 4.84}};
-    CHECK(correction(grid, "all_reduce", 2, Bytes(2048)) == Approx(1.1));
-    CHECK(correction(grid, "all_reduce", 2, Bytes(1)) == Approx(1.0));
-    CHECK(correction(grid, "all_reduce", 2, Bytes(1e9)) == Approx(1.21));
-    CHECK(correction(grid, "all_reduce", 4, Bytes(1024)) == Approx(2.0));
-    CHECK(correction(grid, "all_reduce", 64, Bytes(1024)) == Approx(4.0));
-    CHECK(correction(grid, "all_gather", 2, Bytes(2048)) == 1);
+// 800 MB over 8 ranks: a rank's own piece is 100 MB, which beside a link of 100 GB/s takes a share of 1 ms.
+TEST_CASE("a rank's own piece is copied in reductions at one cost, in gathers at another") {
+    const auto longer = [](const Op& op, double Link::*copy) {
+        Cluster c = plain();
+        c.intra.*copy = 0.5;
+        return microseconds(op, {8, 1}, c) - microseconds(op, {8, 1}, plain());
+    };
+    const Bytes all(800e6);
+    CHECK(longer(AllReduce{all}, &Link::reduce_copy) > 100);
+    CHECK(longer(ReduceScatter{all}, &Link::reduce_copy) > 100);
+    CHECK(longer(AllGather{all}, &Link::gather_copy) > 100);
+    CHECK(longer(AllGather{all}, &Link::reduce_copy) == 0);
+    CHECK(longer(AllReduce{all}, &Link::gather_copy) == 0);
+    CHECK(longer(ReduceScatter{all}, &Link::gather_copy) == 0);
 }
 
 TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {

@@ -85,14 +85,14 @@ TEST_CASE("a pair of events adds to a kernel of a table, not to one of a step") 
 TEST_CASE("fused attention pays for exponentials, and for fp32 with three products in tf32") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
-    c.kernel.attention_efficiency = 0.5;
-    c.kernel.attention_ramp = 1000;
+    c.kernel.attention.efficiency = 0.5;
+    c.kernel.attention.ramp = 1000;
     c.kernel.attention_v2 = 0.65;
     Attention op{8, 1, 1000, 1000, 64, false, false, Dtype::bf16, true};
     CHECK(micros(op, c) == Approx(13.653).epsilon(1e-3));
-    c.kernel.attention_width = 64;
+    c.kernel.attention.width = 64;
     CHECK(micros(op, c) == Approx(27.307).epsilon(1e-3));
-    c.kernel.attention_width = 0;
+    c.kernel.attention.width = 0;
     op.dtype = Dtype::fp32;
     CHECK(micros(op, c) == Approx(126.03).epsilon(1e-3));
 }

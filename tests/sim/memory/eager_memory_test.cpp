@@ -58,6 +58,13 @@ TEST_CASE("memory of an eager script is what PyTorch's automatic differentiation
     }
 }
 
+// Of one token nothing is left but the parameters' copies and what the library keeps.
+TEST_CASE("cuBLAS's workspace is there however small the step") {
+    const MemoryUse use = eager_memory(experiment_of({1, 64, 1, 64, 64, 1, 1, Dtype::bf16, AttentionKind::flash, 0}));
+    CHECK(use.buffers >= parse_bytes("64 MiB"));
+    CHECK(use.buffers < parse_bytes("65 MiB"));
+}
+
 // 163,109,376 parameters of two bytes, and two moments of the same.
 TEST_CASE("moments of an eager script have the parameters' type") {
     const MemoryUse use =

@@ -6,8 +6,8 @@ using namespace stepcast;
 
 namespace {
 
-Incumbent point(double first, double second, std::uint64_t number, int ranks = 8) {
-    return {{first, second}, {0, number}, ranks};
+Incumbent point(double first, double second, std::uint64_t number, std::uint64_t group = 8) {
+    return {{first, second}, {0, number}, group};
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ TEST_CASE("a front keeps what nothing beats in both") {
 }
 
 TEST_CASE("each number of ranks has a best of its own") {
-    Incumbents best({.top = 1, .by_ranks = true});
+    Incumbents best({.top = 1, .by_group = true});
     for (const Incumbent& i : {point(5, 0, 1, 8), point(2, 0, 2, 16), point(6, 0, 3, 8)}) best.add(i);
     CHECK(best.best() == std::vector{point(2, 0, 2, 16)});
-    CHECK(best.best_by_ranks().at(8) == point(5, 0, 1, 8));
+    CHECK(best.best_by_group().at(8) == point(5, 0, 1, 8));
     CHECK_FALSE(best.excludes({4, 0}, {0, 9}, 8));
     CHECK(best.excludes({4, 0}, {0, 9}, 16));
     CHECK_FALSE(best.excludes({4, 0}, {0, 9}, 32));

@@ -125,6 +125,24 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
     CHECK(walk(narrow).legal.size() == 6 * 5 + 4);
 }
 
+// Prices belong to a base: one that comes back would have to be priced again.
+TEST_CASE("items are screened once each, base after base") {
+    Experiment e = small_gpt();
+    e.parallelism.global_batch = 12;
+    const SweepSpace space(e, {parse_axis("parallelism=all"), parse_axis("cluster.nodes=1,2,3"),
+                               parse_axis("workload.hidden=64,128")});
+    std::vector<std::uint64_t> items, bases;
+    for (std::uint64_t position = 0; position < space.item_count(); ++position) {
+        items.push_back(space.screened_item(position));
+        bases.push_back(space.base_of_item(items.back()));
+    }
+    CHECK(std::ranges::is_sorted(bases));
+    CHECK(bases.back() == 5);
+    CHECK_FALSE(std::ranges::is_sorted(items));  // within a base all regions are met early
+    std::ranges::sort(items);
+    for (std::uint64_t i = 0; i < items.size(); ++i) REQUIRE(items[i] == i);
+}
+
 TEST_CASE("data-parallel ranks are what the other splits leave") {
     const SweepSpace space(on_eight(small_gpt()),
                            axes({"parallelism.dp=rest", "parallelism.tp=1,2,4", "cluster.nodes=1,2"}));

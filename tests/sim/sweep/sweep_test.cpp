@@ -5,6 +5,9 @@
 #include <filesystem>
 
 #include "model/errors.h"
+#include "model/measurements.h"
+#include "sim/predict.h"
+#include "sim/sweep/node_counts.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -75,7 +78,7 @@ void check_against_all(const SweepQuestion& q) {
     const SweepAnswer answer = sweep(q, {.threads = 2});
     const std::vector<Simulated> all = simulate_all(q);
     Incumbents expected(wanted(q));
-    for (const Simulated& s : all) expected.add({scores(q, s.candidate, s.step), s.candidate.id, s.candidate.ranks});
+    for (const Simulated& s : all) expected.add({scores(q, s.candidate, s.step), s.candidate.id, group_of(grouping(q), s.candidate)});
     REQUIRE(answer.best.size() == expected.best().size());
     for (std::size_t i = 0; i < answer.best.size(); ++i) {
         const auto found =
@@ -128,6 +131,154 @@ TEST_CASE("the best of a sweep with experts are the best of simulating everythin
         question(eight_ranks(small_moe()), {"parallelism=all", "parallelism.zero=0,1", "parallelism.recompute=none"});
     q.top = 5;
     check_against_all(q);
+}
+
+// Gates drawn anew: the four points' medians over 15 draws, which is what predict() says of each.
+TEST_CASE("a drawn routing ranks by the median over draws that every configuration meets") {
+    Experiment e = small_gpt();
+    e.workload = {};
+    e.workload.hidden = 64;
+    e.workload.ffn = 128;
+    e.workload.seq = 64;
+    e.workload.moe.experts = 8;
+    e.parallelism.dp = e.parallelism.ep = 4;
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    e.routing.draws = 15;
+    const auto q = question(e, {"parallelism.moe_system=fast_moe,faster_moe,mix_moe,alltoall"});
+    const SweepAnswer answer = sweep(q);
+    REQUIRE(answer.best.size() == 4);
+    CHECK(std::ranges::is_sorted(steps(answer.best)));
+    CHECK_FALSE(answer.one_routing);
+    CHECK_FALSE(answer.best[0].behind);
+    set_key(e, {"parallelism.moe_system", answer.best[0].settings[0].second});
+    const std::vector<Seconds> first = steps_of_draws(e);
+    for (const SweepRow& row : answer.best) {
+        set_key(e, {"parallelism.moe_system", row.settings[0].second});
+        const Forecast f = predict(e);
+        CHECK(f.step.p10 < f.step.p90);
+        CHECK(row.step == f.step.p50);
+        CHECK(row.tokens_per_second == f.tokens_per_second);
+        CHECK(row.forecast == f);
+        const std::vector<Seconds> draws = steps_of_draws(e);
+        if (&row == &answer.best[0]) continue;
+        REQUIRE(row.behind);
+        std::vector<double> shares;
+        for (std::size_t d = 0; d < 15; ++d) shares.push_back(draws[d] / first[d] - 1);
+        CHECK(row.behind->p50 == quantile(shares, 0.5));
+        CHECK(row.behind->distinguishable == (quantile(shares, 0.1) > 0 || quantile(shares, 0.9) < 0));
+    }
+    SweepQuestion one = q;
+    one.experiment.routing.draws = 1;
+    CHECK(sweep(one).one_routing);
+}
+
+// Each draw has its own gate and its own factor of the step; noise of single tasks leaves no bound, so that all is simulated.
+TEST_CASE("bounds over draws leave out nothing that would be among the best") {
+    Experiment e = eight_ranks(small_moe());
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    e.routing.draws = 6;
+    auto q = question(e, {"parallelism=all", "parallelism.zero=0", "parallelism.recompute=none", "parallelism.vp=1",
+                          "parallelism.micro_batch=1,2"});
+    q.top = 3;
+    check_against_all(q);
+    q.experiment.cluster.noise.step = 0.05;
+    check_against_all(q);
+    const SweepAnswer bounded = sweep(q);
+    CHECK(bounded.counts.bounded_away > 0);
+    q.experiment.cluster.noise.op = 0.01;
+    check_against_all(q);
+    CHECK(sweep(q).counts.bounded_away == 0);
+}
+
+// Two draws of 1 and 2: medians of 100 and 101; in the first the second is 1 % behind, in the last 1 % before.
+TEST_CASE("what is behind the first is told from it where its interval has one sign") {
+    CHECK(behind({110, 220, 330, 440, 550}, {100, 200, 300, 400, 500}).p50 == Approx(0.1));
+    CHECK(behind({110, 220, 330, 440, 550}, {100, 200, 300, 400, 500}).distinguishable);
+    CHECK_FALSE(behind({101, 202, 303, 404, 490}, {100, 200, 300, 400, 500}).distinguishable);
+    // three draws have one sign by chance too often; three equal shares are no chance
+    CHECK_FALSE(behind({110, 210, 310}, {100, 200, 300}).distinguishable);
+    CHECK(behind({110, 220}, {100, 200}).distinguishable);
+}
+
+TEST_CASE("a step never ranks where the work of a step differs") {
+    Experiment e = eight_ranks(small_gpt());
+    e.parallelism.dp = 8;
+    const auto objective = [&](const std::vector<std::string>& vary) {
+        return answerable(question(e, vary)).objective;
+    };
+    CHECK(objective({"parallelism.micro_batch=1,2"}) == Objective::step);  // of 16 sequences either way
+    CHECK(objective({"parallelism.global_batch=8,16"}) == Objective::tokens);
+    CHECK(objective({"workload.seq=64,128"}) == Objective::tokens);
+    e.parallelism.global_batch = 0;
+    CHECK(objective({"parallelism.micro_batch=1,2"}) == Objective::tokens);
+    CHECK(objective({"parallelism=all"}) == Objective::tokens);
+    CHECK(objective({"parallelism.zero=0,1"}) == Objective::step);
+    const SweepAnswer answer = sweep(question(e, {"parallelism.micro_batch=1,2,4"}));
+    CHECK(answer.work_differs);
+    CHECK(std::ranges::is_sorted(answer.best, std::greater<>(), &SweepRow::tokens_per_second));
+    CHECK(answer.best.front().settings[0].second != "1");  // the smallest batch has the shortest step
+}
+
+TEST_CASE("the best of each machine is that of a sweep over this machine alone") {
+    Experiment e = eight_ranks(small_gpt());
+    const std::vector<std::string> splits{"parallelism=all", "parallelism.vp=1", "parallelism.zero=1"};
+    auto all = splits;
+    all.emplace_back("machines=8xdgx-a100,16xdgx-h100");
+    SweepQuestion asked = question(e, all);
+    asked.training = Training{1e9, 0, read_market()};
+    const SweepAnswer answer = sweep(asked);
+    CHECK(answer.each_of == std::vector<std::string>{"machines"});
+    REQUIRE(answer.of_each.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+        Experiment one = e;
+        set_varied(one, "machines", i == 0 ? "8xdgx-a100" : "16xdgx-h100");
+        CHECK(rank_count(one.cluster) == (i == 0 ? 8 : 16));
+        const SweepAnswer alone = sweep(question(one, splits));
+        CHECK(answer.of_each[i].step == alone.best.front().step);
+        CHECK(answer.of_each[i].forecast == alone.best.front().forecast);
+        REQUIRE(answer.of_each[i].campaign);
+        CHECK(answer.of_each[i].campaign->money[1] > 0);
+    }
+    CHECK_THROWS_WITH(sweep(question(e, {"machines=12xdgx-a100"})), Catch::Contains("expected a multiple"));
+    CHECK_THROWS_WITH(sweep(question(e, {"machines=dgx-a100"})), Catch::Contains("COUNTxCLUSTER"));
+}
+
+// Of 8, 16 and 24 ranks two end in time: the fewer are marked.
+TEST_CASE("the least machines within a time are the fewest ranks that end in it") {
+    Experiment e = eight_ranks(small_gpt());
+    e.parallelism.global_batch = 48;
+    auto q = question(e, {"parallelism=all", "parallelism.vp=1", "parallelism.zero=1", "cluster.nodes=2,4,6"});
+    q.training = Training{1e12, 0, read_market()};
+    q.within = Seconds(1e18);
+    const SweepAnswer all = sweep(q);
+    REQUIRE(all.of_each.size() == 3);
+    CHECK(all.of_each[0].least_within);
+    q.within = all.of_each[1].campaign->time[1];
+    const SweepAnswer two = sweep(q);
+    CHECK_FALSE(two.of_each[0].least_within);
+    CHECK(two.of_each[1].least_within);
+    CHECK_FALSE(two.of_each[2].least_within);
+    q.within = Seconds(1);
+    for (const SweepRow& row : sweep(q).of_each) CHECK_FALSE(row.least_within);
+}
+
+// 2 nodes of 4 at the peak would do it in the time: 2 to 32, with four bits each.
+TEST_CASE("without a number of nodes those are tried that may be needed") {
+    auto q = question(eight_ranks(small_gpt()), {"parallelism=all"});
+    q.within = Seconds(100);
+    CHECK_THROWS_WITH(add_node_counts(q), Catch::Contains("--tokens"));
+    const double a_step = model_flops(q.experiment, 16 * 128).si();
+    const double of_node = 4 * peak(q.experiment.cluster.gpu, Dtype::bf16).si();
+    q.training = Training{0, 1.999 * of_node * 100 / a_step, {}};
+    add_node_counts(q);
+    CHECK(q.axes.back().key == "cluster.nodes");
+    CHECK(q.axes.back().values.front() == "2");
+    CHECK(q.axes.back().values.back() == "32");
+    CHECK(std::ranges::find(q.axes.back().values, "17") == q.axes.back().values.end());
+    CHECK(std::ranges::find(q.axes.back().values, "18") != q.axes.back().values.end());
+    const auto axes = q.axes.size();
+    add_node_counts(q);
+    CHECK(q.axes.size() == axes);
 }
 
 TEST_CASE("constraints leave out what the event engine says they leave out") {
@@ -197,9 +348,12 @@ TEST_CASE("what no closed form covers is simulated whole") {
     const SweepAnswer answer = sweep(question(e, {"parallelism.micro_batch=1..4", "workload.hidden=64,128"}));
     CHECK(answer.counts.simulated == 8);
     CHECK(answer.counts.bounded_away == 0);
-    CHECK(std::ranges::is_sorted(steps(answer.best)));
+    // dp x micro_batch sequences a step: tokens rank
+    CHECK(answer.objective == Objective::tokens);
+    CHECK(std::ranges::is_sorted(answer.best, std::greater<>(), &SweepRow::tokens_per_second));
     REQUIRE(answer.map);
     CHECK(answer.map->simulated);
+    CHECK(answer.map->of_token);
     CHECK(answer.map->rows == std::vector<std::string>{"1", "2", "3", "4"});
     CHECK(answer.map->columns == std::vector<std::string>{"64", "128"});
     CHECK_THAT(proof_text(answer), Catch::Contains("all 8 feasible configurations were simulated"));

@@ -1,0 +1,100 @@
+#include "calibrate/atlas_tables.h"
+
+#include <fmt/format.h>
+
+namespace stepcast {
+namespace {
+
+// "power_law_1.2" -> 1.2; balanced 0.
+double skew_of(const TableRow& row) {
+    const std::string text = row.text("distribution"), prefix = "power_law_";
+    if (text.empty() || text == "balanced") return 0;
+    if (text.starts_with(prefix))
+        return row.read("distribution", [&] { return csv_number(text.substr(prefix.size())); });
+    row.fail("distribution", "found \"" + text + "\"; expected balanced or power_law_EXPONENT");
+}
+
+// Weights of 4 bits with a scale for 16 (nvfp4) or 32 (mxfp4) of them.
+double weight_bytes_of(const std::string& dtype, Dtype operands) {
+    if (dtype.find("mxfp4") != std::string::npos) return 0.53;
+    return operands == Dtype::fp4 ? 0.5625 : size_of(operands).si();
+}
+
+}  // namespace
+
+Dtype operand_dtype(const std::string& cell) { return parse_dtype(cell.substr(0, cell.find(' '))); }
+
+bool has_rate(const Gpu& gpu, Dtype dtype) {
+    try {
+        peak(gpu, dtype);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+// Kernels are told apart by name; an unmasked one and a latent one's forms are other kernels. Whole modules are sums of
+// kernels and no row of a law.
+void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    const std::string op = row.text("op");
+    if (op != "attention" && op != "encoder_attention" && op != "mla_attention") return void(++blocks.other_op_rows);
+    AttentionRow found;
+    found.where = row.where();
+    found.kernel = row.text("kernel");
+    if (op == "encoder_attention") found.kernel = "unmasked " + found.kernel;
+    if (op == "mla_attention") found.kernel = "latent, " + row.text("form") + ": " + found.kernel;
+    found.kind = op;
+    Attention& a = found.shape.op;
+    a.batch = row.integer("batch");
+    a.heads = row.integer("heads");
+    a.seq_q = row.integer("seq_q");
+    a.seq_k = row.integer("seq_k");
+    a.head_dim = row.integer("head_dim");
+    if (row.has("value_dim")) a.value_dim = row.integer("value_dim");
+    a.causal = row.text("causal") == "1";
+    a.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
+    a.flash = true;
+    found.shape.kv_heads = row.integer("kv_heads");
+    if (!row.text("window").empty()) found.shape.window = row.read("window", [&] { return csv_int(row.text("window"), 0); });
+    found.time = row.time(Flops(0));
+    found.row = row.hash();
+    has_rate(gpu, a.dtype) ? blocks.attentions.push_back(found) : void(++blocks.other_op_rows);
+}
+
+void add_cast(const TableRow& row, BuildingBlocks& blocks) {
+    CastRow found;
+    found.where = row.where();
+    found.rows = row.integer("rows");
+    found.width = row.integer("width");
+    const std::string granularity = row.text("granularity");
+    found.scale = granularity == "per row"            ? CastScale::rows
+                  : row.text("op") == "cast_dynamic" ? CastScale::tensor
+                                                     : CastScale::given;
+    found.implementation = row.text("implementation");
+    found.time = row.time(Flops(0));
+    found.row = row.hash();
+    blocks.casts.push_back(found);
+}
+
+void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    MoeLayerRow found;
+    found.where = row.where();
+    found.implementation = row.text("dtype") + (row.text("implementation").empty() ? "" : " ") + row.text("implementation");
+    found.tokens = row.integer("num_tokens");
+    found.hidden = row.integer("hidden");
+    found.ffn = row.integer("inter");
+    found.top_k = row.integer("topk");
+    found.experts = row.integer("experts");
+    found.tp = row.integer("tp_in_expert", 1);
+    found.ep = row.integer("ep", 1);
+    found.skew = skew_of(row);
+    found.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
+    found.weight_bytes = weight_bytes_of(row.text("dtype"), found.dtype);
+    found.time = row.time(Flops(0));
+    found.row = row.hash();
+    if (found.experts % found.ep != 0)
+        row.fail("ep", fmt::format("{} experts over {} ranks; expected a divisor", found.experts, found.ep));
+    has_rate(gpu, found.dtype) ? blocks.moe_layers.push_back(found) : void(++blocks.other_op_rows);
+}
+
+}  // namespace stepcast

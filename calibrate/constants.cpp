@@ -1,0 +1,79 @@
+#include "calibrate/constants.h"
+
+#include <algorithm>
+#include <array>
+
+#include "model/experiment.h"
+#include "model/keys.h"
+
+namespace stepcast {
+namespace {
+
+// A list among the constants: how many numbers the field of a key has; 0 for a single number.
+std::size_t entries(const Key& key, Experiment& holder) {
+    if (const auto* curve = std::get_if<Field<Curve>>(&key.field)) return (*curve)(holder).size();
+    if (const auto* gemms = std::get_if<Field<std::vector<GemmPoint>>>(&key.field)) return (*gemms)(holder).size();
+    if (const auto* rates = std::get_if<Field<std::vector<double>>>(&key.field)) return (*rates)(holder).size();
+    constexpr std::size_t of_attention = 9, of_experts = 7;  // numbers in a row
+    if (const auto* rows = std::get_if<Field<std::vector<AttentionKernel>>>(&key.field))
+        return of_attention * (*rows)(holder).size();
+    if (const auto* rows = std::get_if<Field<std::vector<ExpertKernel>>>(&key.field))
+        return of_experts * (*rows)(holder).size();
+    return 0;
+}
+
+bool is_number(const Key& key) {
+    return std::holds_alternative<Field<double>>(key.field) || std::holds_alternative<Field<Seconds>>(key.field) ||
+           std::holds_alternative<Field<Bytes>>(key.field) || std::holds_alternative<Field<BytesPerSecond>>(key.field);
+}
+
+// The table of a cost constant, "link.intra" of "link.intra.low_latency.launch"; "" for datasheet and size.
+std::string table_of(const std::string& key) {
+    constexpr std::array tables{"link.intra", "link.inter", "kernel", "host", "interference", "overheads", "noise"};
+    if (key.ends_with("bandwidth")) return "";  // the datasheet's
+    for (const std::string_view table : tables)
+        if (key.starts_with(table) && key[table.size()] == '.') return std::string(table);
+    return key == "network.partial_ring" ? "network" : "";
+}
+
+std::string earlier_origin(const Cluster& start, const std::string& what, const std::string& otherwise) {
+    if (start.fitted)
+        for (const FittedConstants& c : start.fitted->constants)
+            if (c.what == what) return c.from;
+    return otherwise;
+}
+
+}  // namespace
+
+std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start, const std::string& files) {
+    constexpr std::string_view prefix = "cluster.";
+    const std::string prior = cluster.inherits.empty() ? "prior" : "prior, or copied from " + cluster.inherits;
+    Experiment now, before;
+    now.cluster = cluster;
+    before.cluster = start;
+    std::vector<FittedConstants> lists, priors;
+    for (const Key& key : cluster_keys()) {
+        if (std::holds_alternative<PresetField>(key.field)) continue;
+        const std::string name(key.path.substr(prefix.size()));
+        if (const std::size_t count = entries(key, now); count > 0) {
+            const bool fitted = text_of(key, now) != text_of(key, before);
+            lists.push_back({name, static_cast<int>(count), fitted ? files : earlier_origin(start, name, prior)});
+            continue;
+        }
+        const std::string table = table_of(name);
+        if (table.empty() || !is_number(key) || is_unset(key, now)) continue;
+        const auto& stated = cluster.fitted->parameters;
+        if (std::any_of(stated.begin(), stated.end(), [&](const FittedParameter& p) { return p.key == name; }))
+            continue;
+        const auto at =
+            std::find_if(priors.begin(), priors.end(), [&](const FittedConstants& c) { return c.what == table; });
+        if (at == priors.end())
+            priors.push_back({table, 1, prior});
+        else
+            ++at->count;
+    }
+    lists.insert(lists.end(), priors.begin(), priors.end());
+    return lists;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,111 @@
+#include "calibrate/exchange_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/costs/dispatch_law.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array kernels{"dispatch", "dispatch_low_latency", "dispatch_one_sided", "dispatch_two_sided"};
+
+// Which kernels an operation of the tables is; empty: none that moves tokens as one law has it. A combine in low precision
+// packs its rows first.
+std::string kernels_of(const std::string& op) {
+    if (op == "deepep_dispatch" || op == "deepep_combine") return "dispatch";
+    if (op == "deepep_ll_dispatch" || op == "deepep_ll_combine") return "dispatch_low_latency";
+    if (op == "nvlink_dispatch_one_sided" || op == "nvlink_combine_one_sided") return "dispatch_one_sided";
+    if (op == "nvlink_dispatch" || op == "nvlink_combine") return "dispatch_two_sided";
+    return "";
+}
+
+// Of a token with the scales that cross with it: fp8 one float for 128 elements, fp4 a byte for 16.
+Bytes row_of(int hidden, const std::string& dtype) {
+    const double scales = dtype == "fp8" ? 4.0 / 128 : dtype == "fp4" ? 1.0 / 16 : 0;
+    return hidden * (size_of(parse_dtype(dtype)) + Bytes(scales));
+}
+
+const Dispatch& constants(const Cluster& c, const std::string& name) {
+    if (name == "dispatch") return c.intra.dispatch;
+    if (name == "dispatch_low_latency") return c.intra.dispatch_low_latency;
+    return name == "dispatch_one_sided" ? c.intra.dispatch_one_sided : c.intra.dispatch_two_sided;
+}
+
+// The low-latency mode sends a token to every expert by itself.
+double copies_of_token(const ExchangeRow& row) {
+    if (row.kernels == "dispatch_low_latency") return row.top_k;
+    return row.even ? std::min(row.ranks, row.top_k) : ranks_of_token(row.top_k, row.experts, row.ranks);
+}
+
+std::vector<FitParameter> parameters_of(const std::string& name) {
+    const std::string key = "link.intra." + name + ".";
+    std::vector<FitParameter> parameters{{key + "launch", "30 us", 0.7, "2 us", "300 us"},
+                                         {key + "efficiency", "0.8", 0.5, "0.1", "2"}};
+    if (name == "dispatch_low_latency") return parameters;  // a handful of rows, of few sizes
+    parameters.push_back({key + "row", "1.5 kB", 1, "0.01 kB", "50 kB"});
+    // Two-sided kernels stage every row in a buffer on either side.
+    parameters.push_back({key + "own", name == "dispatch_two_sided" ? "3" : "1.5", 1, "0.01", "10"});
+    if (name == "dispatch") parameters.push_back({key + "per_sm", "30 GB/s", 0.7, "2 GB/s", "300 GB/s"});
+    return parameters;
+}
+
+}  // namespace
+
+void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
+    ExchangeRow found;
+    found.where = row.where();
+    found.row = row.hash();
+    found.op = row.text("op");
+    found.kernels = kernels_of(found.op);
+    found.nodes = row.integer("nodes", 1);
+    if (found.kernels.empty() || found.nodes > 1) {
+        ++blocks.other_op_rows;
+        return;
+    }
+    found.even = found.op.starts_with("nvlink");
+    found.ranks = row.integer("ranks");
+    found.tokens = row.integer("tokens_per_rank");
+    found.top_k = row.integer("topk");
+    found.experts = row.integer("experts");
+    found.sms = row.text("sms").empty() ? 0 : row.integer("sms");
+    found.bytes = row.read("dtype", [&] { return row_of(row.integer("hidden"), row.text("dtype")); });
+    found.time = row.time(Flops(0));
+    if (found.ranks < 2 || found.experts < found.top_k || found.experts % found.ranks != 0)
+        row.fail("experts",
+                 fmt::format("{} of {} experts over {} ranks; expected at least two ranks, as many experts on each",
+                             found.top_k, found.experts, found.ranks));
+    blocks.exchanges.push_back(found);
+}
+
+bool has_kernels(const Cluster& cluster, const ExchangeRow& row) {
+    return constants(cluster, row.kernels).efficiency > 0;
+}
+
+FitCase exchange_case(const ExchangeRow& row) {
+    const double away = (row.ranks - 1.0) / row.ranks;
+    const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.bytes};
+    const bool back = row.op.find("combine") != std::string::npos;
+    const std::string kind = row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
+    return {fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
+                        to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
+            (back ? "combine" : "dispatch") + kind, "tables", row.time, [row, load](const Cluster& c) {
+                return dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
+            },
+            1, row.row};
+}
+
+std::vector<ExchangeFit> exchange_fits(const BuildingBlocks& blocks) {
+    std::vector<ExchangeFit> fits;
+    for (const std::string name : kernels) {
+        ExchangeFit part{parameters_of(name), {}};
+        for (const ExchangeRow& row : blocks.exchanges)
+            if (row.kernels == name) part.cases.push_back(exchange_case(row));
+        if (!part.cases.empty()) fits.push_back(std::move(part));
+    }
+    return fits;
+}
+
+}  // namespace stepcast

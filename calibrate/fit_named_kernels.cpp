@@ -1,0 +1,167 @@
+#include "calibrate/fit_named_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/routing.h"
+#include "sim/costs/expert_layer_law.h"
+#include "sim/costs/gemm_law.h"
+
+namespace stepcast {
+namespace {
+
+constexpr const char* one_group = "tables";
+constexpr int draws = 5;  // of the router, as the tables average them
+
+std::string name_of(const AttentionRow& row) {
+    const Attention& a = row.shape.op;
+    return fmt::format("{} {} of {} keys, {} heads over {}, width {}, window {} {}", row.kernel, a.batch, a.seq_k, a.heads,
+                       row.shape.kv_heads, a.head_dim, row.shape.window, to_string(a.dtype));
+}
+
+std::string name_of(const MoeLayerRow& row) {
+    return fmt::format("moe_layer {} tokens {}x{} top {} of {} ep {} tp {} skew {} {}", row.tokens, row.hidden, row.ffn,
+                       row.top_k, row.experts, row.ep, row.tp, row.skew, row.implementation);
+}
+
+// Rows of each expert of the heaviest rank; consecutive experts form a rank.
+std::vector<long> heaviest_rank(const std::vector<int>& loads, int ranks) {
+    const std::size_t each = loads.size() / static_cast<std::size_t>(ranks);
+    long most = -1;
+    std::vector<long> rows;
+    for (std::size_t first = 0; first < loads.size(); first += each) {
+        const auto from = loads.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto to = from + static_cast<std::ptrdiff_t>(each);
+        const long sum = std::accumulate(from, to, 0L);
+        if (sum <= most) continue;
+        most = sum;
+        rows.assign(from, to);
+    }
+    return rows;
+}
+
+ExpertLayer layer_of(const MoeLayerRow& row) {
+    ExpertLayer layer;
+    layer.tokens = row.tokens;
+    layer.hidden = row.hidden;
+    layer.ffn = row.ffn / row.tp;
+    layer.dtype = row.dtype;
+    layer.weight_bytes = row.weight_bytes;
+    RoutingSpec spec;
+    spec.kind = row.skew > 0 ? RoutingSpec::Kind::power_law : RoutingSpec::Kind::uniform;
+    spec.skew = row.skew;
+    for (int draw = 0; draw < (row.skew > 0 ? draws : 1); ++draw)
+        layer.rows.push_back(heaviest_rank(
+            make_routing(spec, 1, row.experts, static_cast<int>(row.tokens), row.top_k, draw).counts, row.ep));
+    return layer;
+}
+
+template <typename Kernel>
+const Kernel& by_name(const std::vector<Kernel>& kernels, const std::string& name, const Kernel& otherwise) {
+    for (const Kernel& kernel : kernels)
+        if (kernel.name == name) return kernel;
+    return otherwise;
+}
+
+}  // namespace
+
+std::vector<FitParameter> cast_parameters() {
+    return {{"kernel.cast.launch", "2 us", 0.5, "0.5 us", "10 us"},
+            {"kernel.cast.efficiency", "0.85", 0.2, "0.3", "1.2"},
+            {"kernel.cast.cache", "40 MB", 0.5, "4 MB", "400 MB"},
+            {"kernel.cast.cache_gain", "1.5", 0.4, "1.01", "8"},
+            {"kernel.cast.row", "0.2 us", 0.7, "0.01 us", "5 us"}};
+}
+
+std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
+    std::vector<FitCase> cases;
+    for (const CastRow& row : rows)
+        cases.push_back({fmt::format("cast {}x{} {} {}", row.rows, row.width, static_cast<int>(row.scale), row.implementation),
+                         "cast", one_group, row.time,
+                         [row](const Cluster& c) { return cast_time(row.rows, row.width, row.scale, c); }, 1, row.row});
+    return cases;
+}
+
+std::vector<FitParameter> narrow_parameters(const std::string& format) {
+    const std::string key = "kernel." + format + ".";
+    const bool of_tensor = format == "fp8";
+    std::vector<FitParameter> parameters{{key + "efficiency", "0.7", 0.5, "0.1", "1"},
+                                         {key + "k0", format == "fp4" ? "600" : "350", 0.7, "5", "3000"},
+                                         {key + "tile_reuse", "40", 0.8, "0.1", "400"},
+                                         {key + "wave_loss", "0.3", 1, "0.02", "1"},
+                                         {key + "cast_launch", of_tensor ? "1 us" : "4 us", 0.7, "0.05 us", "30 us"}};
+    if (!of_tensor) parameters.push_back({key + "cast_bytes", "3", 0.7, "0.2", "30"});
+    return parameters;
+}
+
+std::string narrow_kind(const GemmRow& row) {
+    const std::string format = row.gemm.dtype == Dtype::fp4 ? "fp4" : row.scaled_blocks ? "fp8_blocks" : "fp8";
+    return (row.sustained ? "sustained_gemm_" : "gemm_") + format;
+}
+
+Seconds narrow_time(const GemmRow& row, const Cluster& cluster) {
+    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
+    const Seconds product = gemm_law_time(row.gemm, cluster, setting, row.scaled_blocks);
+    if (!row.casts) return product;
+    return product + input_cast_time(row.gemm.m, row.gemm.k, row.gemm.dtype, row.scaled_blocks, cluster);
+}
+
+NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
+    NamedCases cases;
+    for (const AttentionRow& row : rows)
+        cases[row.kernel].push_back({name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
+                                         return attention_law_time(row.shape, c.kernel.attention, c, GemmSetting::alone);
+                                     }, 1, row.row});
+    return cases;
+}
+
+FitCase attention_by_name(const AttentionRow& row) {
+    return {name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
+                const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention);
+                return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
+            }, 1, row.row};
+}
+
+std::vector<FitParameter> attention_parameters(bool fp8) {
+    std::vector<FitParameter> parameters{{"kernel.attention_launch", "8 us", 0.7, "0.5 us", "80 us"},
+                                         {"kernel.attention_efficiency", "0.7", 0.4, "0.1", "1.2"},
+                                         {"kernel.attention_width", "30", 0.7, "0.1", "400"},
+                                         {"kernel.attention_fill", "128", 0.7, "1", "3000"},
+                                         {"kernel.attention_corner", "0.5", 0.5, "0.05", "0.99"},
+                                         {"kernel.attention_traffic", "1", 0.7, "0.02", "20"}};
+    if (fp8) {
+        parameters.push_back({"kernel.attention_fp8", "0.5", 0.5, "0.05", "1.5"});
+        parameters.push_back({"kernel.attention_fp8_width", "60", 0.7, "0.1", "800"});
+    }
+    return parameters;
+}
+
+NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
+    NamedCases cases;
+    for (const MoeLayerRow& row : rows)
+        cases[row.implementation].push_back(
+            {name_of(row), "moe_layer", one_group, row.time,
+             [layer = layer_of(row)](const Cluster& c) { return expert_layer_time(layer, c.kernel.experts, c); }, 1, row.row});
+    return cases;
+}
+
+FitCase expert_by_name(const MoeLayerRow& row) {
+    return {name_of(row), "moe_layer", one_group, row.time,
+            [layer = layer_of(row), name = row.implementation](const Cluster& c) {
+                return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts), c);
+            }, 1, row.row};
+}
+
+std::vector<FitParameter> expert_parameters() {
+    return {{"kernel.experts.launch", "20 us", 0.7, "1 us", "300 us"},
+            {"kernel.experts.token", "0.1 ns", 1, "0.001 ns", "500 ns"},
+            {"kernel.experts.efficiency", "0.6", 0.5, "0.05", "1"},
+            {"kernel.experts.k0", "300", 0.7, "5", "3000"},
+            {"kernel.experts.tile_reuse", "25", 0.7, "0.1", "300"},
+            {"kernel.experts.traffic", "0.8", 0.4, "0.1", "1.3"},
+            {"kernel.experts.passes", "1", 0.7, "0.05", "20"}};
+}
+
+}  // namespace stepcast

@@ -1,0 +1,258 @@
+#include "calibrate/kernel_comparisons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/exchange_tables.h"
+#include "calibrate/fit_kernels.h"
+#include "calibrate/fit_named_kernels.h"
+#include "calibrate/fit_tables.h"
+#include "calibrate/table_row.h"
+#include "model/cases/cluster.h"
+#include "model/cases/shelf.h"
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/presets.h"
+#include "model/provenance.h"
+
+namespace stepcast {
+namespace {
+
+void skip_remarks(CsvReader& reader) {
+    while (reader.next())
+        if (!reader.fields().front().starts_with('#')) return;
+}
+
+// Spelled alike but for case, blanks and the maker.
+bool is_same(const std::string& device, const std::string& cell) {
+    Gpu gpu;
+    gpu.name = device;
+    return names_device(cell, gpu);
+}
+
+// Devices in the order of their first row; one without a column `gpu` is "".
+std::vector<std::string> devices_in(const std::string& path) {
+    CsvReader reader(path);
+    skip_remarks(reader);
+    TableRow row(reader);
+    std::vector<std::string> devices;
+    while (row.next()) {
+        const std::string gpu = row.text("gpu");
+        if (std::none_of(devices.begin(), devices.end(), [&](const std::string& d) { return is_same(d, gpu); }))
+            devices.push_back(gpu);
+    }
+    return devices;
+}
+
+int rows_of(const std::string& path, const std::string& device) {
+    CsvReader reader(path);
+    skip_remarks(reader);
+    TableRow row(reader);
+    int count = 0;
+    while (row.next()) count += is_same(device, row.text("gpu"));
+    return count;
+}
+
+// Of several presets with this GPU the one that most is known of.
+Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
+    const Cluster* best = nullptr;
+    for (const std::string& preset : preset_names(PresetKind::cluster)) {
+        const Cluster& cluster = shelf.cluster(preset);
+        if (!names_device(device, cluster.gpu)) continue;
+        const auto samples = [](const Cluster& c) { return c.fitted ? c.fitted->samples : 0; };
+        if (!best || samples(cluster) > samples(*best)) best = &cluster;
+    }
+    if (best) return *best;
+    constexpr std::string_view maker = "NVIDIA ";
+    try {
+        return shelf.cluster(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
+    } catch (const ConfigError&) {
+        throw ConfigError("no shipped cluster has this GPU; expected another device, or name a cluster with --cluster");
+    }
+}
+
+// What nccl-tests multiplies the payload's rate by.
+double bus_factor(const std::string& op, int ranks) {
+    const double others = (ranks - 1.0) / ranks;
+    if (op == "all_reduce") return 2 * others;
+    return op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" ? others : 1;
+}
+
+class Table {
+public:
+    Table(std::string device, Cluster cluster) : device_(std::move(device)), cluster_(std::move(cluster)) {
+        fitted_ = fitted_rows(cluster_);
+    }
+
+    void read(const std::string& path) {
+        Gpu gpu = cluster_.gpu;  // under the table's name for it
+        gpu.name = device_;
+        gpu.aliases.clear();
+        BuildingBlocks blocks;
+        read_building_blocks(path, gpu, blocks);
+        for (const GemmRow& row : blocks.gemms) add_gemm(row);
+        for (const KernelRow& row : blocks.kernels) add_kernel(row);
+        for (const AttentionRow& row : blocks.attentions) add_attention(row);
+        for (const CastRow& row : blocks.casts) add_cast(row);
+        for (const MoeLayerRow& row : blocks.moe_layers) add_layer(row);
+        for (const CollectiveRow& row : blocks.collectives) add_collective(row);
+        for (const ExchangeRow& row : blocks.exchanges) add_exchange(row);
+        refuse("an operation without a law, or a dtype that the device has no rate for", blocks.other_op_rows);
+        refuse("no size or no time", blocks.unstated_rows);
+        if (!blocks.launches.empty())
+            refuse("a launch, which no single kernel is", static_cast<int>(blocks.launches.size()));
+    }
+
+    void move_to(KernelComparisons& all) {
+        for (KernelComparison& row : rows_) all.rows.push_back(std::move(row));
+        for (const auto& [reason, rows] : refused_) all.refused.push_back({device_, reason, rows});
+    }
+
+private:
+    void refuse(const std::string& reason, int rows = 1) {
+        if (rows > 0) refused_[reason] += rows;
+    }
+
+    void add(const FitCase& c, KernelComparison row, const Cluster& machine) {
+        row.kind = c.kind;
+        row.device = device_.empty() ? cluster_.gpu.name : device_;
+        row.cluster = cluster_.name;
+        row.name = c.name;
+        row.bandwidth = cluster_.gpu.memory_bandwidth;
+        row.measured = c.measured;
+        try {
+            row.predicted = c.predict(machine);
+        } catch (const ConfigError& error) {
+            return refuse(error.what());
+        }
+        const double spread = std::exp(p90_of_normal * spread_of(c.kind));
+        row.p10 = row.predicted / spread;
+        row.p90 = spread * row.predicted;
+        row.evidence = evidence_of({c.row}, fitted_, seen_rows());
+        rows_.push_back(std::move(row));
+    }
+
+    // Standard deviation of the logarithm that a mean absolute error stands for; 0 where none is stated.
+    [[nodiscard]] double spread_of(const std::string& kind) const {
+        if (!cluster_.fitted) return 0;
+        for (const HeldOutError& e : cluster_.fitted->errors)
+            if (e.kind == kind && e.method != "fitted") return mean_to_deviation * e.mape;
+        return 0;
+    }
+
+    void add_gemm(const GemmRow& row) {
+        const Gemm& g = row.gemm;
+        KernelComparison k;
+        k.dtype = to_string(g.dtype);
+        k.work = row.groups * flops_of(g);
+        k.peak = peak(cluster_.gpu, g.dtype);
+        k.bytes =
+            static_cast<double>(row.groups) * static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
+        add(gemm_case(row), std::move(k), cluster_);
+    }
+
+    void add_kernel(const KernelRow& row) {
+        KernelComparison k;
+        k.work = flops_of(row.op);
+        if (const auto* pass = std::get_if<MemoryPass>(&row.op)) k.bytes = pass->read + pass->written;
+        if (const auto* a = std::get_if<Attention>(&row.op)) k.dtype = to_string(a->dtype);
+        if (const auto* g = std::get_if<Gemm>(&row.op)) k.dtype = to_string(g->dtype);
+        if (!k.dtype.empty()) k.peak = peak(cluster_.gpu, parse_dtype(k.dtype));
+        add(kernel_case(row), std::move(k), cluster_);
+    }
+
+    void add_attention(const AttentionRow& row) {
+        KernelComparison k;
+        k.dtype = to_string(row.shape.op.dtype);
+        k.work = flops_of(row.shape.op);
+        k.peak = peak(cluster_.gpu, row.shape.op.dtype);
+        add(attention_by_name(row), std::move(k), cluster_);
+    }
+
+    void add_cast(const CastRow& row) {
+        KernelComparison k;
+        k.bytes = Bytes(3.0 * static_cast<double>(row.rows) * static_cast<double>(row.width));
+        add(cast_cases({row}).front(), std::move(k), cluster_);
+    }
+
+    void add_layer(const MoeLayerRow& row) {
+        KernelComparison k;
+        k.dtype = to_string(row.dtype);
+        const double slots = static_cast<double>(row.tokens) * row.top_k / row.ep;
+        k.work = Flops(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(row.ffn / row.tp));
+        k.peak = peak(cluster_.gpu, row.dtype);
+        k.bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * (row.ffn / row.tp)) +
+                   slots * static_cast<double>(2 * row.hidden + 3 * (row.ffn / row.tp))) *
+                  size_of(row.dtype);
+        add(expert_by_name(row), std::move(k), cluster_);
+    }
+
+    void add_collective(const CollectiveRow& row) {
+        Cluster machine = cluster_;
+        const int each = row.ranks / row.nodes;
+        if (each > machine.gpus_per_node)
+            return refuse(fmt::format("{} ranks on a node; {} has {}", each, machine.name, machine.gpus_per_node));
+        machine.nodes = row.nodes;
+        if (row.nodes > 1) machine.gpus_per_node = each;
+        KernelComparison k;
+        k.bytes = row.bytes;
+        k.ranks = row.ranks;
+        k.bus_factor = bus_factor(row.op, row.ranks);
+        add(collective_case(row, machine), std::move(k), machine);
+    }
+
+    void add_exchange(const ExchangeRow& row) {
+        if (!has_kernels(cluster_, row)) return refuse("dispatch kernels that this cluster has no constants of");
+        KernelComparison k;
+        k.bytes = row.tokens * row.bytes;
+        k.ranks = row.ranks;
+        k.bus_factor = 1;
+        add(exchange_case(row), std::move(k), cluster_);
+    }
+
+    static constexpr double p90_of_normal = 1.2816, mean_to_deviation = 1.2533;  // sqrt(pi / 2)
+
+    std::string device_;
+    Cluster cluster_;
+    std::vector<RowHash> fitted_;
+    std::vector<KernelComparison> rows_;
+    std::map<std::string, int> refused_;
+};
+
+}  // namespace
+
+bool holds_kernels(const std::string& path) {
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(path, none)) return false;
+    try {
+        const TableKind kind = kind_of_table(path);
+        return kind != TableKind::cases && kind != TableKind::samples && kind != TableKind::environment;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster) {
+    KernelComparisons all;
+    Shelf shelf;
+    for (const std::string& device : devices_in(path)) {
+        try {
+            if (device.empty() && cluster.empty())
+                throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+            Table table(device, cluster.empty() ? cluster_of_device(device, shelf) : shelf.cluster(cluster));
+            table.read(path);
+            table.move_to(all);
+        } catch (const ConfigError& error) {
+            if (std::string_view(error.what()).starts_with(path)) throw;  // a row that cannot be read
+            all.refused.push_back({device, error.what(), rows_of(path, device)});
+        }
+    }
+    return all;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,17 @@
+// Building-block tables (building_blocks.h) as comparisons: every row on the cluster of its own device.
+#pragma once
+
+#include <string>
+
+#include "model/kernel_comparison.h"
+
+namespace stepcast {
+
+bool holds_kernels(const std::string& path);  // by its header; false for what is no table
+
+// Of each row the cluster is the shipped one whose GPU the row names (of several the one fitted to most samples), else the
+// one for its family; `cluster` replaces all of them. p10..p90 is as wide as the held-out error that the cluster states for
+// the kind. Throws ConfigError with file:line for a row that cannot be read.
+KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster);
+
+}  // namespace stepcast

@@ -1,0 +1,28 @@
+// The bytes of a regular file, plain or gzip (told by its first two bytes), chunk by chunk. Internal to calibrate/profiles.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+struct gzFile_s;
+
+namespace stepcast {
+
+class ByteStream {
+public:
+    // Throws ConfigError for what cannot be opened and for pipes and devices, which may never end.
+    explicit ByteStream(const std::string& path);
+    ~ByteStream();
+    ByteStream(const ByteStream&) = delete;
+    ByteStream& operator=(const ByteStream&) = delete;
+
+    // Up to `size` bytes into `to`; 0 at the end. A torn or damaged gzip stream ends early: torn() says so.
+    std::size_t read(char* to, std::size_t size);
+    [[nodiscard]] const std::string& torn() const { return torn_; }  // "" or what broke
+
+private:
+    gzFile_s* file_ = nullptr;
+    std::string torn_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,140 @@
+#include "calibrate/profiles/import_profiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "calibrate/profiles/profile_times.h"
+#include "model/csv.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_profile(const std::string& path) { return is_nsight(path) || is_kineto(path); }
+
+// Files of a folder in the order of their names.
+std::vector<std::string> files_of(const std::string& path) {
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) return {path};
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(path, ignored))
+        if (entry.is_regular_file(ignored) && is_profile(entry.path().string())) files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+std::string milliseconds(Seconds time) { return fmt::format("{:.3f} ms", time.si() * 1e3); }
+
+void describe(const Profile& p, std::vector<std::string>& report) {
+    const DeviceTimes t = device_times(p);
+    report.push_back(fmt::format("{}: rank {}{}, {}; {} events, {} kernels, {} steps", p.path, p.rank,
+                                 p.ranks > 0 ? fmt::format(" of {}", p.ranks) : "",
+                                 p.device.name.empty() ? "device not named" : p.device.name, p.counts.events, p.counts.kernels,
+                                 p.steps.size()));
+    report.push_back(fmt::format("  GPU: {} from first to last work, {} busy, {} idle; computing {}, communicating {} ({} exposed), copies {}",
+                                 milliseconds(t.span), milliseconds(t.busy), milliseconds(t.idle), milliseconds(t.compute),
+                                 milliseconds(t.communication), milliseconds(t.exposed), milliseconds(t.copies)));
+    for (const std::string& note : p.notes) report.push_back("  " + note);
+}
+
+// One job's ranks, each once, the least first.
+std::vector<Profile> read_ranks(const std::vector<std::string>& paths, std::vector<std::string>& report) {
+    std::map<int, Profile> by_rank;
+    int unnamed = 0;
+    for (const std::string& path : paths) {
+        Profile p = read_profile(path);
+        if (!p.rank_told) p.rank = unnamed++;
+        describe(p, report);
+        if (const auto [at, fresh] = by_rank.try_emplace(p.rank, p); !fresh)
+            throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, p.rank,
+                                          at->second.path));
+    }
+    std::vector<Profile> ranks;
+    for (auto& [_, p] : by_rank) {
+        if (!ranks.empty() && ranks.front().ranks != p.ranks)
+            throw ConfigError(fmt::format("{}: {} ranks, but {} says {}; expected traces of one job", p.path, p.ranks,
+                                          ranks.front().path, ranks.front().ranks));
+        ranks.push_back(std::move(p));
+    }
+    if (ranks.front().ranks > static_cast<int>(ranks.size()) && ranks.size() > 1)
+        report.push_back(fmt::format("{} of {} ranks are here: the transfer of a collective is the shortest of these", ranks.size(),
+                                     ranks.front().ranks));
+    return ranks;
+}
+
+std::vector<std::string> import_traces(const ProfileImport& request, const std::vector<std::string>& paths) {
+    std::vector<std::string> report;
+    const std::vector<Profile> ranks = read_ranks(paths, report);
+    Sample like;
+    like.run_id = fs::path(request.out).stem().string();
+    like.system = request.system.empty() ? "profile" : request.system;
+    like.model = request.model;
+    like.ranks = std::max(ranks.front().ranks, static_cast<int>(ranks.size()));
+    std::vector<Sample> samples;
+    for (const Profile& p : ranks)
+        for (Sample& s : profile_samples(p, like)) samples.push_back(std::move(s));
+    std::vector<PlannedFile> files = profile_tables(ranks, request.out, request.context.nodes, report);
+    files.push_back({request.out, write_measurements(samples)});
+    report.push_back(fmt::format("{}: {} rows of steps and phases", request.out, samples.size()));
+    write_whole(files);
+    return report;
+}
+
+std::vector<std::string> import_benchmarks(const ProfileImport& request) {
+    std::vector<std::string> report;
+    std::string text = "op,ranks,nodes,bytes,time_us,in_place_us,gpu\n";
+    long rows = 0, left_out = 0;
+    for (const std::string& path : request.paths) {
+        const NcclTestsLog log = read_nccl_tests(path, request.context);
+        report.push_back(fmt::format("{}: nccl-tests, {} rows", path, log.rows.size()));
+        for (const std::string& note : log.notes) report.push_back("  " + note);
+        for (const NcclTestsRow& row : log.rows) {
+            const CollectiveRow& r = row.out_of_place;
+            if (r.nodes == 0) {
+                ++left_out;
+                continue;
+            }
+            ++rows;
+            text += fmt::format("{},{},{},{:.0f},{:.6g},{},{}\n", r.op, r.ranks, r.nodes, r.bytes.si(), r.time.si() * 1e6,
+                                row.in_place > Seconds(0) ? fmt::format("{:.6g}", row.in_place.si() * 1e6) : "",
+                                csv_field(row.gpu));
+        }
+    }
+    if (rows == 0) throw ConfigError(fmt::format("{}: {} rows whose nodes are not told; expected --nodes N", request.paths.front(), left_out));
+    write_whole({{request.out, text}});
+    report.push_back(fmt::format("{}: {} rows of collectives", request.out, rows));
+    return report;
+}
+
+}  // namespace
+
+bool are_profiles(const std::vector<std::string>& paths) {
+    std::error_code ignored;
+    return !paths.empty() && std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+        if (fs::is_directory(path, ignored)) return !files_of(path).empty();
+        return fs::is_regular_file(path, ignored) && (is_profile(path) || is_nccl_tests(path));
+    });
+}
+
+std::vector<std::string> import_profiles(const ProfileImport& request) {
+    std::vector<std::string> paths;
+    for (const std::string& path : request.paths)
+        for (std::string& file : files_of(path)) paths.push_back(std::move(file));
+    for (const std::string& path : paths) {
+        std::error_code none;
+        if (fs::equivalent(path, request.out, none))
+            throw ConfigError(request.out + ": is an input itself; expected another file for --out");
+    }
+    const auto traces = std::count_if(paths.begin(), paths.end(), is_profile);
+    if (traces == 0) return import_benchmarks(request);
+    if (traces != static_cast<long>(paths.size()))
+        throw ConfigError("import: profiles and nccl-tests output together; expected one kind a call");
+    return import_traces(request, paths);
+}
+
+}  // namespace stepcast

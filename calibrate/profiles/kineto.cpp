@@ -1,0 +1,256 @@
+#include "calibrate/profiles/trace_records.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "calibrate/profiles/trace_events.h"
+
+namespace stepcast {
+namespace {
+
+namespace od = simdjson::ondemand;
+
+// A decimal number of microseconds in whole nanoseconds: a double has too few digits for absolute times.
+std::int64_t nanoseconds(std::string_view token) {
+    while (!token.empty() && (token.back() == ' ' || token.back() == '\n' || token.back() == '\r')) token.remove_suffix(1);
+    std::int64_t whole = 0;
+    const char *at = token.data(), *end = at + token.size();
+    const auto read = std::from_chars(at, end, whole);
+    if (read.ec != std::errc() || std::abs(whole) > std::int64_t{9'000'000'000'000'000}) return 0;
+    if (read.ptr == end || *read.ptr != '.') {
+        if (read.ptr == end) return whole * 1000;
+        return static_cast<std::int64_t>(std::strtod(std::string(token).c_str(), nullptr) * 1e3);  // 1.2e+07
+    }
+    std::int64_t fraction = 0, unit = 100;
+    for (const char* digit = read.ptr + 1; digit != end && unit > 0 && *digit >= '0' && *digit <= '9'; ++digit, unit /= 10)
+        fraction += (*digit - '0') * unit;
+    return whole * 1000 + (token.front() == '-' ? -fraction : fraction);
+}
+
+// Without the blanks between values; those inside quotes stay.
+std::string compact(std::string_view json) {
+    std::string out;
+    bool quoted = false;
+    for (const char c : json) {
+        if (c == '"') quoted = !quoted;
+        if (quoted || (c != ' ' && c != '\n' && c != '\r' && c != '\t')) out += c;
+    }
+    return out;
+}
+
+constexpr std::string_view module_prefix = "nn.Module: ";
+constexpr std::size_t most_instances = 10000, most_module_calls = 100000;
+
+enum class Category : std::uint8_t { other, kernel, copy, set, host, call, memory, module };
+Category category_of(std::string_view cat) {
+    if (cat == "kernel" || cat == "Kernel") return Category::kernel;
+    if (cat == "cpu_op" || cat == "Operator" || cat == "user_annotation") return Category::host;
+    if (cat == "cuda_runtime" || cat == "cuda_driver" || cat == "hip_runtime") return Category::call;
+    if (cat == "gpu_memcpy" || cat == "Memcpy") return Category::copy;
+    if (cat == "gpu_memset" || cat == "Memset") return Category::set;
+    if (cat == "cpu_instant_event") return Category::memory;
+    if (cat == "python_function") return Category::module;
+    return Category::other;
+}
+
+struct Arguments {
+    std::uint64_t correlation = 0;
+    std::uint32_t device = 0, stream = 0;
+    double bytes = 0, reserved = 0, allocated = 0;
+    int device_type = -1;
+    OperatorInputs inputs;
+    CollectiveCall collective;
+};
+struct Event {
+    std::string_view ph, name;
+    Category category = Category::other;
+    std::int64_t ts = 0, dur = 0;
+    std::string thread;
+    Arguments args;
+};
+
+double number(od::value& value) {
+    double out = 0;
+    return value.get_double().get(out) == simdjson::SUCCESS ? out : 0;
+}
+std::string text(od::value& value) {
+    std::string_view out;
+    return value.get_string().get(out) == simdjson::SUCCESS ? std::string(out) : std::string();
+}
+std::string array_text(od::value& value) {
+    od::array array;
+    std::string_view raw;
+    if (value.get_array().get(array) != simdjson::SUCCESS || array.raw_json().get(raw) != simdjson::SUCCESS) return "";
+    return compact(raw);
+}
+
+void read_argument(std::string_view key, od::value& value, Arguments& args) {
+    if (key == "correlation") args.correlation = static_cast<std::uint64_t>(number(value));
+    else if (key == "device" || key == "Device Id") args.device = static_cast<std::uint32_t>(std::max(0.0, number(value)));
+    else if (key == "stream") args.stream = static_cast<std::uint32_t>(std::max(0.0, number(value)));
+    else if (key == "bytes" || key == "Bytes") args.bytes = number(value);
+    else if (key == "Input Dims" || key == "Input dims") args.inputs.dims = array_text(value);
+    else if (key == "Input type") args.inputs.types = array_text(value);
+    else if (key == "Input Strides") args.inputs.strides = array_text(value);
+    else if (key == "Concrete Inputs") args.inputs.concrete = array_text(value);
+    else if (key == "Collective name") args.collective.op = text(value);
+    else if (key == "In msg nelems") args.collective.in_elements = number(value);
+    else if (key == "Out msg nelems") args.collective.out_elements = number(value);
+    else if (key == "Group size") args.collective.ranks = static_cast<int>(std::clamp(number(value), 0.0, 1e7));
+    else if (key == "dtype") args.collective.dtype = text(value);
+    else if (key == "Process Group Name") args.collective.group = text(value);
+    else if (key == "Total Reserved") args.reserved = number(value);
+    else if (key == "Total Allocated") args.allocated = number(value);
+    else if (key == "Device Type") args.device_type = static_cast<int>(number(value));
+}
+
+class Reader {
+public:
+    Reader(TraceRecords& records, std::size_t most) : r_(records), most_(most) {}
+
+    void event(const TraceText& trace) {
+        try {
+            Event e;
+            if (parse(trace, e)) keep(e);
+        } catch (const simdjson::simdjson_error&) {
+            ++r_.dropped;
+        }
+    }
+
+    void member(std::string_view key, const TraceText& trace) {
+        if (key != "deviceProperties" && key != "distributedInfo" && key != "record_shapes") return;
+        const auto json = nlohmann::json::parse(trace.json, nullptr, false);
+        if (json.is_discarded()) return;
+        if (key == "distributedInfo" && json.is_object()) {
+            r_.rank = json.value("rank", -1);
+            r_.world = json.value("world_size", 0);
+        }
+        if (key == "deviceProperties" && json.is_array())
+            for (const auto& d : json)
+                if (d.is_object())
+                    r_.devices[d.value("id", 0U)] = {d.value("name", ""), d.value("numSms", 0),
+                                                     Bytes(d.value("totalGlobalMem", 0.0))};
+    }
+
+private:
+    bool parse(const TraceText& trace, Event& e) {
+        od::document doc = parser_.iterate(trace.json.data(), trace.json.size(), trace.readable);
+        std::string_view pid, tid;
+        for (auto field : doc.get_object()) {
+            const std::string_view key = field.unescaped_key();
+            od::value value = field.value();
+            if (key == "ph") e.ph = std::string_view(value.get_string());
+            else if (key == "cat") {
+                e.category = category_of(value.get_string());
+                if (e.category == Category::other) return false;
+            } else if (key == "name") {
+                e.name = std::string_view(value.get_string());
+                if (e.category == Category::module && !e.name.starts_with(module_prefix)) return false;
+            }
+            else if (key == "ts") e.ts = nanoseconds(value.raw_json_token());
+            else if (key == "dur") e.dur = nanoseconds(value.raw_json_token());
+            else if (key == "pid") pid = value.raw_json_token();
+            else if (key == "tid") tid = value.raw_json_token();
+            else if (key == "args") {
+                od::object args;
+                if (value.get_object().get(args) != simdjson::SUCCESS) continue;
+                for (auto arg : args) {
+                    const std::string_view name = arg.unescaped_key();
+                    od::value of = arg.value();
+                    read_argument(name, of, e.args);
+                }
+            }
+        }
+        // Old traces give allocations no category.
+        if (e.category == Category::other && e.ph == "i" && e.name == "[memory]") e.category = Category::memory;
+        if (e.category == Category::other) return false;
+        e.thread.assign(pid).append("/").append(tid);
+        return e.category == Category::memory || e.ph == "X" || e.ph.empty();
+    }
+
+    void keep(const Event& e) {
+        const auto start = e.ts, finish = e.ts + std::max<std::int64_t>(0, e.dur);
+        if (e.category == Category::memory) {
+            if (e.args.device_type == 0) return;  // the host's
+            r_.reserved = std::max(r_.reserved, e.args.reserved);
+            r_.allocated = std::max(r_.allocated, e.args.allocated);
+            return;
+        }
+        if (e.category == Category::module) return keep_module(e);
+        if (start >= r_.window_end) return;
+        r_.first = std::min(r_.first, start);
+        switch (e.category) {
+            case Category::kernel:
+            case Category::copy:
+            case Category::set: keep_device(e, start, finish); break;
+            case Category::host: keep_host(e, start, finish); break;
+            case Category::call:
+                r_.calls.push_back({start, finish, e.args.correlation, r_.threads.add(e.thread), launches_kernel(e.name),
+                                    launches_graph(e.name)});
+                break;
+            case Category::memory:
+            case Category::module:
+            case Category::other: break;
+        }
+        if ((++kept_ & 0xffff) == 0) r_.keep_below(most_);
+    }
+
+    void keep_device(const Event& e, std::int64_t start, std::int64_t finish) {
+        DeviceRecord record{start, finish, e.args.correlation, r_.names.add(e.name), e.args.stream, e.args.device, -1,
+                            SpanKind::compute, e.args.bytes};
+        if (e.category == Category::copy) record.kind = SpanKind::copy;
+        else if (e.category == Category::set) record.kind = SpanKind::set;
+        else if (is_communication(e.name)) record.kind = SpanKind::communication;
+        if (!e.args.collective.op.empty() && record.kind == SpanKind::communication) {
+            record.collective = static_cast<std::int32_t>(r_.collectives.size());
+            r_.collectives.push_back(e.args.collective);
+        }
+        r_.device.push_back(record);
+    }
+
+    void keep_host(const Event& e, std::int64_t start, std::int64_t finish) {
+        if (e.name.starts_with("ProfilerStep#"))
+            r_.steps.push_back({start, finish, 0, r_.names.add(e.name), 0});
+        HostSpan span{start, finish, r_.threads.add(e.thread), r_.names.add(e.name), 0};
+        if (!e.args.inputs.dims.empty()) {
+            r_.shapes = true;
+            OperatorInputs inputs = e.args.inputs;
+            if (!is_attention(e.name)) inputs.concrete.clear();
+            span.inputs = r_.add_inputs(inputs);
+        }
+        r_.host.push_back(span);
+    }
+
+    // "nn.Module: DecoderLayer_3": a class and which of its instances.
+    void keep_module(const Event& e) {
+        if (!e.name.starts_with(module_prefix)) return;  // the name came before the category
+        const std::string_view name = e.name.substr(module_prefix.size());
+        ModuleSpans& spans = r_.modules[std::string(name.substr(0, name.rfind('_')))];
+        if (spans.instances.size() < most_instances) spans.instances.emplace(name);
+        if (spans.seconds.size() < most_module_calls) spans.seconds.push_back(static_cast<float>(static_cast<double>(e.dur) * 1e-9));
+    }
+
+    TraceRecords& r_;
+    std::size_t most_;
+    long kept_ = 0;
+    od::parser parser_;
+};
+
+}  // namespace
+
+TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes) {
+    TraceRecords records;
+    Reader reader(records, most_bytes);
+    const TraceReading reading =
+        read_trace_events(path, [&](const TraceText& e) { reader.event(e); },
+                          [&](std::string_view key, const TraceText& m) { reader.member(key, m); });
+    records.broken = reading.broken;
+    records.events = reading.events;
+    records.keep_below(most_bytes);
+    return records;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,297 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "calibrate/profiles/trace_records.h"
+#include "model/errors.h"
+#include "model/measurements.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::int64_t rounding = 1000;  // ns: old traces state whole microseconds
+constexpr std::int32_t none = -1;
+
+// What encloses a call that launched device work, as indices of host spans.
+struct Context {
+    std::int32_t innermost = none, product = none, attention = none, exchange = none;
+    ProfilePhase phase = ProfilePhase::unlinked;
+};
+
+struct Open {
+    std::size_t span;
+    std::int32_t product, attention, exchange;
+    ProfilePhase phase;
+};
+
+// Phase below `name` when its surroundings have `outer`: autograd's nodes run the backward, a checkpoint's node the forward
+// again, and nodes inside that the backward once more.
+ProfilePhase phase_below(std::string_view name, ProfilePhase outer) {
+    if (name.starts_with("Optimizer.step")) return ProfilePhase::optimizer;
+    if (name.starts_with("autograd::engine::evaluate_function"))
+        return name.find("CheckpointFunctionBackward") == std::string_view::npos ? ProfilePhase::backward
+                                                                                  : ProfilePhase::recompute;
+    return outer;
+}
+
+bool is_exchange(std::string_view name) { return name.starts_with("nccl:") || name.starts_with("c10d::"); }
+
+class Linker {
+public:
+    explicit Linker(const TraceRecords& records) : r_(records), host_(order(records.host)) {}
+
+    // For each call, in their order.
+    std::vector<Context> contexts() {
+        std::vector<Context> found(r_.calls.size());
+        const auto calls = order(r_.calls);
+        std::size_t next = 0;
+        for (const std::uint32_t c : calls) {
+            const DriverCall& call = r_.calls[c];
+            while (next < host_.size() && before(r_.host[host_[next]], call)) push(host_[next++]);
+            close(call.thread, call.start);
+            found[c] = top();
+        }
+        return found;
+    }
+
+private:
+    // By thread, then start, the longer first, so that what encloses comes before what it encloses.
+    template <typename Record>
+    static std::vector<std::uint32_t> order(const std::deque<Record>& records) {
+        std::vector<std::uint32_t> ids(records.size());
+        std::iota(ids.begin(), ids.end(), 0U);
+        std::sort(ids.begin(), ids.end(), [&](std::uint32_t a, std::uint32_t b) {
+            const auto &x = records[a], &y = records[b];
+            return std::tuple(x.thread, x.start, -x.finish, a) < std::tuple(y.thread, y.start, -y.finish, b);
+        });
+        return ids;
+    }
+    static bool before(const HostSpan& span, const DriverCall& call) {
+        return std::pair(span.thread, span.start) <= std::pair(call.thread, call.start);
+    }
+    void close(std::uint32_t thread, std::int64_t time) {
+        while (!open_.empty() && (r_.host[open_.back().span].thread != thread ||
+                                  r_.host[open_.back().span].finish + (whole_microseconds() ? rounding : 0) < time))
+            open_.pop_back();
+    }
+    [[nodiscard]] bool whole_microseconds() const {
+        return r_.host.empty() || (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
+    }
+    // What begins where another ends stands beside it, also where both are rounded.
+    void push(std::size_t s) {
+        const HostSpan& span = r_.host[s];
+        while (!open_.empty() && (r_.host[open_.back().span].thread != span.thread ||
+                                  r_.host[open_.back().span].finish <= span.start))
+            open_.pop_back();
+        const std::string& name = r_.names[span.name];
+        Open next{s, none, none, none, ProfilePhase::forward};
+        if (!open_.empty()) next = {s, open_.back().product, open_.back().attention, open_.back().exchange, open_.back().phase};
+        next.phase = phase_below(name, next.phase);
+        const auto id = static_cast<std::int32_t>(s);
+        if (is_product(name)) next.product = id;
+        if (is_attention(name)) next.attention = id;
+        if (is_exchange(name)) next.exchange = id;
+        open_.push_back(next);
+    }
+    [[nodiscard]] Context top() const {
+        if (open_.empty()) return {none, none, none, none, ProfilePhase::forward};
+        const Open& o = open_.back();
+        return {static_cast<std::int32_t>(o.span), o.product, o.attention, o.exchange, o.phase};
+    }
+
+    const TraceRecords& r_;
+    std::vector<std::uint32_t> host_;
+    std::vector<Open> open_;
+};
+
+// Operators become entries of the profile when a kernel of theirs is met.
+class Builder {
+    using OperatorKey = std::pair<std::uint32_t, std::uint32_t>;  // name, inputs
+
+public:
+    Builder(TraceRecords& records, Profile& profile) : r_(records), p_(profile), contexts_(Linker(records).contexts()) {
+        for (std::uint32_t c = 0; c < r_.calls.size(); ++c)
+            if (r_.calls[c].correlation != 0) call_of_.emplace_back(r_.calls[c].correlation, c);
+        std::sort(call_of_.begin(), call_of_.end());
+        p_.collectives = r_.collectives;
+    }
+
+    void add(const DeviceRecord& record, std::int64_t origin) {
+        DeviceSpan span;
+        span.start = record.start - origin;
+        span.finish = record.finish - origin;
+        span.name = record.name;
+        span.stream = record.stream;
+        span.kind = record.kind;
+        span.bytes = record.bytes;
+        span.collective = record.collective;
+        const bool kernel = span.kind == SpanKind::compute || span.kind == SpanKind::communication;
+        if (kernel) ++p_.counts.kernels;
+        const auto at = std::lower_bound(call_of_.begin(), call_of_.end(), std::pair(record.correlation, 0U));
+        if (at != call_of_.end() && at->first == record.correlation)
+            link(span, contexts_[at->second], r_.calls[at->second].graph);
+        else if (kernel)
+            ++p_.counts.unlinked;
+        if (span.kind == SpanKind::communication && span.collective < 0) unsized(span, record.name);
+        p_.spans.push_back(span);
+    }
+
+private:
+    void link(DeviceSpan& span, const Context& context, bool graph) {
+        span.phase = context.phase;
+        if (graph) {
+            ++p_.counts.graph_kernels;
+            return;
+        }
+        if (span.kind == SpanKind::communication && span.collective < 0 && context.exchange >= 0)
+            span.collective = entry(context.exchange, exchanges_, p_.collectives, collective_of);
+        if (span.kind != SpanKind::compute) return;
+        if (context.product >= 0) {
+            span.instance = context.product;
+            span.product = entry(context.product, products_, p_.products, product_of);
+            if (span.product < 0) ++p_.counts.products_without_shape;
+        } else if (context.innermost >= 0) {
+            span.instance = context.attention >= 0 ? context.attention : context.innermost;
+            span.pass = entry(span.instance, passes_, p_.passes, pass_of);
+        }
+    }
+    // Nothing told its size: named by its kernel.
+    void unsized(DeviceSpan& span, std::uint32_t name) {
+        ++p_.counts.collectives_without_size;
+        const auto [at, fresh] = unsized_.try_emplace(name, static_cast<std::int32_t>(p_.collectives.size()));
+        span.collective = at->second;
+        if (!fresh) return;
+        std::string_view kernel = r_.names[name];
+        if (kernel.starts_with("void ")) kernel.remove_prefix(5);
+        CollectiveCall call;
+        call.op = kernel.substr(0, kernel.find_first_of("(<"));
+        p_.collectives.push_back(call);
+    }
+    // What the operator of a host span computes: one entry for all its calls with the same inputs.
+    template <typename Calls, typename Make>
+    std::int32_t entry(std::int32_t host, std::map<OperatorKey, std::int32_t>& known, Calls& calls, Make make) {
+        const HostSpan& span = r_.host[static_cast<std::size_t>(host)];
+        const auto [at, fresh] = known.try_emplace({span.name, span.inputs}, none);
+        if (!fresh) return at->second;
+        if (auto call = make(r_.names[span.name], r_.operator_inputs[span.inputs])) {
+            at->second = static_cast<std::int32_t>(calls.size());
+            calls.push_back(*std::move(call));
+        }
+        return at->second;
+    }
+
+    TraceRecords& r_;
+    Profile& p_;
+    std::vector<Context> contexts_;
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> call_of_;  // correlation, call
+    std::map<OperatorKey, std::int32_t> products_, passes_, exchanges_;
+    std::map<std::uint32_t, std::int32_t> unsized_;
+};
+
+// "rank-3.json.gz", "rank3_trace.json", "worker3..": the number behind the word.
+int rank_in_name(const std::string& path) {
+    const std::string name = std::filesystem::path(path).filename().string();
+    for (const char* word : {"rank", "worker"}) {
+        const std::size_t at = name.find(word);
+        if (at == std::string::npos) continue;
+        const std::size_t digits = name.find_first_of("0123456789", at);
+        int rank = -1;
+        if (digits != std::string::npos && digits <= at + 7)
+            std::from_chars(name.data() + digits, name.data() + name.size(), rank);
+        if (rank >= 0) return rank;
+    }
+    return -1;
+}
+
+// The device that worked longest; the others' records are let go.
+std::uint32_t keep_one_device(TraceRecords& records, Profile& profile) {
+    std::unordered_map<std::uint32_t, std::int64_t> busy;
+    for (const DeviceRecord& d : records.device) busy[d.device] += d.finish - d.start + 1;
+    const auto most = std::max_element(busy.begin(), busy.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.second, b.first) < std::pair(b.second, a.first);
+    });
+    const std::uint32_t device = most->first;
+    profile.counts.other_devices = static_cast<long>(busy.size()) - 1;
+    std::erase_if(records.device, [&](const DeviceRecord& d) { return d.device != device; });
+    return device;
+}
+
+// The class of modules, of several instances, whose calls took longest in all: the model's layer.
+ProfiledLayer layer_of(const TraceRecords& records) {
+    ProfiledLayer layer;
+    double longest = 0;
+    for (const auto& [name, spans] : records.modules) {
+        const double total = std::accumulate(spans.seconds.begin(), spans.seconds.end(), 0.0);
+        if (spans.instances.size() < 2 || total <= longest) continue;
+        longest = total;
+        std::vector<double> each(spans.seconds.begin(), spans.seconds.end());
+        layer = {name, static_cast<int>(spans.instances.size()), static_cast<long>(each.size()), Seconds(median(each))};
+    }
+    return layer;
+}
+
+void add_notes(const TraceRecords& records, Profile& p) {
+    const auto note = [&](long count, const std::string& what) {
+        if (count > 0) p.notes.push_back(fmt::format("{} {}", count, what));
+    };
+    if (!p.broken.empty()) p.notes.push_back("the trace is not whole: " + p.broken + "; what was read up to there is kept");
+    if (records.shortened)
+        p.notes.push_back(fmt::format("the trace holds more than fits the bound of memory; only its first {:.3f} s are kept",
+                                      static_cast<double>(records.window_end - records.first) * 1e-9));
+    note(records.dropped, "events were no valid JSON and are passed over");
+    note(p.counts.unlinked, "kernels were launched before the window or by a thread that was not profiled (phase unlinked)");
+    note(p.counts.graph_kernels, "kernels come from CUDA or HIP graphs: no operator, no shapes");
+    note(p.counts.products_without_shape, "kernels of matrix products without recorded shapes");
+    note(p.counts.collectives_without_size, "communication kernels without operation or size");
+    note(p.counts.other_devices, "further devices in the trace; the one that worked longest is taken");
+    if (!records.shapes) p.notes.push_back("no shapes recorded: products and passes cannot be sized (profile with record_shapes=True)");
+    if (p.steps.empty()) p.notes.push_back("no ProfilerStep: no step times, the whole window is one piece");
+}
+
+}  // namespace
+
+Profile link_records(TraceRecords records, const std::string& path) {
+    Profile p;
+    p.path = path;
+    p.broken = records.broken;
+    p.counts.events = records.events;
+    p.counts.dropped = records.dropped;
+    if (records.device.empty())
+        throw ConfigError(fmt::format("{}: {} events, none of them work on a GPU; expected a trace with the GPU's activity{}",
+                                      path, records.events, p.broken.empty() ? "" : " (" + p.broken + ")"));
+    const std::uint32_t device = keep_one_device(records, p);
+    if (const auto known = records.devices.find(device); known != records.devices.end()) p.device = known->second;
+    p.rank = records.rank >= 0 ? records.rank : rank_in_name(path);
+    p.rank_told = p.rank >= 0;
+    p.rank = std::max(p.rank, 0);
+    p.ranks = records.world;
+    p.shapes = records.shapes;
+    p.peak_reserved = Bytes(records.reserved);
+    p.peak_allocated = Bytes(records.allocated);
+    std::sort(records.device.begin(), records.device.end(), [](const DeviceRecord& a, const DeviceRecord& b) {
+        return std::tuple(a.start, a.finish, a.stream, a.correlation) < std::tuple(b.start, b.finish, b.stream, b.correlation);
+    });
+    const std::int64_t origin = records.device.front().start;
+    Builder builder(records, p);
+    for (const DeviceRecord& record : records.device) builder.add(record, origin);
+    for (const DriverCall& call : records.calls) {
+        if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.finish - call.start) * 1e-9));
+        if (call.graph) ++p.counts.graph_launches;
+    }
+    for (const HostSpan& s : records.steps)
+        p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
+                           Seconds(static_cast<double>(s.finish - s.start) * 1e-9)});
+    std::sort(p.steps.begin(), p.steps.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    p.layer = layer_of(records);
+    p.node_devices = static_cast<int>(records.devices.size());
+    p.names = records.names.take();
+    add_notes(records, p);
+    return p;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,251 @@
+#include "calibrate/profiles/nccl_tests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "calibrate/profiles/byte_stream.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+using Words = std::vector<std::string>;
+constexpr std::size_t longest_output = std::size_t{64} << 20;
+
+struct TestName {
+    std::string_view program, op;
+};
+constexpr std::array programs = {TestName{"all_reduce", "all_reduce"},     TestName{"all_gather", "all_gather"},
+                                 TestName{"reduce_scatter", "reduce_scatter"}, TestName{"alltoall", "all_to_all"},
+                                 TestName{"all_to_all", "all_to_all"},     TestName{"broadcast", "broadcast"},
+                                 TestName{"sendrecv", "send_recv"},        TestName{"reduce", "reduce"}};
+
+std::string op_in(std::string_view text, std::string_view suffix) {
+    for (const TestName& test : programs)
+        if (text.find(std::string(test.program) + std::string(suffix)) != std::string_view::npos) return std::string(test.op);
+    return "";
+}
+
+std::string whole_text(const std::string& path) {
+    ByteStream stream(path);
+    std::string text(longest_output + 1, '\0');
+    text.resize(stream.read(text.data(), text.size()));
+    if (text.size() > longest_output)
+        throw ConfigError(fmt::format("{}: more than {} bytes; expected the output of nccl-tests", path, longest_output));
+    return text;
+}
+
+// Words of a line, without colours and without what a launcher writes before it ("3: ", "[1,0]<stdout>:").
+Words words_of(std::string_view line) {
+    std::string plain;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        if (line[i] == '\x1b') {
+            while (i < line.size() && std::isalpha(static_cast<unsigned char>(line[i])) == 0) ++i;
+            continue;
+        }
+        plain += line[i] == '\t' ? ' ' : line[i];
+    }
+    std::istringstream in(plain);
+    Words words;
+    for (std::string word; in >> word;) {
+        const bool rank = word.size() > 1 && word.back() == ':' &&
+                          std::all_of(word.begin(), word.end() - 1, [](unsigned char c) { return std::isdigit(c) != 0; });
+        const bool tagged = word.front() == '[' && word.find("]<std") != std::string::npos;
+        if (words.empty() && rank) continue;
+        if (words.empty() && tagged) {
+            word = word.substr(word.find(':') == std::string::npos ? word.size() : word.find(':') + 1);
+            if (word.empty()) continue;
+        }
+        if (words.empty() && word == "#") continue;
+        if (words.empty() && word.front() == '#' && word.size() > 1) word.erase(0, 1);
+        words.push_back(word);
+    }
+    return words;
+}
+
+std::optional<double> number(const std::string& word) {
+    double value = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (read.ec != std::errc() || read.ptr != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
+    return value;
+}
+
+// One table of a file: its devices, its columns and its rows, from header to header.
+struct Table {
+    std::string op;
+    std::vector<std::pair<int, std::string>> devices;  // group, host
+    std::string gpu;
+    Words columns;
+    struct Row {
+        int line = 0;
+        double bytes = 0, time = 0, in_place = 0, algorithm = 0, bus = 0;
+        std::string redop;
+    };
+    std::vector<Row> rows;
+    int wrong = 0, empty = 0;
+};
+
+std::size_t column(const Words& columns, std::string_view name, int nth = 0) {
+    for (std::size_t i = 0; i < columns.size(); ++i)
+        if (columns[i] == name && nth-- == 0) return i;
+    return columns.size();
+}
+
+std::optional<double> cell(const Table& t, const Words& words, std::string_view name, int nth = 0) {
+    const std::size_t at = column(t.columns, name, nth);
+    return at < words.size() ? number(words[at]) : std::nullopt;
+}
+
+void read_device(const Words& w, Table& t) {
+    int group = 0;
+    for (std::size_t i = 0; i + 1 < w.size(); ++i) {
+        if (w[i] == "Group") group = static_cast<int>(number(w[i + 1]).value_or(0));
+        if (w[i] == "on") t.devices.emplace_back(group, w[i + 1]);
+    }
+    const auto bus = std::find_if(w.begin(), w.end(), [](const std::string& word) { return word.front() == '[' && word.back() == ']'; });
+    if (bus != w.end() && bus + 1 != w.end()) t.gpu = fmt::format("{}", fmt::join(bus + 1, w.end(), " "));
+}
+
+bool is_row(const Words& w) {
+    return w.size() >= 6 && number(w[0]) && number(w[1]) && !number(w[2]) && w[0].find('.') == std::string::npos;
+}
+
+void read_row(const Words& w, int line, Table& t) {
+    const auto time = cell(t, w, "time");
+    const auto wrong = cell(t, w, "wrong");
+    if (!time || !(*time > 0) || *number(w[0]) <= 0) return void(++t.empty);
+    if (wrong && *wrong > 0) return void(++t.wrong);
+    const std::size_t redop = column(t.columns, "redop");
+    t.rows.push_back({line, *number(w[0]), *time, cell(t, w, "time", 1).value_or(0), cell(t, w, "algbw").value_or(0),
+                      cell(t, w, "busbw").value_or(0), redop < w.size() ? w[redop] : ""});
+}
+
+std::vector<Table> tables_of_text(const std::string& text) {
+    std::vector<Table> tables(1);
+    std::istringstream in(text);
+    int number_of_line = 0;
+    for (std::string line; std::getline(in, line);) {
+        ++number_of_line;
+        const Words w = words_of(line);
+        if (w.empty()) continue;
+        if (w[0] == "nThread" || line.find("Collective test starting") != std::string::npos)
+            if (!tables.back().rows.empty()) tables.emplace_back();
+        if (const std::string op = op_in(line, "_perf"); !op.empty() && tables.back().rows.empty()) tables.back().op = op;
+        if (w[0] == "Rank" && std::find(w.begin(), w.end(), "device") != w.end()) read_device(w, tables.back());
+        else if (w[0] == "size" && column(w, "time") < w.size()) {
+            if (!tables.back().rows.empty()) {
+                Table next;  // the same devices, another table
+                next.devices = tables.back().devices;
+                next.gpu = tables.back().gpu;
+                tables.push_back(next);
+            }
+            tables.back().columns = w;
+            for (std::string& name : tables.back().columns)
+                if (name == "#wrong" || name == "error") name = "wrong";
+        } else if (is_row(w) && !tables.back().columns.empty()) {
+            read_row(w, number_of_line, tables.back());
+        }
+    }
+    std::erase_if(tables, [](const Table& t) { return t.columns.empty(); });
+    return tables;
+}
+
+std::vector<Table> tables_of_json(const std::string& path, const std::string& text) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (json.is_discarded() || !json.contains("results")) throw ConfigError(path + ": is no JSON of nccl-tests (no \"results\")");
+    Table t;
+    t.op = op_in(json.value("args", nlohmann::json()).dump() + " ", "_perf");
+    t.columns = {"size"};
+    for (const auto& d : json.value("devices", nlohmann::json::array())) {
+        t.devices.emplace_back(d.value("group", 0), d.value("host", d.value("hostname", "")));
+        t.gpu = d.value("name", d.value("device_name", t.gpu));
+    }
+    for (const auto& r : json["results"]) {
+        const auto out = r.value("out_of_place", nlohmann::json::object());
+        if (!(out.value("time", 0.0) > 0) || !(r.value("size", 0.0) > 0)) {
+            ++t.empty;
+        } else if (out.value("nwrong", 0.0) > 0) {
+            ++t.wrong;
+        } else {
+            t.rows.push_back({0, r.value("size", 0.0), out.value("time", 0.0),
+                              r.value("in_place", nlohmann::json::object()).value("time", 0.0), out.value("alg_bw", 0.0),
+                              out.value("bus_bw", 0.0), r.value("redop", "")});
+        }
+    }
+    return {t};
+}
+
+// Bus over algorithm bandwidth, where both have enough digits: 2 (n-1)/n of an all-reduce, (n-1)/n of others, 1 of the rest.
+double factor_of(const Table& t) {
+    const auto widest = std::max_element(t.rows.begin(), t.rows.end(), [](const auto& a, const auto& b) { return a.bus < b.bus; });
+    return widest == t.rows.end() || widest->algorithm < 1 ? 0 : widest->bus / widest->algorithm;
+}
+
+int ranks_of(const Table& t, const std::string& op, double factor) {
+    const auto first_group = std::count_if(t.devices.begin(), t.devices.end(),
+                                           [&](const auto& d) { return d.first == t.devices.front().first; });
+    if (first_group > 0) return static_cast<int>(first_group);
+    if (op == "all_reduce" && factor > 1.01 && factor < 1.999) return static_cast<int>(std::lround(2 / (2 - factor)));
+    if ((op == "all_gather" || op == "reduce_scatter" || op == "all_to_all") && factor > 0.4 && factor < 0.999)
+        return static_cast<int>(std::lround(1 / (1 - factor)));
+    return 0;
+}
+
+void add_table(const std::string& path, const Table& t, const NcclTestsContext& context, NcclTestsLog& log) {
+    const double factor = factor_of(t);
+    std::string op = !context.op.empty() ? context.op : t.op;
+    if (op.empty()) op = op_in(std::filesystem::path(path).filename().string(), "");
+    const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
+    if (op.empty() && factor > 1.01) op = "all_reduce";  // no other operation counts its bytes more than once
+    if (op.empty() && sums && factor > 0.4 && factor < 0.99) op = "reduce_scatter";
+    if (op.empty())
+        throw ConfigError(path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
+    int ranks = context.ranks > 0 ? context.ranks : ranks_of(t, op, factor);
+    if (ranks < 2) throw ConfigError(path + ": no device lines and no bandwidths that tell the ranks; expected --ranks N");
+    if (t.devices.empty() && context.ranks == 0)
+        log.notes.push_back(fmt::format("{}: {} ranks, from bus over algorithm bandwidth", op, ranks));
+    std::set<std::string> hosts;
+    for (const auto& [group, host] : t.devices)
+        if (group == t.devices.front().first) hosts.insert(host);
+    const int nodes = context.nodes > 0 ? context.nodes : static_cast<int>(hosts.size());
+    if (nodes == 0) log.notes.push_back(op + ": nodes not told; say --nodes N");
+    if (t.wrong > 0) log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
+    if (t.empty > 0) log.notes.push_back(fmt::format("{}: {} rows without bytes or time left out", op, t.empty));
+    const Seconds us = Seconds(1e-6);
+    for (const Table::Row& row : t.rows)
+        log.rows.push_back({{fmt::format("{}:{}", path, row.line), op, ranks, nodes, Bytes(row.bytes), row.time * us},
+                            row.in_place * us, t.gpu});
+}
+
+}  // namespace
+
+bool is_nccl_tests(const std::string& path) {
+    ByteStream stream(path);
+    std::string text(std::size_t{1} << 16, '\0');
+    text.resize(stream.read(text.data(), text.size()));
+    const bool table = text.find("algbw") != std::string::npos && text.find("busbw") != std::string::npos;
+    const bool json = text.find("\"out_of_place\"") != std::string::npos && text.find("\"results\"") != std::string::npos;
+    return table || json || text.find("# nThread") != std::string::npos || text.find("nccl-tests version") != std::string::npos;
+}
+
+NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& context) {
+    const std::string text = whole_text(path);
+    const std::size_t first = text.find_first_not_of(" \r\n\t");
+    const bool json = first != std::string::npos && text[first] == '{';
+    NcclTestsLog log;
+    for (const Table& table : json ? tables_of_json(path, text) : tables_of_text(text))
+        if (!table.rows.empty() || table.wrong + table.empty > 0) add_table(path, table, context, log);
+    if (log.rows.empty()) throw ConfigError(path + ": no row of results; the run stopped before its first, or is no nccl-tests output");
+    return log;
+}
+
+}  // namespace stepcast

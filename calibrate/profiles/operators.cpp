@@ -1,0 +1,258 @@
+#include "calibrate/profiles/operators.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace stepcast {
+namespace {
+
+using Json = nlohmann::json;
+
+struct TypeName {
+    std::string_view torch;
+    double bytes;
+    std::optional<Dtype> dtype;
+};
+// C++ names on operators, short names on collectives.
+constexpr std::array types = {
+    TypeName{"float", 4, Dtype::fp32},          TypeName{"double", 8, std::nullopt},
+    TypeName{"c10::BFloat16", 2, Dtype::bf16},  TypeName{"BFloat16", 2, Dtype::bf16},
+    TypeName{"c10::Half", 2, Dtype::fp16},      TypeName{"Half", 2, Dtype::fp16},
+    TypeName{"c10::Float8_e4m3fn", 1, Dtype::fp8}, TypeName{"Float8_e4m3fn", 1, Dtype::fp8},
+    TypeName{"c10::Float8_e5m2", 1, Dtype::fp8},   TypeName{"Float8_e5m2", 1, Dtype::fp8},
+    TypeName{"c10::Float8_e4m3fnuz", 1, Dtype::fp8}, TypeName{"Float8_e4m3fnuz", 1, Dtype::fp8},
+    TypeName{"Float", 4, Dtype::fp32},          TypeName{"Double", 8, std::nullopt},
+    TypeName{"int", 4, std::nullopt},           TypeName{"Int", 4, std::nullopt},
+    TypeName{"long", 8, std::nullopt},          TypeName{"long int", 8, std::nullopt},
+    TypeName{"Long", 8, std::nullopt},          TypeName{"short", 2, std::nullopt},
+    TypeName{"Short", 2, std::nullopt},         TypeName{"bool", 1, std::nullopt},
+    TypeName{"Bool", 1, std::nullopt},          TypeName{"unsigned char", 1, std::nullopt},
+    TypeName{"Byte", 1, std::nullopt},          TypeName{"signed char", 1, std::nullopt},
+    TypeName{"Char", 1, std::nullopt}};
+
+const TypeName* type_named(std::string_view name) {
+    const auto at = std::find_if(types.begin(), types.end(), [&](const TypeName& t) { return t.torch == name; });
+    return at == types.end() ? nullptr : at;
+}
+
+// Arguments of a call: sizes, strides and types, one entry an argument.
+struct Arguments {
+    Json dims, types, strides;
+    explicit Arguments(const OperatorInputs& inputs)
+        : dims(Json::parse(inputs.dims, nullptr, false)),
+          types(Json::parse(inputs.types, nullptr, false)),
+          strides(Json::parse(inputs.strides, nullptr, false)) {}
+
+    // Sizes of a tensor argument; empty for a scalar, a list of tensors, or none.
+    [[nodiscard]] std::vector<long> sizes(std::size_t i) const { return list(dims, i); }
+    [[nodiscard]] std::vector<long> stride(std::size_t i) const { return list(strides, i); }
+    [[nodiscard]] std::string type(std::size_t i) const {
+        return types.is_array() && i < types.size() && types[i].is_string() ? types[i].get<std::string>() : "";
+    }
+    [[nodiscard]] std::size_t count() const { return dims.is_array() ? dims.size() : 0; }
+
+private:
+    static std::vector<long> list(const Json& of, std::size_t i) {
+        if (!of.is_array() || i >= of.size() || !of[i].is_array()) return {};
+        std::vector<long> sizes;
+        for (const Json& size : of[i]) {
+            if (!size.is_number_integer()) return {};
+            sizes.push_back(size.get<long>());
+        }
+        return sizes;
+    }
+};
+
+struct ProductRule {
+    std::string_view op;
+    std::size_t a, b;  // arguments that are multiplied
+};
+constexpr std::array product_rules = {ProductRule{"aten::mm", 0, 1}, ProductRule{"aten::addmm", 1, 2},
+                                      ProductRule{"aten::bmm", 0, 1}, ProductRule{"aten::baddbmm", 1, 2},
+                                      ProductRule{"aten::_scaled_mm", 0, 1}, ProductRule{"aten::addmm_", 1, 2},
+                                      ProductRule{"aten::baddbmm_", 1, 2}};
+
+// Whether memory holds a matrix transposed: its second to last stride is 1 (and its last is not).
+bool transposed(const std::vector<long>& strides) {
+    const std::size_t n = strides.size();
+    return n >= 2 && strides[n - 1] != 1 && strides[n - 2] == 1;
+}
+
+double count(const std::vector<long>& sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), 1.0, [](double a, long b) { return a * static_cast<double>(b); });
+}
+
+double bytes_of(const Arguments& args, std::size_t i) {
+    const auto sizes = args.sizes(i);
+    return sizes.empty() ? 0 : count(sizes) * element_bytes(args.type(i));
+}
+
+// Sum over all tensor arguments, and the largest of them.
+std::pair<double, double> tensor_bytes(const Arguments& args) {
+    double sum = 0, most = 0;
+    for (std::size_t i = 0; i < args.count(); ++i) {
+        sum += bytes_of(args, i);
+        most = std::max(most, bytes_of(args, i));
+    }
+    return {sum, most};
+}
+
+// Where an attention operator states whether it is causal: an argument's place.
+struct CausalRule {
+    std::string_view op;
+    std::size_t argument;
+};
+constexpr std::array causal_rules = {CausalRule{"aten::_flash_attention_forward", 8},
+                                     CausalRule{"aten::_flash_attention_backward", 11},
+                                     CausalRule{"aten::_scaled_dot_product_flash_attention", 4},
+                                     CausalRule{"aten::_scaled_dot_product_flash_attention_backward", 11},
+                                     CausalRule{"aten::_scaled_dot_product_efficient_attention", 6},
+                                     CausalRule{"aten::_scaled_dot_product_efficient_attention_backward", 11},
+                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention", 6}};
+
+std::optional<bool> causal_of(std::string_view op, const std::string& concrete) {
+    const Json values = Json::parse(concrete, nullptr, false);
+    for (const CausalRule& rule : causal_rules)
+        if (rule.op == op && values.is_array() && rule.argument < values.size() && values[rule.argument].is_string()) {
+            if (values[rule.argument] == "True") return true;
+            if (values[rule.argument] == "False") return false;
+        }
+    return std::nullopt;
+}
+
+// Passes that read all their inputs and write as much as the largest of them, by the kind that cost laws know them as.
+struct PassRule {
+    std::string_view op, kind;
+};
+constexpr std::array one_output = {PassRule{"aten::add", "add"},
+                                   PassRule{"aten::add_", "add"},
+                                   PassRule{"aten::sub", "add"},
+                                   PassRule{"aten::mul", "add"},
+                                   PassRule{"aten::mul_", "add"},
+                                   PassRule{"aten::div", "add"},
+                                   PassRule{"aten::gelu", "gelu"},
+                                   PassRule{"aten::silu", "gelu"},
+                                   PassRule{"aten::relu", "gelu"},
+                                   PassRule{"aten::tanh", "gelu"},
+                                   PassRule{"aten::sigmoid", "gelu"},
+                                   PassRule{"aten::exp", "gelu"},
+                                   PassRule{"aten::neg", "gelu"},
+                                   PassRule{"aten::rsqrt", "gelu"},
+                                   PassRule{"aten::gelu_backward", "add"},
+                                   PassRule{"aten::silu_backward", "add"},
+                                   PassRule{"aten::threshold_backward", "add"},
+                                   PassRule{"aten::_softmax", "softmax"},
+                                   PassRule{"aten::_log_softmax", "softmax"},
+                                   PassRule{"aten::native_layer_norm", "layernorm"}};
+
+}  // namespace
+
+bool is_product(std::string_view op) {
+    return std::any_of(product_rules.begin(), product_rules.end(), [&](const ProductRule& r) { return r.op == op; });
+}
+
+bool is_attention(std::string_view op) {
+    return op == "aten::_flash_attention_forward" || op == "aten::_flash_attention_backward" ||
+           op == "aten::_efficient_attention_forward" || op == "aten::_efficient_attention_backward" ||
+           op == "aten::_scaled_dot_product_flash_attention" || op == "aten::_scaled_dot_product_efficient_attention" ||
+           op == "aten::_scaled_dot_product_flash_attention_backward" ||
+           op == "aten::_scaled_dot_product_efficient_attention_backward" ||
+           op == "aten::_scaled_dot_product_cudnn_attention";
+}
+
+std::optional<Dtype> dtype_of_torch(std::string_view type) {
+    const TypeName* named = type_named(type);
+    return named == nullptr ? std::nullopt : named->dtype;
+}
+
+double element_bytes(std::string_view type) {
+    const TypeName* named = type_named(type);
+    return named == nullptr ? 0 : named->bytes;
+}
+
+std::optional<ProductCall> product_of(std::string_view op, const OperatorInputs& inputs) {
+    const auto rule =
+        std::find_if(product_rules.begin(), product_rules.end(), [&](const ProductRule& r) { return r.op == op; });
+    if (rule == product_rules.end() || inputs.dims.empty()) return std::nullopt;
+    const Arguments args(inputs);
+    const auto a = args.sizes(rule->a), b = args.sizes(rule->b);
+    if (a.size() != b.size() || (a.size() != 2 && a.size() != 3)) return std::nullopt;
+    const bool batched = a.size() == 3;
+    ProductCall call;
+    call.op = op;
+    call.dtype = args.type(rule->a);
+    const auto dtype = dtype_of_torch(call.dtype);
+    call.known = dtype.has_value();
+    call.gemm.dtype = dtype.value_or(Dtype::fp32);
+    call.gemm.batch = batched ? a[0] : 1;
+    call.gemm.m = a[batched ? 1 : 0];
+    call.gemm.k = a[batched ? 2 : 1];
+    call.gemm.n = b[batched ? 2 : 1];
+    if (std::min({call.gemm.m, call.gemm.n, call.gemm.k, call.gemm.batch}) < 1) return std::nullopt;
+    call.layout_known = !args.stride(rule->a).empty();
+    const bool ta = transposed(args.stride(rule->a)), tb = transposed(args.stride(rule->b));
+    call.gemm.layout = ta ? Gemm::Layout::tn : tb ? Gemm::Layout::nt : Gemm::Layout::nn;
+    return call;
+}
+
+std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& inputs) {
+    if (inputs.dims.empty()) return std::nullopt;
+    const Arguments args(inputs);
+    PassCall call;
+    call.op = op;
+    call.dtype = args.type(0);
+    if (is_attention(op)) {
+        // Queries [batch, heads, tokens, width] (the scaled_dot_product family) or [batch, tokens, heads, width].
+        const auto q = args.sizes(0), k = args.sizes(1);
+        const auto dtype = dtype_of_torch(call.dtype);
+        if (q.size() != 4 || k.size() != 4 || !dtype) return std::nullopt;
+        const auto causal = causal_of(op, inputs.concrete);
+        if (!causal) return std::nullopt;  // half of the arithmetic hangs on it
+        const bool heads_first = op.find("scaled_dot_product") != std::string_view::npos;
+        const std::size_t heads = heads_first ? 1 : 2, tokens = heads_first ? 2 : 1;
+        call.attention = Attention{.batch = q[0],
+                                   .heads = q[heads],
+                                   .seq_q = q[tokens],
+                                   .seq_k = k[tokens],
+                                   .head_dim = q[3],
+                                   .causal = *causal,
+                                   .backward = op.find("backward") != std::string_view::npos,
+                                   .dtype = *dtype,
+                                   .flash = true};
+        call.kind = "attention";
+        call.kv_heads = k[heads];
+        return call;
+    }
+    if (op == "aten::copy_") {
+        call.kind = "copy";
+        call.bytes = Bytes(bytes_of(args, 0) + bytes_of(args, 1));
+    }
+    for (const PassRule& rule : one_output)
+        if (rule.op == op) {
+            const auto [sum, most] = tensor_bytes(args);
+            call.kind = rule.kind;
+            call.bytes = Bytes(sum + most);
+        }
+    if (!(call.bytes > Bytes(0))) return std::nullopt;
+    return call;
+}
+
+std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorInputs& inputs) {
+    CollectiveCall call;
+    const auto colon = op.rfind(':');
+    call.op = colon == std::string_view::npos ? op : op.substr(colon + 1);
+    call.from_kernel = false;
+    const Arguments args(inputs);
+    for (std::size_t i = 0; i < args.count(); ++i) {
+        const auto sizes = args.sizes(i);
+        if (sizes.empty() || element_bytes(args.type(i)) == 0) continue;
+        call.dtype = args.type(i);
+        call.in_elements = call.out_elements = count(sizes);
+        break;
+    }
+    return call;
+}
+
+}  // namespace stepcast

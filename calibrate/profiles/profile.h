@@ -1,0 +1,123 @@
+// A profiler's trace of one rank as plain values: what ran on the device, for which operator, in which phase, and what the
+// host paid for it. Readers: kineto.cpp (PyTorch's profiler), nsight.cpp (Nsight Systems). What is made of it: tables.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/op.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+// Where a kernel belongs, by the operators around the call that launched it. `unlinked`: launched before the window, or by a
+// thread that was not profiled; its time is that of another step.
+enum class ProfilePhase : std::uint8_t { forward, backward, recompute, optimizer, unlinked };
+std::string_view to_string(ProfilePhase phase);
+
+enum class SpanKind : std::uint8_t { compute, communication, copy, set };
+
+// Times are nanoseconds since the first device activity of the trace.
+struct DeviceSpan {
+    std::int64_t start = 0, finish = 0;
+    std::uint32_t name = 0;  // index into Profile::names
+    std::uint32_t stream = 0;
+    SpanKind kind = SpanKind::compute;
+    ProfilePhase phase = ProfilePhase::unlinked;
+    std::int32_t instance = -1;    // tells calls of an operator apart: kernels of one call share it
+    std::int32_t product = -1;     // index into Profile::products
+    std::int32_t pass = -1;        // into Profile::passes
+    std::int32_t collective = -1;  // into Profile::collectives
+    double bytes = 0;              // of a copy, where recorded
+    friend bool operator==(const DeviceSpan&, const DeviceSpan&) = default;
+};
+
+// An operator that is a matrix product, sized by its inputs. `op` as PyTorch names it.
+struct ProductCall {
+    std::string op, dtype;      // "aten::mm", "c10::BFloat16"
+    Gemm gemm;                  // its dtype where we have it, else `known` is false
+    bool known = true;
+    bool layout_known = false;  // strides were recorded
+    friend bool operator==(const ProductCall&, const ProductCall&) = default;
+};
+// Attention, or a pass over memory whose bytes its inputs determine.
+struct PassCall {
+    std::string op, dtype;
+    std::string kind;  // "attention", "copy", "add", "gelu", "softmax", "layernorm"
+    std::optional<Attention> attention;
+    long kv_heads = 0;  // of attention
+    Bytes bytes;  // read and written; 0 for attention
+    friend bool operator==(const PassCall&, const PassCall&) = default;
+};
+// A collective. Elements are those on this rank; `group` names the process group ("" = not told).
+struct CollectiveCall {
+    std::string op;  // as recorded: "allreduce", "_allgather_base", "all_to_all"; a kernel's name where nothing says more
+    std::string dtype, group;
+    int ranks = 0;  // of the group; 0 = not told
+    double in_elements = 0, out_elements = 0;
+    bool from_kernel = true;  // false: from the operator around the launch
+    friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+};
+
+struct ProfiledStep {
+    std::string name;  // "ProfilerStep#6"
+    Seconds start, duration;  // host time; start as the spans'
+
+    friend bool operator==(const ProfiledStep&, const ProfiledStep&) = default;
+};
+
+struct ProfiledDevice {
+    std::string name;
+    int sms = 0;
+    Bytes memory;
+    friend bool operator==(const ProfiledDevice&, const ProfiledDevice&) = default;
+};
+
+// Host time of one call of the modules that make up the model's layers, where modules were recorded; calls 0 = they were not.
+struct ProfiledLayer {
+    std::string name;
+    int instances = 0;
+    long calls = 0;
+    Seconds host;
+    friend bool operator==(const ProfiledLayer&, const ProfiledLayer&) = default;
+};
+
+struct ProfileCounts {
+    long events = 0, kernels = 0, unlinked = 0, graph_kernels = 0, graph_launches = 0;
+    long products_without_shape = 0, collectives_without_size = 0, other_devices = 0, dropped = 0;
+    friend bool operator==(const ProfileCounts&, const ProfileCounts&) = default;
+};
+
+struct Profile {
+    std::string path;
+    int rank = 0, ranks = 0;  // ranks 0 = not told
+    bool rank_told = false;
+    ProfiledDevice device;
+    std::vector<std::string> names;  // of kernels
+    std::vector<DeviceSpan> spans;   // by start
+    std::vector<ProductCall> products;
+    std::vector<PassCall> passes;
+    std::vector<CollectiveCall> collectives;
+    std::vector<ProfiledStep> steps;
+    std::vector<Seconds> launches;  // duration of each call that launches a kernel
+    ProfiledLayer layer;
+    int node_devices = 0;  // GPUs of the node; 0 = not told
+    Bytes peak_reserved, peak_allocated;  // 0 = not recorded
+    bool shapes = false;  // the trace recorded shapes of operators
+    ProfileCounts counts;
+    std::string broken;              // "" or where the file ended before its end
+    std::vector<std::string> notes;  // what could not be told, in words
+    friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+// A file of either profiler; throws ConfigError for anything else, and for a trace without work on a GPU.
+Profile read_profile(const std::string& path);
+bool is_kineto(const std::string& path);  // by its first bytes
+bool is_nsight(const std::string& path);
+
+// Kernels that move data between ranks, by their names: NCCL's and RCCL's, symmetric memory's, DeepEP's, NVSHMEM's.
+bool is_communication(std::string_view kernel);
+
+}  // namespace stepcast

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "calibrate/profiles/import_profiles.h"
+#include "calibrate/profiles/profile_times.h"
+#include "model/csv.h"
+
+namespace stepcast {
+namespace {
+
+double us(Seconds time) { return time.si() * 1e6; }
+
+std::string layout_text(const ProductCall& call) {
+    if (!call.layout_known) return "";
+    switch (call.gemm.layout) {
+        case Gemm::Layout::nt: return "NT";
+        case Gemm::Layout::nn: return "NN";
+        case Gemm::Layout::tn: return "TN";
+    }
+    return "";
+}
+
+// A table as it grows; without a row it is not written.
+struct Table {
+    std::string end, text;
+    long rows = 0;
+    Table(std::string name, const std::string& header) : end(std::move(name)), text(header + "\n") {}
+    void add(const std::string& row) {
+        text += row + "\n";
+        ++rows;
+    }
+};
+
+void add_products(const Profile& p, Table& gemms, Table& batches, long& unknown) {
+    const std::string gpu = csv_field(p.device.name);
+    for (const ProductTimes& t : product_times(p)) {
+        if (!t.call.known) {
+            unknown += t.kernels;
+            continue;
+        }
+        const Gemm& g = t.call.gemm;
+        const std::string times = fmt::format("{:.6g},{},{:.6g},{},{}", us(t.typical), t.calls, us(t.total), csv_field(t.call.op), p.rank);
+        if (g.batch == 1)
+            gemms.add(fmt::format("{},{},{},{},1,{},{},kernel,{}", gpu, g.m, g.n, g.k, to_string(g.dtype),
+                                  layout_text(t.call), times));
+        else
+            batches.add(fmt::format("{},{},{},{},{},{},kernel,{}", gpu, g.batch, g.m, g.n, g.k, to_string(g.dtype), times));
+    }
+}
+
+void add_passes(const Profile& p, Table& passes, Table& attention) {
+    const std::string gpu = csv_field(p.device.name);
+    for (const PassTimes& t : pass_times(p)) {
+        if (t.call.attention) {
+            const Attention& a = *t.call.attention;
+            attention.add(fmt::format("attention,{},{},{},{},{},{},{},0,{},{},{},{},profile,{:.6g},{},{}", a.batch, a.heads,
+                                      t.call.kv_heads, a.head_dim, a.seq_q, a.seq_k, a.causal ? 1 : 0, gpu,
+                                      to_string(a.dtype), csv_field(t.call.op), a.backward ? "backward" : "forward",
+                                      us(t.typical), t.calls, p.rank));
+        } else {
+            passes.add(fmt::format("{},{},{:.0f},{},kernel,{:.6g},{},{:.6g},{},{}", gpu, t.call.kind, t.call.bytes.si(),
+                                   csv_field(t.call.dtype), us(t.typical), t.calls, us(t.total), csv_field(t.call.op), p.rank));
+        }
+    }
+}
+
+// 0 = not told: ranks of a group that spans more than the GPUs of a node.
+int nodes_of(const Profile& p, int ranks, int said) {
+    if (said > 0) return said;
+    if (p.node_devices == 0) return 0;
+    const int world = std::max(p.ranks, ranks);
+    if (world <= p.node_devices) return 1;
+    return ranks == world && world % p.node_devices == 0 ? world / p.node_devices : 0;
+}
+
+void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& table, std::vector<std::string>& notes) {
+    const Profile& first = ranks.front();
+    long unsized = 0, placeless = 0;
+    for (const CollectiveTimes& t : collective_times(ranks)) {
+        const std::string kind = collective_kind(t.call);
+        // An operator names no group; with one group in the job it is that of all ranks.
+        CollectiveCall call = t.call;
+        if (call.ranks == 0 && !call.from_kernel) call.ranks = first.ranks;
+        const Bytes bytes = collective_bytes(call);
+        if (kind.empty() || call.ranks < 2 || !(bytes > Bytes(0))) {
+            unsized += t.calls;
+            continue;
+        }
+        const int nodes = nodes_of(first, call.ranks, nodes_said);
+        if (nodes == 0 || call.ranks % nodes != 0) {
+            placeless += t.calls;
+            continue;
+        }
+        table.add(fmt::format("{},{},{},{:.0f},{:.6g},{},{},{},{:.6g},{},{}", kind, call.ranks, nodes, bytes.si(),
+                              us(ranks.size() > 1 ? t.transfer : t.least), csv_field(first.device.name), t.calls, t.ranks_seen,
+                              us(t.waiting), t.ranks_seen < call.ranks ? "upper" : "measured", csv_field(t.call.group)));
+    }
+    if (unsized > 0) notes.push_back(fmt::format("{} calls of collectives without operation, group or size: not in the table", unsized));
+    if (placeless > 0)
+        notes.push_back(fmt::format("{} calls of collectives of groups whose nodes are not told: not in the table (say --nodes N)", placeless));
+    if (ranks.size() == 1 && table.rows > 0)
+        notes.push_back("one rank only: durations of collectives hold waiting for peers, their least is an upper bound of the transfer");
+}
+
+void add_launches(const Profile& p, Table& launches) {
+    std::vector<double> each;
+    for (const Seconds s : p.launches) each.push_back(s.si());
+    if (!each.empty()) launches.add(fmt::format("launch call,{},{:.6g},{}", each.size(), median(each) * 1e6, p.rank));
+    if (p.layer.calls > 0)
+        launches.add(fmt::format("host time of a layer ({}),{},{:.6g},{}", p.layer.name, p.layer.calls, us(p.layer.host), p.rank));
+}
+
+
+}  // namespace
+
+std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out, int nodes,
+                                        std::vector<std::string>& notes) {
+    Table gemms("gemms", "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank");
+    Table batches("batches", "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank");
+    Table attention("attention",
+                    "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,pass,implementation,time_us,"
+                    "calls,rank");
+    Table passes("passes", "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank");
+    Table collectives("collectives", "op,ranks,nodes,bytes,time_us,gpu,calls,ranks_seen,waiting_us,bound,group");
+    Table launches("launches", "kind,calls,time_us_per_call,rank");
+    long unknown = 0;
+    for (const Profile& p : ranks) {
+        add_products(p, gemms, batches, unknown);
+        add_passes(p, passes, attention);
+        add_launches(p, launches);
+    }
+    add_collectives(ranks, nodes, collectives, notes);
+    if (unknown > 0) notes.push_back(fmt::format("{} kernels of products whose type is not recorded: not in the table", unknown));
+    const std::string stem = out.ends_with(".csv") ? out.substr(0, out.size() - 4) : out;
+    std::vector<PlannedFile> files;
+    for (const Table* t : {&gemms, &batches, &attention, &passes, &collectives, &launches})
+        if (t->rows > 0) {
+            files.push_back({stem + "." + t->end + ".csv", t->text});
+            notes.push_back(fmt::format("{}.{}.csv: {} rows", stem, t->end, t->rows));
+        }
+    return files;
+}
+
+}  // namespace stepcast

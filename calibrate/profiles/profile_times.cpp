@@ -1,0 +1,128 @@
+#include "calibrate/profiles/profile_times.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "model/measurements.h"
+
+namespace stepcast {
+namespace {
+
+using Interval = std::pair<std::int64_t, std::int64_t>;
+
+Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
+
+// Disjoint, ascending, of the spans that `counts`.
+template <typename Counts>
+std::vector<Interval> union_of(const Profile& profile, Counts counts) {
+    std::vector<Interval> joined;
+    for (const DeviceSpan& span : profile.spans) {  // by start
+        if (!counts(span)) continue;
+        if (!joined.empty() && span.start <= joined.back().second)
+            joined.back().second = std::max(joined.back().second, span.finish);
+        else
+            joined.emplace_back(span.start, span.finish);
+    }
+    return joined;
+}
+
+std::int64_t length(const std::vector<Interval>& intervals) {
+    std::int64_t sum = 0;
+    for (const auto& [from, to] : intervals) sum += to - from;
+    return sum;
+}
+
+std::int64_t common_length(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+        sum += std::max<std::int64_t>(0, std::min(a[i].second, b[j].second) - std::max(a[i].first, b[j].first));
+        a[i].second < b[j].second ? ++i : ++j;
+    }
+    return sum;
+}
+
+// Calls with one key, and the time of each of their instances.
+template <typename Call>
+struct Gathered {
+    const Call* call = nullptr;
+    int kernels = 0;
+    std::map<std::int32_t, Seconds> instances;
+};
+
+template <typename Times, typename Call, typename Key>
+std::vector<Times> gather(const Profile& profile, const std::vector<Call>& calls, std::int32_t DeviceSpan::*instance, Key key,
+                          void (*finish)(Times&, const Gathered<Call>&)) {
+    std::map<decltype(key(calls.front())), Gathered<Call>> by_key;
+    for (const DeviceSpan& span : profile.spans) {
+        const std::int32_t id = span.*instance;
+        if (id < 0 || span.kind != SpanKind::compute) continue;
+        auto& of = by_key[key(calls[static_cast<std::size_t>(id)])];
+        of.call = &calls[static_cast<std::size_t>(id)];
+        ++of.kernels;
+        of.instances[span.instance] += seconds(span.finish - span.start);
+    }
+    std::vector<Times> all;
+    for (const auto& [_, of] : by_key) {
+        Times times;
+        times.call = *of.call;
+        times.calls = static_cast<int>(of.instances.size());
+        std::vector<double> each;
+        for (const auto& [id, time] : of.instances) {
+            times.total += time;
+            each.push_back(time.si());
+        }
+        times.typical = Seconds(median(each));
+        finish(times, of);
+        all.push_back(times);
+    }
+    std::sort(all.begin(), all.end(), [](const Times& a, const Times& b) { return a.total > b.total; });
+    return all;
+}
+
+}  // namespace
+
+DeviceTimes device_times(const Profile& profile) {
+    const auto of_kind = [&](SpanKind kind) {
+        return union_of(profile, [kind](const DeviceSpan& s) { return s.kind == kind; });
+    };
+    const auto compute = of_kind(SpanKind::compute), communication = of_kind(SpanKind::communication);
+    const auto copies =
+        union_of(profile, [](const DeviceSpan& s) { return s.kind == SpanKind::copy || s.kind == SpanKind::set; });
+    std::int64_t end = 0;
+    for (const DeviceSpan& span : profile.spans) end = std::max(end, span.finish);
+    DeviceTimes times;
+    times.span = seconds(end);
+    times.busy = seconds(length(union_of(profile, [](const DeviceSpan&) { return true; })));
+    times.idle = times.span - times.busy;
+    times.compute = seconds(length(compute));
+    times.communication = seconds(length(communication));
+    times.copies = seconds(length(copies));
+    times.overlapped = seconds(common_length(compute, communication));
+    times.exposed = times.communication - times.overlapped;
+    for (const DeviceSpan& span : profile.spans) {
+        if (span.kind != SpanKind::compute) continue;
+        times.phases[span.phase] += seconds(span.finish - span.start);
+        ++times.phase_kernels[span.phase];
+    }
+    return times;
+}
+
+std::vector<ProductTimes> product_times(const Profile& profile) {
+    const auto key = [](const ProductCall& c) {
+        return std::tuple(c.op, c.gemm.batch, c.gemm.m, c.gemm.n, c.gemm.k, c.dtype, c.gemm.layout);
+    };
+    return gather<ProductTimes, ProductCall>(profile, profile.products, &DeviceSpan::product, key,
+                                             +[](ProductTimes& t, const Gathered<ProductCall>& of) { t.kernels = of.kernels; });
+}
+
+std::vector<PassTimes> pass_times(const Profile& profile) {
+    const auto key = [](const PassCall& c) {
+        const Attention a = c.attention.value_or(Attention{});
+        return std::tuple(c.op, c.dtype, c.bytes.si(), a.batch, a.heads, a.seq_q, a.seq_k, a.head_dim);
+    };
+    return gather<PassTimes, PassCall>(profile, profile.passes, &DeviceSpan::pass, key,
+                                       +[](PassTimes&, const Gathered<PassCall>&) {});
+}
+
+}  // namespace stepcast

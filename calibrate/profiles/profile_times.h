@@ -1,0 +1,58 @@
+// What a profile says of times: how the device's time splits, what each product, pass and collective took, and, over several
+// ranks, how long a collective transfers and how long it waits. Unions of intervals over all streams throughout.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "calibrate/profiles/profile.h"
+
+namespace stepcast {
+
+// busy = union of everything; exposed = communication that no computation covers; copies count as busy, not as computation.
+struct DeviceTimes {
+    Seconds span, busy, idle, compute, communication, copies, overlapped, exposed;
+    std::map<ProfilePhase, Seconds> phases;  // summed computing kernels by phase
+    std::map<ProfilePhase, long> phase_kernels;
+    friend bool operator==(const DeviceTimes&, const DeviceTimes&) = default;
+};
+DeviceTimes device_times(const Profile& profile);
+
+// Calls of one operator, sizes and type. `total` is the sum over their kernels, `typical` the median of a call.
+struct ProductTimes {
+    ProductCall call;
+    int calls = 0, kernels = 0;
+    Seconds total, typical;
+    friend bool operator==(const ProductTimes&, const ProductTimes&) = default;
+};
+std::vector<ProductTimes> product_times(const Profile& profile);  // longest in all first
+
+struct PassTimes {
+    PassCall call;
+    int calls = 0;
+    Seconds total, typical;
+    friend bool operator==(const PassTimes&, const PassTimes&) = default;
+};
+std::vector<PassTimes> pass_times(const Profile& profile);
+
+// Calls of one collective and size. `transfer`: the shortest duration of each call over the ranks at hand, its median over the
+// calls; a kernel runs from its rank's arrival to the common end, so the rest is waiting for peers. With one rank only an upper
+// bound: `ranks_seen` says how many files told it.
+struct CollectiveTimes {
+    CollectiveCall call;
+    int calls = 0, ranks_seen = 1;
+    Seconds total, least, most, transfer;  // total, least, most over all kernels seen
+    Seconds waiting;                       // mean over ranks and calls of what is not transfer
+    friend bool operator==(const CollectiveTimes&, const CollectiveTimes&) = default;
+};
+// Of one rank, or of several of one job, matched by group and order of their calls. Throws ConfigError when the ranks' calls
+// do not match: files of different jobs.
+std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);
+
+// The field's name of a recorded collective ("allreduce" -> "all_reduce"), "" when it moves no data or is not known, and its
+// payload as nccl-tests counts it: the whole buffer, of an all-gather the result, of a reduce-scatter the input.
+std::string collective_kind(const CollectiveCall& call);
+Bytes collective_bytes(const CollectiveCall& call);
+
+}  // namespace stepcast

@@ -1,0 +1,90 @@
+#include "model/show.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/keys.h"
+#include "model/layers.h"
+
+namespace stepcast {
+namespace {
+
+bool is_table(const TomlFile& file, std::string_view table) { return file.tables.contains(std::string(table)); }
+
+// By name where it is a preset, by what it holds where it is a file.
+PresetKind kind_of_start(const std::string& name) {
+    for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster}) {
+        const auto names = preset_names(kind);
+        if (std::ranges::find(names, name) != names.end()) return kind;
+    }
+    if (!name.ends_with(".toml") || name.find('/') == std::string::npos) return PresetKind::experiment;
+    const auto file = read_toml(name);
+    if (is_table(file, "gpu")) return PresetKind::cluster;
+    const bool tables = is_table(file, "workload") || is_table(file, "parallelism") || is_table(file, "cluster");
+    return tables || file.entries.empty() ? PresetKind::experiment : PresetKind::workload;
+}
+
+std::string origin_of(const Layers& layers, const std::string& key) {
+    const auto who = layers.origin.find(key);
+    const auto at = layers.set_at.find(key);
+    std::string text(to_string(who == layers.origin.end() ? Origin::defaulted : who->second));
+    if (at != layers.set_at.end()) text += ": " + at->second;
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+}
+
+// Keys of `table` as lines, "" before them where none is to be named; those that are empty or off are named at the end.
+std::string table_text(const Layers& layers, const std::string& table, bool named) {
+    std::string lines, off;
+    for (const auto& key : all_keys()) {
+        if (!key.path.starts_with(table + ".") || std::holds_alternative<PresetField>(key.field)) continue;
+        const std::string path(key.path), shown = path.substr(table.size() + 1);
+        if (is_unset(key, layers.experiment) && !layers.origin.contains(path)) {
+            off += (off.empty() ? "" : ", ") + shown;
+            continue;
+        }
+        lines += fmt::format("{:<44}  # {}\n", shown + " = " + toml_text_of(key, layers.experiment),
+                             origin_of(layers, path));
+    }
+    std::string text = named ? "\n[" + table + "]\n" : "";
+    for (std::size_t i = 0; i + 1 < layers.starts.size(); i += 2)
+        if (named && layers.starts[i] == table + ".preset")
+            text += fmt::format("preset = {}\n", quoted_toml(layers.starts[i + 1]));
+    text += lines;
+    if (!off.empty()) text += "# empty, 0 or off by default: " + off + "\n";
+    return text;
+}
+
+std::string show_experiment(const std::string& name, std::span<const Override> overrides) {
+    const auto layers = lay_experiment(name, overrides);
+    std::string text = fmt::format("# {}: every key that has a value, and who said it last\n", layers.experiment.name);
+    for (const char* table : {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
+        text += table_text(layers, table, true);
+    return text;
+}
+
+std::string show_part(PresetKind kind, const std::string& name) {
+    Layers layers;
+    const auto path = preset_path(kind, name);
+    if (kind == PresetKind::workload) {
+        lay_workload(layers, path);
+        return table_text(layers, "workload", false);
+    }
+    lay_cluster(layers, path);
+    return table_text(layers, "cluster", false) + fitted_text(layers.experiment.cluster);
+}
+
+}  // namespace
+
+std::string show(const std::string& name, std::span<const Override> overrides) {
+    const auto kind = kind_of_start(name);
+    if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
+        return show_experiment(name, overrides);
+    if (!overrides.empty())
+        throw ConfigError(name + ": is a cluster; --set changes experiments, expected one of those");
+    return show_part(kind, name);
+}
+
+}  // namespace stepcast

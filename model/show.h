@@ -1,0 +1,14 @@
+// An experiment or preset as TOML that can be run, every effective key with who said it last and where.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// `name` is an experiment, a workload or a cluster: a preset or a file. Overrides belong to an experiment.
+std::string show(const std::string& name, std::span<const Override> overrides);
+
+}  // namespace stepcast

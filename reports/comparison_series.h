@@ -1,0 +1,41 @@
+// What plots of comparisons share: which cases are one series, and the words around them. Internal to reports/.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/cases/cases.h"
+#include "reports/plot_frame.h"
+
+namespace stepcast {
+
+inline double in_ms(Seconds t) { return t.si() * 1e3; }
+
+using CaseSeries = std::map<std::string, std::vector<const Comparison*>>;
+
+// Predicted cases by source, or by series where all are of one source; `against_experts`: by series, those with a position.
+// At most as many as there are colours: the smallest are one series, "others".
+CaseSeries series_of(const std::vector<Comparison>& comparisons, bool against_experts);
+std::size_t size_of(const CaseSeries& series);
+// "gpt: 12 cases, mean error 4.1 %".
+std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases);
+
+// "cluster pcie-a100-x4 (fitted)".
+std::string clusters_text(const std::vector<Comparison>& comparisons);
+// " on dgx-h100"; "" where there are several.
+std::string machine_title(const std::vector<Comparison>& comparisons);
+
+struct CaseCount {
+    std::size_t shown = 0, refused = 0, expected = 0;
+};
+CaseCount count_of(const std::vector<Comparison>& comparisons, std::size_t shown, std::size_t expected);
+std::string count_title(const CaseCount& count);                     // "only 7 of 9 cases (1 refused, 1 not shown)"
+std::string error_text(const std::vector<Comparison>& comparisons);  // mean, median, bias, worst, inside
+void need_cases(std::size_t shown, const std::string& path);         // throws ConfigError for none
+
+// How a case is drawn by what its forecast shows: open, full, a diamond.
+int mark_of(const Comparison& comparison);
+inline constexpr const char* mark_legend = "open: fitted on, full: seen, diamond: unseen";
+
+}  // namespace stepcast

@@ -1,0 +1,105 @@
+#include "reports/error_plot.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "reports/compare.h"
+#include "reports/comparison_series.h"
+#include "reports/gnuplot.h"
+
+namespace stepcast {
+namespace {
+
+// The picture ends at a round number that holds nine of ten cases; the rest stands at its edge.
+double edge_of(const std::vector<Comparison>& comparisons) {
+    std::vector<double> absolute;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) absolute.push_back(100 * std::abs(relative_error(c)));
+    std::sort(absolute.begin(), absolute.end());
+    const double wide = absolute[absolute.size() * 9 / 10];
+    for (const double edge : {15.0, 25.0, 50.0})
+        if (1.2 * wide < edge) return edge;
+    return 100;
+}
+
+std::string edge_text(double edge) { return fmt::format("at the edge: {:.0f} % and more", edge); }
+
+std::string data_of(const CaseSeries& series, double edge) {
+    std::string text;
+    std::size_t i = 0;
+    for (const auto& [name, cases] : series) {
+        text += fmt::format("$error{} << EOD\n", i++);
+        for (const Comparison* c : cases)
+            text += fmt::format("{:.6g} {} {:.4g} {}\n", c->what.measured_step.si(), c->what.experiment.workload.seq,
+                                std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge), mark_of(*c));
+        text += "EOD\n";
+    }
+    return text;
+}
+
+// One of the two pictures beside each other; only the first has a legend.
+std::string panel(const CaseSeries& series, int column, double edge, bool first) {
+    std::vector<std::string> parts{"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
+                                   "'+' using 1:(-5):(5) with filledcurves lc '#dadada'",
+                                   "0 with lines lc '#333333' lw 0.8"},
+        labels{"within 10 %", "within 5 %", ""};
+    std::size_t i = 0;
+    for (const auto& [name, cases] : series) {
+        parts.push_back(
+            fmt::format("$error{} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{}'", i, column, colour(i)));
+        labels.emplace_back("");
+        parts.push_back(fmt::format("NaN with points pt 7 ps 1.2 lc '{}'", colour(i)));
+        labels.push_back(series_label(name, cases));
+        ++i;
+    }
+    for (const std::string& remark : {std::string(mark_legend), edge_text(edge)}) {
+        parts.push_back("NaN with lines lc '#ffffff'");
+        labels.push_back(remark);
+    }
+    if (!first) std::fill(labels.begin(), labels.end(), "");
+    return plot_command(parts, labels);
+}
+
+PlotRange range_of(const CaseSeries& series, double (*value)(const Comparison&)) {
+    PlotRange range;
+    for (const auto& [name, cases] : series)
+        for (const Comparison* c : cases) {
+            range.low = std::min(range.low, value(*c));
+            range.high = std::max(range.high, value(*c));
+        }
+    return {range.low / 1.4, range.high * 1.4};
+}
+
+}  // namespace
+
+void plot_errors(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+    const CaseSeries series = series_of(comparisons, false);
+    need_cases(size_of(series), path);
+    const double edge = edge_of(comparisons);
+    std::vector<std::string> legend{mark_legend, edge_text(edge)};
+    for (const auto& [name, cases] : series) legend.push_back(series_label(name, cases));
+    const PlotRange steps = range_of(series, [](const Comparison& c) { return c.what.measured_step.si(); });
+    const PlotRange lengths = range_of(
+        series, [](const Comparison& c) { return static_cast<double>(std::max(1, c.what.experiment.workload.seq)); });
+    const double right = legend_edge(legend), middle = (0.1 + right) / 2;
+    std::string script = data_of(series, edge) + frame({title + machine_title(comparisons) + ": error of " +
+                                                            count_title(count_of(comparisons, size_of(series), 0)),
+                                                        error_text(comparisons), clusters_text(comparisons), legend});
+    script += fmt::format(
+        "set multiplot\nset samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "
+        "[%]' "
+        "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [s]'\nset xrange [{}:{}]\n{}",
+        -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
+    script += panel(series, 1, edge, true);
+    script += fmt::format(
+        "unset label 1\nunset label 2\nunset label 3\nunset key\nset lmargin at screen {}\nset rmargin at screen "
+        "{}\nset "
+        "ylabel ''\nset format y ''\nset xlabel 'length of a sequence [tokens]'\nset logscale x 2\nset xrange "
+        "[{}:{}]\n{}",
+        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, ""));
+    render_plot(script + panel(series, 2, edge, false) + "unset multiplot\n", path);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,207 @@
+#include "reports/gantt_plot.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "reports/gnuplot.h"
+#include "reports/plot_frame.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double top = 0.865, bottom = 0.1, gap = 0.06;  // of the picture
+constexpr double memory_rows = 2;                         // height of the memory's curve, in rows
+constexpr double number_width = 0.011;                    // of the axis, that a digit takes
+constexpr double hatch_width = 0.004;                     // below it a hatched box hides what lies beside it
+constexpr std::size_t most_boxes = 6000;                  // of one kind and panel; more are no picture
+
+struct Look {
+    GanttKind kind;
+    const char* name;
+    const char* colour;
+};
+constexpr std::array<Look, 8> looks{{{GanttKind::forward, "forward", "#7FB8DC"},
+                                     {GanttKind::backward, "backward", "#F0A35E"},
+                                     {GanttKind::input_backward, "backward, inputs", "#F4BE8A"},
+                                     {GanttKind::weight_backward, "backward, weights", "#7CCBA2"},
+                                     {GanttKind::optimizer, "optimizer", "#B9A0CC"},
+                                     {GanttKind::other, "other kernels", "#BBBBBB"},
+                                     {GanttKind::exchange, "exposed exchange", "#C1272D"},
+                                     {GanttKind::idle, "idle (bubble)", "#999999"}}};
+
+// What one panel needs from top to bottom, in rows.
+double height_of(const Gantt& g) { return static_cast<double>(g.rows.size()) + (g.memory.empty() ? 0 : memory_rows + 0.6); }
+
+struct TimeUnit {
+    double factor;
+    const char* name;
+};
+TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
+
+// Half the height of a box by what it is: exchanges are a strip along the lower edge.
+std::pair<double, double> span_of(GanttKind kind, std::size_t row) {
+    const auto y = static_cast<double>(row);
+    return kind == GanttKind::exchange ? std::pair{y + 0.22, y + 0.4} : std::pair{y - 0.4, y + 0.4};
+}
+
+struct Panel {
+    std::string data, plot;
+};
+
+Panel timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit) {
+    Panel panel;
+    std::vector<std::string> parts;
+    for (const Look& look : looks) {
+        std::string lines;
+        std::size_t count = 0;
+        for (std::size_t r = 0; r < g.rows.size(); ++r)
+            for (const GanttBox& box : g.rows[r].boxes) {
+                if (box.kind != look.kind || count >= most_boxes) continue;
+                if (box.kind == GanttKind::idle && (box.finish - box.start) / longest < hatch_width) continue;
+                ++count;
+                const auto [low, high] = span_of(box.kind, r);
+                lines += fmt::format("{0:.7g} {1:.7g} {0:.7g} {2:.7g} {1:.7g} {3:.7g}\n", box.start.si() * unit.factor, low,
+                                     box.finish.si() * unit.factor, high);  // x, y, and the box's ends along both
+            }
+        if (lines.empty()) continue;
+        const auto name = fmt::format("$g{}k{}", index, static_cast<int>(look.kind));
+        panel.data += name + " << EOD\n" + lines + "EOD\n";
+        const char* const style = look.kind == GanttKind::idle ? "fs pattern 4 border lc '#cccccc'" : "fs solid noborder";
+        parts.push_back(fmt::format("{} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name, style, look.colour));
+    }
+    std::string numbers;
+    for (std::size_t r = 0; r < g.rows.size(); ++r)
+        for (const GanttBox& box : g.rows[r].boxes) {
+            const std::string text = std::to_string(box.micro_batch + 1);
+            if (box.micro_batch < 0 || (box.finish - box.start) / longest < number_width * static_cast<double>(text.size()))
+                continue;
+            numbers += fmt::format("{:.7g} {:.7g} {}\n", (box.start + box.finish).si() / 2 * unit.factor,
+                                   static_cast<double>(r) - 0.06, text);
+        }
+    if (!numbers.empty()) {
+        panel.data += fmt::format("$n{} << EOD\n{}EOD\n", index, numbers);
+        parts.push_back(fmt::format("$n{} using 1:2:3 with labels font ',13' textcolor '#111111'", index));
+    }
+    panel.plot = plot_command(parts, std::vector<std::string>(parts.size()));
+    return panel;
+}
+
+// Between ticks, so that two or three show: 1, 2 or 5 of a decade.
+double tick_of(double high) {
+    const double decade = std::pow(10, std::floor(std::log10(high / 2)));
+    for (const double step : {5.0, 2.0})
+        if (step * decade <= high / 2) return step * decade;
+    return decade;
+}
+
+Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low) {
+    Panel panel;
+    constexpr double gib = 1024.0 * 1024 * 1024;
+    double most = 0;
+    panel.data = fmt::format("$m{} << EOD\n", index);
+    double before = g.memory.front().second.si() / gib;
+    for (const auto& [time, bytes] : g.memory) {  // a stair: two points a change
+        const double now = bytes.si() / gib, x = time.si() * unit.factor;
+        panel.data += fmt::format("{0:.7g} {1:.6g}\n{0:.7g} {2:.6g}\n", x, before, now);
+        most = std::max(most, now);
+        before = now;
+    }
+    panel.data += "EOD\n";
+    const double capacity = g.capacity.si() / gib;
+    const bool shown = capacity > 0 && capacity < 3 * most;
+    std::vector<std::string> parts{fmt::format("$m{} using 1:2 with filledcurves y1=0 fs solid 0.3 noborder lc '{}'", index, colour(0)),
+                                   fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0))};
+    if (shown) parts.push_back(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
+    const double high = shown ? std::max(most, capacity) : most;
+    // beside the curve, or where that is low in the title of its panel
+    const std::string label = is_low ? "" : g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "");
+    const std::string ticks =
+        is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
+    panel.plot = fmt::format("set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange [0:{}]\n"
+                             "set ytics {} font ',12'\n",
+                             gnuplot_text(label), 1.12 * high, ticks) +
+                 plot_command(parts, std::vector<std::string>(parts.size()));
+    return panel;
+}
+
+// The key in the column on the right, of the kinds that occur.
+std::string legend(std::span<const Gantt> gantts, double left) {
+    std::set<GanttKind> kinds;
+    for (const Gantt& g : gantts)
+        for (const GanttRow& row : g.rows)
+            for (const GanttBox& box : row.boxes) kinds.insert(box.kind);
+    std::string text;
+    double y = top - 0.02;
+    int object = 100;
+    for (const Look& look : looks) {
+        if (!kinds.contains(look.kind)) continue;
+        text += fmt::format(
+            "set object {0} rectangle from screen {1},{2} to screen {3},{4} fc rgb '{5}' {6} lw 0.6\n"
+            "set label {0} {7} at screen {8},{9} font ',15'\n",
+            object++, left, y - 0.012, left + 0.02, y + 0.012, look.colour,
+            look.kind == GanttKind::idle ? "fs pattern 4 border lc '#cccccc'" : "fs solid noborder", gnuplot_text(look.name),
+            left + 0.026, y);
+        y -= 0.036;
+    }
+    return text;
+}
+
+}  // namespace
+
+void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
+    if (gantts.empty() || gantts.front().rows.empty()) throw ConfigError(path + ".png: no step to draw");
+    Seconds longest;
+    double rows = 0;
+    for (const Gantt& g : gantts) {
+        longest = std::max(longest, g.step);
+        rows += height_of(g);
+    }
+    const TimeUnit unit = unit_of(longest);
+    const double row_height = (top - bottom - gap * static_cast<double>(gantts.size() - 1)) / rows;
+    const std::string title = gantts.size() == 1 ? gantts.front().title + ": one step, " + time_text(longest)
+                                                 : fmt::format("{} steps on one axis", gantts.size());
+    std::string script = frame({title, "numbers: micro-batches; hatched: the rank's devices do nothing", "", {"backward, weights.."}});
+    script += "unset key\nunset grid\nset multiplot\nset xrange [0:" + fmt::format("{:.7g}", 1.005 * longest.si() * unit.factor) +
+              "]\nset lmargin at screen 0.135\nset rmargin at screen 0.815\n";
+    script += legend(gantts, 0.83);
+    double y = top;
+    for (std::size_t i = 0; i < gantts.size(); ++i) {
+        const Gantt& g = gantts[i];
+        const bool last = i + 1 == gantts.size();
+        const double end = y - row_height * static_cast<double>(g.rows.size());
+        const bool memory = !g.memory.empty();
+        std::string ticks;
+        for (std::size_t r = 0; r < g.rows.size(); ++r)
+            ticks += fmt::format("{}{} {}", r == 0 ? "" : ",", gnuplot_text(g.rows[r].label), r);
+        const Panel line = timeline_of(g, i, longest, unit);
+        const std::string x_label = fmt::format("set xlabel 'time [{}]' offset 0,0.3\nset format x '%g'\n", unit.name);
+        script += line.data + fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\nset yrange [{}:-0.5]\n"
+                                          "set ytics ({}) font ',13'\n",
+                                          y, end, static_cast<double>(g.rows.size()) - 0.5, ticks);
+        script += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
+        if (gantts.size() > 1)
+            script += fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
+                                  gnuplot_text(g.title + ", " + time_text(g.step) + (memory ? "; beneath: " + g.memory_label + " [GiB]" : "")),
+                                  y + 0.016);
+        script += line.plot + "unset label\n" + "unset object\n";
+        y = end;
+        if (memory) {
+            const Panel curve = memory_of(g, i, unit, memory_rows * row_height < 0.08);
+            const double from = y - 0.6 * row_height, to = from - memory_rows * row_height;
+            script += curve.data + fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n", from, to) +
+                      (last ? x_label : "unset xlabel\nset format x ''\n") + curve.plot + "unset label 5\n";
+            y = to;
+        }
+        y -= gap;
+    }
+    render_plot(script + "unset multiplot\n", path);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,217 @@
+#include "reports/kernel_plots.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "reports/gnuplot.h"
+#include "reports/kernel_tables.h"
+#include "reports/plot_frame.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+using Rows = std::vector<KernelComparison>;
+using Series = std::map<std::string, Rows>;
+
+constexpr std::size_t most_series = colours.size();  // one colour each
+
+Series series_of(const Rows& rows, const std::function<std::string(const KernelComparison&)>& name) {
+    Series series;
+    for (const KernelComparison& k : rows) series[name(k)].push_back(k);
+    return series;
+}
+
+// The largest series where there are more than colours; `left_out` counts the rows of the others.
+Series shown(Series series, std::size_t& left_out) {
+    left_out = 0;
+    while (series.size() > most_series) {
+        const auto smallest = std::min_element(series.begin(), series.end(), [](const auto& a, const auto& b) {
+            return a.second.size() < b.second.size();
+        });
+        left_out += smallest->second.size();
+        series.erase(smallest);
+    }
+    return series;
+}
+
+std::string rows_text(std::size_t rows, std::size_t left_out) {
+    return left_out == 0 ? fmt::format("{} rows", rows)
+                         : fmt::format("only {} of {} rows (more series than colours)", rows - left_out, rows);
+}
+
+std::string clusters_of(const Rows& rows) {
+    std::map<std::string, int> names;
+    for (const KernelComparison& k : rows) ++names[k.cluster];
+    std::string text;
+    for (const auto& [name, count] : names)
+        text += (!text.empty() ? ", " : names.size() == 1 ? "cluster " : "clusters ") + name;
+    return text;
+}
+
+PlotRange range_of(const Rows& rows, const std::function<double(const KernelComparison&)>& value) {
+    PlotRange range;
+    for (const KernelComparison& k : rows) {
+        range.low = std::min(range.low, value(k));
+        range.high = std::max(range.high, value(k));
+    }
+    return {range.low / 1.3, range.high * 1.3};
+}
+
+void plot_errors(const Rows& rows, const std::string& title, const std::string& path) {
+    std::size_t left_out = 0;
+    const Series series = shown(series_of(rows, [](const auto& k) { return k.kind; }), left_out);
+    const auto us = [](const KernelComparison& k) { return 1e6 * k.measured.si(); };
+    const auto wide = [](const KernelComparison& k) {
+        return k.predicted > 2 * k.measured || k.measured > 2 * k.predicted;
+    };
+    const double edge = std::any_of(rows.begin(), rows.end(), wide) ? 4 : 2;
+    const auto ratio = [edge](const KernelComparison& k) {
+        return std::clamp(k.predicted / k.measured, 1 / edge, edge);
+    };
+    std::string data;
+    std::vector<std::string> parts{"'+' using 1:(0.9):(1.1) with filledcurves lc '#efefef'",
+                                   "'+' using 1:(0.95):(1.05) with filledcurves lc '#dadada'",
+                                   "1 with lines lc '#333333' lw 0.8"},
+        labels{"within 10 %", "within 5 %", ""};
+    std::size_t i = 0;
+    for (const auto& [kind, members] : series) {
+        for (const bool fitted : {true, false}) {
+            data += fmt::format("${}{} << EOD\n", fitted ? "fitted" : "other", i);
+            for (const KernelComparison& k : members)
+                if ((k.evidence == Evidence::fitted) == fitted) data += fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k));
+            data += "EOD\n";
+        }
+        parts.push_back(fmt::format("$fitted{} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{}'", i, colour(i)));
+        labels.emplace_back("");
+        parts.push_back(fmt::format("$other{} using 1:2 with points pt 7 ps 0.6 lc '{}'", i, colour(i)));
+        const KernelSummary s = kernel_summary_of(members);
+        labels.push_back(fmt::format("{}: {} rows, median error {}", kind, s.rows, percent_text(s.median_ape)));
+        ++i;
+    }
+    labels.push_back("hollow: fitted on; full: not");
+    parts.push_back("NaN with lines lc '#ffffff'");
+    const KernelSummary all = kernel_summary_of(rows);
+    const PlotRange axis = range_of(rows, us);
+    std::string script =
+        data + frame({title + ": error of kernels and collectives, " + rows_text(rows.size(), left_out),
+                      fmt::format("median error {}, mean {}, bias {}, worst {}; errors beyond the picture at its edge",
+                                  percent_text(all.median_ape), percent_text(all.mape), signed_percent_text(all.bias),
+                                  signed_percent_text(all.worst)),
+                      clusters_of(rows), labels});
+    script += fmt::format(
+        "set xlabel 'measured time [us]'\nset ylabel 'predicted over measured' offset 0.5\nset logscale xy\nset xrange "
+        "[{}:{}]\nset yrange [{}:{}]\nset ytics (0.25,0.5,0.7,0.8,0.9,1,1.1,1.25,1.5,2,3,4)\nset samples 100\n{}",
+        axis.low, axis.high, 1 / edge, edge, log_ticks(axis, "x"));
+    render_plot(script + plot_command(parts, labels), path);
+}
+
+// Rates relative to the device's peak of the dtype, intensity relative to where memory and arithmetic take equally long: one
+// roof for all devices.
+bool plot_roofline(const Rows& all, const std::string& title, const std::string& path) {
+    Rows rows;
+    for (const KernelComparison& k : all)
+        if (k.work > Flops(0) && k.bytes > Bytes(0) && k.peak > FlopsPerSecond(0)) rows.push_back(k);
+    if (rows.empty()) return false;
+    const auto intensity = [](const KernelComparison& k) { return (k.work / k.peak) / (k.bytes / k.bandwidth); };
+    const auto rate = [](const KernelComparison& k) { return (k.work / k.peak) / k.measured; };
+    std::size_t left_out = 0;
+    const Series series = shown(
+        series_of(rows, [](const auto& k) { return fmt::format("{}, {} {}", k.device, k.kind, k.dtype); }), left_out);
+    const PlotRange across = range_of(rows, intensity);
+    PlotRange up = range_of(rows, rate);
+    up.high = std::max(1.3, up.high);
+    std::string data;
+    std::vector<std::string> parts{"(x < 1 ? x : 1) with lines lc '#333333' lw 1.6"}, labels{"datasheet roof"};
+    std::size_t i = 0;
+    for (const auto& [name, members] : series) {
+        data += fmt::format("$roof{} << EOD\n", i);
+        for (const KernelComparison& k : members) data += fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k));
+        data += "EOD\n";
+        parts.push_back(fmt::format("$roof{} using 1:2 with points pt {} ps 0.6 lc '{}'", i, point_type(i), colour(i)));
+        labels.push_back(fmt::format("{}: {} rows", name, members.size()));
+        ++i;
+    }
+    std::string script =
+        data + frame({title + ": roofline, " + rows_text(rows.size(), left_out),
+                      "points: measured; work over the datasheet's peak of the dtype, operands read and "
+                      "written once",
+                      clusters_of(rows), labels});
+    script += fmt::format(
+        "set xlabel 'arithmetic intensity over the ridge of the roof'\nset ylabel 'share of the "
+        "datasheet peak' offset 0.5\nset logscale xy\nset xrange [{}:{}]\nset yrange [{}:{}]\nset samples 400\n{}{}",
+        across.low, across.high, up.low, up.high, log_ticks(across, "x"), log_ticks(up, "y"));
+    render_plot(script + plot_command(parts, labels), path);
+    return true;
+}
+
+void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::string& title,
+                        const std::string& path) {
+    std::size_t left_out = 0;
+    Series series =
+        shown(series_of(rows, [](const auto& k) { return fmt::format("{}, {} ranks", k.kind, k.ranks); }), left_out);
+    const auto rate = [](const KernelComparison& k, Seconds time) {
+        return 1e-9 * k.bus_factor * k.bytes.si() / time.si();
+    };
+    std::string data;
+    std::vector<std::string> parts, labels;
+    std::size_t i = 0;
+    PlotRange up;
+    for (auto& [name, members] : series) {
+        std::stable_sort(members.begin(), members.end(),
+                         [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+        data += fmt::format("$bus{} << EOD\n", i);
+        for (const KernelComparison& k : members) {
+            data += fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
+            for (const Seconds time : {k.measured, k.predicted})
+                up = {std::min(up.low, rate(k, time)), std::max(up.high, rate(k, time))};
+        }
+        data += "EOD\n";
+        parts.push_back(fmt::format("$bus{} using 1:3 smooth unique with lines lw 1.6 lc '{}'", i, colour(i)));
+        labels.emplace_back("");
+        parts.push_back(fmt::format("$bus{} using 1:2 with points pt {} ps 1.1 lc '{}'", i, point_type(i), colour(i)));
+        labels.push_back(fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape)));
+        ++i;
+    }
+    const PlotRange across = range_of(rows, [](const KernelComparison& k) { return k.bytes.si(); });
+    std::string script =
+        data +
+        frame({fmt::format("{}: collectives of {}, {}", title, device, rows_text(rows.size(), left_out)),
+               "points: measured, lines: predicted; bus bandwidth as nccl-tests counts it", clusters_of(rows), labels});
+    script += fmt::format(
+        "set xlabel 'payload'\nset ylabel 'bus bandwidth [GB/s]' offset 0.5\nset logscale xy\nset logscale x 2\nset "
+        "xrange [{}:{}]\nset yrange [{}:{}]\n{}{}",
+        across.low, across.high, up.low / 1.3, up.high * 1.3, log_ticks({up.low / 1.3, up.high * 1.3}, "y"),
+        binary_ticks(across, "B"));
+    render_plot(script + plot_command(parts, labels), path);
+}
+
+std::string file_name(const std::string& device) {
+    std::string name;
+    for (const char c : device) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    return name;
+}
+
+}  // namespace
+
+std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
+                                      const std::string& folder) {
+    std::vector<std::string> names{"kernel_error.png"};
+    plot_errors(kernels.rows, title, folder + "/kernel_error");
+    if (plot_roofline(kernels.rows, title, folder + "/roofline")) names.emplace_back("roofline.png");
+    std::map<std::string, Rows> collectives;
+    for (const KernelComparison& k : kernels.rows)
+        if (k.ranks > 0) collectives[k.device].push_back(k);
+    for (const auto& [device, rows] : collectives) {
+        const std::string name = "bus_bandwidth_" + file_name(device);
+        plot_bus_bandwidth(rows, device, title, folder + "/" + name);
+        names.push_back(name + ".png");
+    }
+    return names;
+}
+
+}  // namespace stepcast

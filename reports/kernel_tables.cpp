@@ -1,0 +1,185 @@
+#include "reports/kernel_tables.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/csv.h"
+#include "model/measurements.h"
+#include "model/provenance.h"
+#include "model/whole_files.h"
+#include "reports/compare.h"
+#include "reports/kernel_plots.h"
+#include "reports/summary.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+using Rows = std::vector<KernelComparison>;
+
+// Rows of one key each, in the order of the keys' first rows.
+template <typename KeyOf>
+std::vector<std::pair<std::string, Rows>> grouped(const Rows& rows, KeyOf key_of) {
+    std::vector<std::pair<std::string, Rows>> groups;
+    std::map<std::string, std::size_t> index;
+    for (const KernelComparison& row : rows) {
+        const auto [at, fresh] = index.emplace(key_of(row), groups.size());
+        if (fresh) groups.emplace_back(at->first, Rows{});
+        groups[at->second].second.push_back(row);
+    }
+    return groups;
+}
+
+// Of a collective its payload, of others how long the kernel took: what decides whether latency or rate counts. Ascending.
+constexpr std::array sizes{"below 20 us",      "20 to 200 us", "0.2 to 2 ms", "above 2 ms", "collectives below 64 KiB",
+                           "64 KiB to 16 MiB", "above 16 MiB"};
+const char* size_of(const KernelComparison& k) {
+    if (k.ranks > 0) return sizes[k.bytes < Bytes(64 << 10) ? 4 : k.bytes < Bytes(16 << 20) ? 5 : 6];
+    const double us = 1e6 * k.measured.si();
+    return sizes[us < 20 ? 0 : us < 200 ? 1 : us < 2000 ? 2 : 3];
+}
+
+std::string inside_text(const KernelSummary& s) { return s.inside_interval ? percent_text(*s.inside_interval) : "-"; }
+
+std::string line(const std::string& what, std::size_t width, const KernelSummary& s) {
+    return fmt::format("{:<{}}  {:>6}  {:>8}  {:>8}  {:>8}  {:>9}  {:>8}\n", what, width, s.predicted,
+                       percent_text(s.median_ape), percent_text(s.mape), signed_percent_text(s.bias),
+                       signed_percent_text(s.worst), inside_text(s));
+}
+
+std::string header(const char* what, std::size_t width) {
+    return fmt::format("{:<{}}  {:>6}  {:>8}  {:>8}  {:>8}  {:>9}  {:>8}\n", what, width, "rows", "median", "mean",
+                       "bias", "worst", "inside");
+}
+
+std::string name_of(const KernelSummary& s) {
+    return fmt::format("{}{}{} on {}", s.kind, s.dtype.empty() ? "" : " ", s.dtype, s.device);
+}
+
+std::vector<std::string> refusals(const KernelComparisons& kernels) {
+    std::vector<std::string> lines;
+    for (const KernelRefusal& r : kernels.refused)
+        lines.push_back(fmt::format("{} row{} of {} refused: {}", r.rows, r.rows == 1 ? "" : "s",
+                                    r.device.empty() ? "no device" : r.device, r.reason));
+    return lines;
+}
+
+std::vector<std::string> evidence_lines(const Rows& rows) {
+    std::vector<std::string> lines;
+    for (const Evidence evidence : all_evidence) {
+        Rows chosen;
+        std::copy_if(rows.begin(), rows.end(), std::back_inserter(chosen),
+                     [&](const KernelComparison& k) { return k.evidence == evidence; });
+        if (chosen.empty()) continue;
+        const KernelSummary s = kernel_summary_of(chosen);
+        lines.push_back(fmt::format("{}: {}, median error {}, mean {}, bias {}, worst {}", meaning_of(evidence),
+                                    s.predicted, percent_text(s.median_ape), percent_text(s.mape),
+                                    signed_percent_text(s.bias), signed_percent_text(s.worst)));
+    }
+    return lines;
+}
+
+std::string clusters_line(const Rows& rows) {
+    std::set<std::string> pairs;
+    for (const KernelComparison& k : rows) pairs.insert(fmt::format("{} on {}", k.device, k.cluster));
+    return fmt::format("predicted by cluster: {}", fmt::join(pairs, ", "));
+}
+
+}  // namespace
+
+KernelSummary kernel_summary_of(const Rows& rows) {
+    KernelSummary s;
+    if (rows.empty()) return s;
+    s.kind = rows.front().kind;
+    s.device = rows.front().device;
+    s.dtype = rows.front().dtype;
+    s.rows = s.predicted = static_cast<int>(rows.size());
+    std::vector<double> absolute;
+    int with_interval = 0, inside = 0;
+    for (const KernelComparison& k : rows) {
+        const double error = relative_error(k);
+        absolute.push_back(std::abs(error));
+        s.mape += std::abs(error) / s.rows;
+        s.bias += error / s.rows;
+        if (std::abs(error) > std::abs(s.worst)) s.worst = error;
+        if (!(k.p10 < k.p90)) continue;
+        ++with_interval;
+        inside += k.p10 <= k.measured && k.measured <= k.p90;
+    }
+    s.median_ape = median(absolute);
+    if (with_interval > 0) s.inside_interval = inside / static_cast<double>(with_interval);
+    return s;
+}
+
+std::vector<KernelSummary> kernel_summaries(const KernelComparisons& kernels) {
+    std::vector<KernelSummary> all;
+    for (const auto& [key, rows] :
+         grouped(kernels.rows, [](const KernelComparison& k) { return k.kind + "\n" + k.device + "\n" + k.dtype; }))
+        all.push_back(kernel_summary_of(rows));
+    return all;
+}
+
+std::string kernel_table(const KernelComparisons& kernels) {
+    std::string text;
+    std::size_t width = 30;
+    for (const KernelSummary& s : kernel_summaries(kernels)) width = std::max(width, name_of(s).size());
+    if (!kernels.rows.empty()) {
+        text += header("kernels and collectives", width);
+        for (const KernelSummary& s : kernel_summaries(kernels)) text += line(name_of(s), width, s);
+        text += "\n" + header("by size", width);
+        for (const char* size : sizes) {
+            Rows rows;
+            std::copy_if(kernels.rows.begin(), kernels.rows.end(), std::back_inserter(rows),
+                         [&](const KernelComparison& k) { return size_of(k) == size; });
+            if (!rows.empty()) text += line(size, width, kernel_summary_of(rows));
+        }
+        text += "\n" + line("all", width, kernel_summary_of(kernels.rows));
+        for (const std::string& sentence : evidence_lines(kernels.rows)) text += wrapped(sentence);
+        text += wrapped(clusters_line(kernels.rows));
+    }
+    for (const std::string& sentence : refusals(kernels)) text += wrapped(sentence);
+    return text;
+}
+
+std::string kernel_markdown(const KernelComparisons& kernels) {
+    std::string text =
+        "| kind | device | dtype | rows | median | mean | bias | worst | inside p10..p90 |\n"
+        "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
+    for (const KernelSummary& s : kernel_summaries(kernels))
+        text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", s.kind, s.device, s.dtype, s.predicted,
+                            percent_text(s.median_ape), percent_text(s.mape), signed_percent_text(s.bias),
+                            signed_percent_text(s.worst), inside_text(s));
+    text += "\n";
+    for (const std::string& sentence : evidence_lines(kernels.rows)) text += "- " + sentence + "\n";
+    if (!kernels.rows.empty()) text += "- " + clusters_line(kernels.rows) + "\n";
+    for (const std::string& sentence : refusals(kernels)) text += "- " + sentence + "\n";
+    return text;
+}
+
+std::string kernel_csv(const KernelComparisons& kernels) {
+    std::string text =
+        "kind,device,dtype,cluster,shape,ranks,bytes,flop,measured_s,predicted_s,p10_s,p90_s,error,evidence\n";
+    for (const KernelComparison& k : kernels.rows)
+        text += fmt::format("{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.6g},{}\n",
+                            csv_field(k.kind), csv_field(k.device), csv_field(k.dtype), csv_field(k.cluster),
+                            csv_field(k.name), k.ranks, k.bytes.si(), k.work.si(), k.measured.si(), k.predicted.si(),
+                            k.p10.si(), k.p90.si(), relative_error(k), to_string(k.evidence));
+    return text;
+}
+
+void write_kernels(const std::string& folder, const std::string& title, const KernelComparisons& kernels) {
+    const auto summary = [&](std::vector<std::string> plots) {
+        return PlannedFile{
+            folder + "/kernels.md",
+            markdown_summary(title, {{"Kernels and collectives", {kernel_markdown(kernels)}, {}, plots}})};
+    };
+    write_whole({{folder + "/kernels.csv", kernel_csv(kernels)}, summary({})});
+    if (!kernels.rows.empty()) write_whole({summary(plot_kernels(kernels, title, folder))});
+}
+
+}  // namespace stepcast

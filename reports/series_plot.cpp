@@ -1,0 +1,125 @@
+#include "reports/series_plot.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "reports/gnuplot.h"
+#include "reports/plot_frame.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+std::optional<double> number_in(const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+struct Point {
+    double low = 0, middle = 0, high = 0;
+};
+// Name of the series -> number -> the best there.
+using Lines = std::map<std::string, std::map<double, Point>>;
+
+struct Chart {
+    std::string x_key;  // the one key with numbers; the others name the series
+    Lines lines;
+    bool spread = false;
+};
+
+std::string value_of(const SweepRow& row, const std::string& key) {
+    const auto found = std::ranges::find(row.settings, key, [](const auto& setting) { return setting.first; });
+    return found == row.settings.end() ? "" : found->second;
+}
+
+// Steps, or tokens/s where these rank: then p10 of the step is the most.
+Point point_of(const SweepAnswer& r, const SweepRow& row) {
+    const Interval& step = row.forecast.step;
+    if (r.objective != Objective::tokens) return {step.p10.si(), step.p50.si(), step.p90.si()};
+    const double tokens = row.tokens_per_second * row.step.si();
+    return {tokens / step.p90.si(), tokens / step.p50.si(), tokens / step.p10.si()};
+}
+
+Chart chart_of(const SweepAnswer& r) {
+    Chart chart;
+    std::vector<std::string> names;
+    for (const std::string& key : r.each_of) {
+        const bool numbers = std::ranges::all_of(
+            r.of_each, [&](const SweepRow& row) { return number_in(value_of(row, key)).has_value(); });
+        if (numbers && chart.x_key.empty())
+            chart.x_key = key;
+        else
+            names.push_back(key);
+    }
+    for (const SweepRow& row : r.of_each) {
+        if (chart.x_key.empty()) break;
+        std::string name;
+        for (const std::string& key : names) name += (name.empty() ? "" : ", ") + value_of(row, key);
+        chart.lines[name][*number_in(value_of(row, chart.x_key))] = point_of(r, row);
+        chart.spread = chart.spread || has_spread(row.forecast.step);
+    }
+    return chart;
+}
+
+}  // namespace
+
+bool has_series(const SweepAnswer& r) {
+    const Chart chart = chart_of(r);
+    return std::ranges::any_of(chart.lines, [](const auto& line) { return line.second.size() > 1; });
+}
+
+void plot_series(const SweepAnswer& r, const std::string& path) {
+    const Chart chart = chart_of(r);
+    if (chart.lines.empty())
+        throw ConfigError(path + ".png: no series to plot; expected --vary of a name and of a number");
+    const bool tokens = r.objective == Objective::tokens;
+    std::string data;
+    PlotRange x, y;
+    std::vector<std::string> parts, labels;
+    std::size_t i = 0;
+    for (const auto& [name, points] : chart.lines) {
+        data += fmt::format("$series{} << EOD\n", i);
+        for (const auto& [number, p] : points) {
+            data += fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
+            x = {std::min(x.low, number), std::max(x.high, number)};
+            y = {std::min(y.low, p.low), std::max(y.high, p.high)};
+        }
+        data += "EOD\n";
+        if (chart.spread) {
+            parts.insert(parts.begin(), {fmt::format("$series{} using 1:2:4 with filledcurves lc '{}'", i, colour(i)),
+                                         fmt::format("$series{} using 1:3:2:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i,
+                                                     colour(i))});
+            labels.insert(labels.begin(), {"", ""});
+        }
+        parts.push_back(fmt::format("$series{} using 1:3 with linespoints pt {} ps 1.3 lw 1.6 lc '{}'", i, point_type(i),
+                                    colour(i)));
+        labels.push_back(name);
+        ++i;
+    }
+    std::vector<std::string> legend;
+    std::ranges::copy_if(labels, std::back_inserter(legend), [](const std::string& label) { return !label.empty(); });
+    std::string script =
+        data + frame({fmt::format("{}: {} against {}", r.experiment, tokens ? "tokens/s" : "step", chart.x_key),
+                      fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "", legend});
+    script += fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid 0.2 noborder\n",
+                          gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [s]");
+    std::string axes;
+    if (x.is_wide()) axes += "x";
+    if (y.is_wide()) axes += "y";
+    if (!axes.empty()) {
+        script += fmt::format("set logscale {}\n", axes);
+        if (x.is_wide()) script += log_ticks(x, "x");
+        if (y.is_wide()) script += log_ticks(y, "y");
+    }
+    script += "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05\n";
+    render_plot(script + plot_command(parts, labels), path);
+}
+
+}  // namespace stepcast

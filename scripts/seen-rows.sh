@@ -1,0 +1,17 @@
+#!/bin/sh
+# Writes model/presets/seen_rows.txt: the rows of a folder of published tables and of the shipped measurements, by content. What a
+# forecast of such a row shows is called "seen", not evidence; so run it again whenever a table has been looked at.
+#   scripts/seen-rows.sh FOLDER...
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+set -eu
+[ $# -gt 0 ] && [ -d "$1" ] || { echo "usage: scripts/seen-rows.sh FOLDER..." >&2; exit 1; }
+root=$(cd "$(dirname "$0")/.." && pwd)
+stepcast=${STEPCAST:-$root/build/release/stepcast}
+list=$root/model/presets/seen_rows.txt
+files=$(for folder in "$@"; do ls "$folder"/*.csv; done)
+{
+    echo "# Rows that were there while the model, its conventions and priors were made, by content (model/provenance.h): published"
+    echo "# tables and the recorded runs of calibrate/measurements. Made by scripts/seen-rows.sh."
+    "$stepcast" list rows $files "$root"/calibrate/measurements/*.csv
+} >"$list.new"
+mv "$list.new" "$list"

@@ -1,0 +1,104 @@
+#include "sim/campaign.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string_view>
+
+#include "sim/predict.h"
+
+namespace stepcast {
+namespace {
+
+// Whether `name` is one of the texts between commas, in any case.
+bool is_listed(std::string_view list, std::string_view name) {
+    const auto same = [](std::string_view a, std::string_view b) {
+        return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
+                                  [](unsigned char c) { return std::tolower(c); });
+    };
+    while (!list.empty()) {
+        const auto comma = list.find(',');
+        std::string_view word = list.substr(0, comma);
+        while (word.starts_with(' ')) word.remove_prefix(1);
+        if (same(word, name)) return true;
+        if (comma == std::string_view::npos) return false;
+        list.remove_prefix(comma + 1);
+    }
+    return false;
+}
+
+// p10, p50 and p90. A forecast of one draw has no spread of its own: that of the cluster's steps stands for it.
+std::array<Seconds, 3> range_of(const Interval& step, const Noise& noise) {
+    constexpr double p90 = 1.2815515655446004;  // of a standard normal
+    if (step.p10 < step.p90) return {step.p10, step.p50, step.p90};
+    const double factor = std::exp(p90 * noise.step);
+    return {step.p50 / factor, step.p50, step.p50 * factor};
+}
+
+}  // namespace
+
+// With M the mean time between failures of all ranks, d the time of a checkpoint, R that of a restart and t the useful
+// work between two checkpoints, failures at random moments (exponential) and restarts that may fail too, a piece takes
+//   M e^(R/M) (e^((t + d)/M) - 1)      so that useful / all time = t / that.
+// It is best near t = sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 18M) - d for d < 2M, else t = M.
+// Source: J. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, Future Generation
+// Computer Systems 22 (2006), equations 20 and 37; the first term is J. Young's, CACM 17 (1974). It ignores that a machine
+// waits for spare nodes, and that checkpoints may be written beside training (then d is what training stands).
+Goodput goodput(const Failures& failures, int ranks) {
+    if (failures.mtbf_per_gpu <= Seconds(0)) return {};
+    const double mean = failures.mtbf_per_gpu.si() / ranks, d = failures.checkpoint_time.si(),
+                 r = failures.restart_time.si();
+    Goodput found{.failure_every = Seconds(mean), .checkpoint_every = {}, .share = 1};
+    if (d <= 0) {  // checkpoints cost nothing: one at every moment, only restarts are lost
+        found.share = std::exp(-r / mean);
+        return found;
+    }
+    const double x = d / (2 * mean);
+    const double t = x < 1 ? std::sqrt(2 * d * mean) * (1 + std::sqrt(x) / 3 + x / 9) - d : mean;
+    found.checkpoint_every = Seconds(t);
+    found.share = t / (mean * std::exp(r / mean) * std::expm1((t + d) / mean));
+    return found;
+}
+
+Joules step_energy(const Offer& offer, int ranks, const Forecast& f) {
+    const Breakdown& b = f.breakdown;
+    const Seconds working = b.compute + b.memory + b.exposed_communication, waiting = f.step.p50 - working;
+    const Watts idle = offer.idle > Watts(0) ? offer.idle : offer.board;
+    return ranks * offer.building * (offer.board * working + idle * waiting + offer.rest * f.step.p50);
+}
+
+Offer offer_for(const Market& market, const Cluster& cluster) {
+    Offer found;
+    for (const Offer& offer : market.offers)
+        if (is_listed(cluster.gpu.name, offer.gpu) || is_listed(cluster.gpu.aliases, offer.gpu)) {
+            found = offer;
+            break;
+        }
+    if (cluster.price_per_gpu_hour > 0) {
+        found.price_per_gpu_hour = cluster.price_per_gpu_hour;
+        found.price_source = "cluster.price_per_gpu_hour";
+    }
+    return found;
+}
+
+Campaign campaign_of(const Training& training, const Experiment& e, const Forecast& f) {
+    const double tokens = tokens_per_step(e);
+    Campaign c;
+    c.steps = training.steps > 0 ? training.steps : std::ceil(training.tokens / tokens);
+    c.tokens = c.steps * tokens;
+    c.ranks = rank_count(e.cluster);
+    c.goodput = goodput(training.market.failures, c.ranks);
+    c.currency = training.market.currency;
+    c.offer = offer_for(training.market, e.cluster);
+    const Joules energy = c.offer.board > Watts(0) ? step_energy(c.offer, c.ranks, f) : Joules(0);
+    const std::array<Seconds, 3> steps = range_of(f.step, e.cluster.noise);
+    constexpr double hour = 3600;
+    for (std::size_t i = 0; i < c.time.size(); ++i) {
+        c.time[i] = c.steps * steps[i] / c.goodput.share;
+        c.money[i] = c.offer.price_per_gpu_hour * c.ranks * c.time[i].si() / hour;
+        c.energy[i] = (c.time[i] / f.step.p50) * energy;
+    }
+    return c;
+}
+
+}  // namespace stepcast

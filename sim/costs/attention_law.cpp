@@ -1,0 +1,91 @@
+#include "sim/costs/attention_law.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/costs/clock.h"
+
+namespace stepcast {
+namespace {
+
+constexpr double backward_products = 2.5;  // relative to the forward's two
+constexpr double traffic_efficiency = 0.85;
+constexpr double usual_width = 128;  // of the heads that the efficiency speaks of
+constexpr double key_tile = 128;  // a window's edges cut a tile of keys at either side
+
+// Pairs of query and key of one head's blocks, and of its longest block.
+struct Pairs {
+    double all = 0, longest = 0;
+};
+
+Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel) {
+    const double tile = kernel.tile, queries = static_cast<double>(shape.op.seq_q);
+    const auto keys = static_cast<double>(shape.op.seq_k);
+    const double blocks = std::ceil(queries / tile);
+    if (!shape.op.causal) return {blocks * tile * (keys + kernel.fill), tile * (keys + kernel.fill)};
+    const double before = keys - queries;  // keys that every query sees
+    const bool slides = shape.window > 0 && shape.window < shape.op.seq_q;
+    const double window = slides ? static_cast<double>(shape.window) + key_tile : queries;
+    const double growing = std::min(blocks, window / tile + 1);
+    const double seen = before * blocks + tile * growing * (growing + 1) / 2 + (blocks - growing) * (window + tile);
+    const double most = before + std::min(blocks * tile, window + tile);
+    return {tile * (seen + blocks * kernel.fill), tile * (most + kernel.fill)};
+}
+
+double corner(double a, double b, double c) {
+    const auto [low, high] = std::minmax(a, b);
+    return c < 0.02 ? high : high * std::pow(1 + std::pow(low / high, 1 / c), c);
+}
+
+double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width) / 32); }
+
+// fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels of the second
+// generation.
+FlopsPerSecond attention_peak(const Attention& op, const Cluster& cluster) {
+    const bool split = op.dtype == Dtype::fp32 && cluster.gpu.tf32 > FlopsPerSecond(0);
+    const FlopsPerSecond rate = split ? cluster.gpu.tf32 / 3 : peak(cluster.gpu, op.dtype);
+    return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
+}
+
+double seen_share(const Attention& op) {
+    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+    return op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
+}
+
+}  // namespace
+
+Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
+                           GemmSetting setting) {
+    const Attention& op = shape.op;
+    const auto heads = static_cast<double>(op.batch * op.heads);
+    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+    const auto width = static_cast<double>(op.head_dim);
+    const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
+    const bool eight = op.dtype == Dtype::fp8;
+    const FlopsPerSecond rate = attention_peak(op, cluster) * (eight ? kernel.fp8_efficiency : kernel.efficiency) *
+                                (op.backward ? cluster.kernel.attention_backward : 1.0);
+    const double times = op.backward ? backward_products : 1;
+    const Flops work(2 * heads * queries * keys * seen_share(op) * (width + values) * times);
+    const Bytes operands = heads * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
+    const double exponentials = eight ? kernel.fp8_width : kernel.width;
+    Seconds time;
+    if (kernel.tile == 0) {
+        time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) / (1 + exponentials / std::max(1.0, width)));
+    } else {
+        const Pairs pairs = pairs_in_blocks(shape, kernel);
+        const double on_an_sm = corner(heads * pairs.all / cluster.gpu.sms, pairs.longest, kernel.corner);
+        const double both = rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
+        const double widths = (both + 2 * exponentials) / (1 + exponentials / usual_width);
+        time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
+    }
+    time = std::max(time, operands / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency));
+    const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
+    time = setting == GemmSetting::alone && cluster.power.limit > 0 ? burst_time(time, slowdown, cluster.power)
+                                                                    : time * slowdown;
+    const auto kv_heads = static_cast<double>(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
+    const Bytes beside = kernel.traffic * (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
+    const Seconds launch = kernel.launch > Seconds(0) ? kernel.launch : cluster.kernel.launch;
+    return launch + time + beside / (cluster.gpu.memory_bandwidth * traffic_efficiency);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,29 @@
+// Flash attention: one kernel that keeps the scores on chip.
+#pragma once
+
+#include "model/cluster.h"
+#include "model/op.h"
+#include "sim/costs/gemm_law.h"
+
+namespace stepcast {
+
+// `window` > 0: a query sees only so many keys before it. `kv_heads`: 0 = as many as heads.
+struct AttentionShape {
+    Attention op;
+    long window = 0, kv_heads = 0;
+    friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
+};
+
+// With kernel.tile queries in a thread block, block j of a causal sequence sees v_j = min((j + 1) tile, window + tile + 128) keys
+// (all of them without a mask) and takes tile (v_j + fill) pairs. The SMs share all of them, and none is done before the longest:
+//   t = launch + corner(sum over blocks / SMs, longest block) * 2 (d_qk + d_v + 2 width) / (1 + width / 128)
+//         / (peak per SM * efficiency)
+//       + traffic * (queries, keys, values, results) / (memory bandwidth * 0.85)
+// d rounded up to a multiple of 32. `width` is what a pair's exponential costs beside its products, so that a head of 64 runs at
+// about half the rate of one of 256; `efficiency` is that of heads of 128. With tile = 0: efficiency / (1 + ramp / queries), no blocks. The backward makes 5 products
+// for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at kernel.attention_backward
+// times the rate. Never below the operands' bytes. Source: eight devices' atlas, docs/calibration.md.
+Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
+                           GemmSetting setting);
+
+}  // namespace stepcast

@@ -1,0 +1,20 @@
+// Casting a matrix of 16 bits to fp8, as frameworks do before a product.
+#pragma once
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+// `given`: the scale is known, one pass. `rows`: one kernel finds a scale a row. `tensor`: passes for the maximum come first.
+enum class CastScale : std::uint8_t { given, rows, tensor };
+
+// t = launches * cast.launch + max(bytes / (memory bandwidth * cast.efficiency * warmth), rows / SMs * cast.row where rows
+// have scales). An element moves 3 bytes (given), 4.5 (rows) or 7 (tensor: read twice more), in 1, 1.6 and 5.6 launches: the
+// same for every device; the launches that a framework makes around it are in them. warmth goes from cache_gain, well
+// below cast.cache, to 1. Source: casts of six devices in two frameworks (docs/calibration.md).
+Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster);
+
+// The cast in front of a narrow product [m, k], as a framework's linear layer runs it: by the format's own constants.
+Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster);
+
+}  // namespace stepcast

@@ -1,0 +1,78 @@
+#include "sim/costs/clock.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+constexpr double pico = 1e-12;
+
+// What an operation of this dtype takes relative to one of 16 bits: as much energy a second at either peak.
+double of_sixteen_bits(Dtype dtype, const Gpu& gpu) {
+    const FlopsPerSecond sixteen = std::max(gpu.fp16, gpu.bf16), own = peak(gpu, dtype);
+    return sixteen > FlopsPerSecond(0) ? sixteen / own : 1;
+}
+
+double drawn(Flops work, Dtype dtype, Bytes moved, const Cluster& cluster) {
+    return pico * (cluster.power.flop * of_sixteen_bits(dtype, cluster.gpu) * work.si() +
+                   cluster.power.byte * moved.si());
+}
+
+// Operands in and results out of a product, once.
+Bytes product_bytes(double m, double n, double k, Dtype dtype) {
+    return (m * k + k * n) * size_of(dtype) + m * n * size_of(between_products(dtype));
+}
+
+struct Moved {
+    Bytes operator()(const Gemm& op) const {
+        return static_cast<double>(op.batch) * product_bytes(static_cast<double>(op.m), static_cast<double>(op.n),
+                                                             static_cast<double>(op.k), op.dtype);
+    }
+    Bytes operator()(const GroupedGemm& op) const {
+        Bytes sum;
+        for (const long rows : op.rows)
+            if (rows > 0)
+                sum += product_bytes(static_cast<double>(rows), static_cast<double>(op.n), static_cast<double>(op.k),
+                                     op.dtype);
+        return sum;
+    }
+    Bytes operator()(const Attention& op) const {
+        return 2.0 * static_cast<double>(op.batch * op.heads * op.head_dim * (op.seq_q + op.seq_k)) * size_of(op.dtype);
+    }
+    Bytes operator()(const MemoryPass& op) const { return op.read + op.written; }
+    template <typename Other>
+    Bytes operator()(const Other&) const {
+        return {};
+    }
+};
+
+Dtype dtype_of(const Op& op) {
+    if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm->dtype;
+    if (const auto* grouped = std::get_if<GroupedGemm>(&op)) return grouped->dtype;
+    if (const auto* attention = std::get_if<Attention>(&op)) return attention->dtype;
+    if (const auto* fused = std::get_if<FusedGemm>(&op)) return fused->dtype;
+    return Dtype::bf16;
+}
+
+}  // namespace
+
+double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster) {
+    const Power& power = cluster.power;
+    if (power.limit <= power.idle || !(time > Seconds(0)) || dtype == Dtype::fp32) return 1;
+    return std::sqrt(std::max(1.0, drawn(work, dtype, moved, cluster) / time.si() / (power.limit - power.idle)));
+}
+
+Seconds burst_time(Seconds full_clock, double slowdown, const Power& power) {
+    return full_clock * (1 + (slowdown - 1) / (1 + power.response / full_clock));
+}
+
+double op_energy(const Op& op, Seconds time, const Cluster& cluster) {
+    const Flops work = flops_of(op);
+    const Bytes moved = std::visit(Moved{}, op);
+    if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0))) return 0;
+    const double most = (cluster.power.limit - cluster.power.idle) * time.si();
+    return std::min(most, drawn(work, dtype_of(op), moved, cluster));
+}
+
+}  // namespace stepcast

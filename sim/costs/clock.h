@@ -1,0 +1,24 @@
+// The clock that the power limit leaves, and the energy that work takes.
+#pragma once
+
+#include "model/cluster.h"
+#include "model/op.h"
+
+namespace stepcast {
+
+// A kernel that at full clock takes `time` for `work` floating-point operations of `dtype` and `moved` bytes draws
+//   idle + (pJ a flop) work / time + (pJ a byte) moved / time,
+// an operation of fewer bits in proportion to its time at peak. Above the limit the clock falls; what is drawn beyond idle goes with
+// its square (frequency times voltage squared, the voltage following in part), so the kernel takes
+//   s = max(1, sqrt((drawn - idle) / (limit - idle)))
+// times as long when it runs for longer than the controller takes to answer. 1 where no limit is known.
+// Source: kernels timed for a second beside their bursts, with the power sampled (docs/calibration.md).
+double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster);
+
+// The same kernel in a benchmark that repeats it a few times: a part of the fall, half of it at power.response.
+Seconds burst_time(Seconds full_clock, double slowdown, const Power& power);
+
+// What an op draws beyond idle, J; collectives and the host nothing. At a lower clock an operation takes less.
+double op_energy(const Op& op, Seconds time, const Cluster& cluster);
+
+}  // namespace stepcast

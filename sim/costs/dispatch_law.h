@@ -1,0 +1,26 @@
+// Kernels that carry the tokens of an expert layer to the ranks of their experts and back, as timed by themselves.
+#pragma once
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+// What one rank sends, or gets back: rows for other ranks, tokens of its own, bytes of a row.
+struct DispatchLoad {
+    double rows = 0, tokens = 0;
+    Bytes row;
+    friend bool operator==(const DispatchLoad&, const DispatchLoad&) = default;
+};
+
+// W = rows (row + d.row) + tokens d.own row;  t = d.launch + norm4(W / (link d.efficiency), W / (sms d.per_sm))
+// with norm4(a, b) = (a^4 + b^4)^(1/4): a soft maximum. A token goes once to each rank that holds one of its experts; d.row is
+// what a row costs beside its bytes (an address, a flag, a counter), d.own what its own rank reads or writes for a token.
+// Source: DeepEP's and TensorRT-LLM's kernels (each SM copies rows on its own and is far slower than the link); one set of
+// constants meets dispatch and combine of five devices, 8 to 24 SMs, to 4 to 5 % (docs/calibration.md).
+Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerSecond link, int sms);
+
+// Ranks among `ranks` that hold at least one of a token's `top_k` of `experts` experts drawn at random:
+// n (1 - prod_{i<k} (1 - (E/n) / (E - i))).
+double ranks_of_token(int top_k, int experts, int ranks);
+
+}  // namespace stepcast

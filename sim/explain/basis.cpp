@@ -1,0 +1,102 @@
+#include "sim/explain/basis.h"
+
+#include <algorithm>
+#include <map>
+
+#include "model/calibration.h"
+#include "sim/explain/critical_path.h"
+
+namespace stepcast {
+namespace {
+
+// The constant that prices most of an op.
+struct LeadingConstant {
+    const Cluster& cluster;
+    bool between_nodes;
+
+    std::string operator()(const Gemm&) const { return "kernel.gemm_efficiency"; }
+    std::string operator()(const GroupedGemm& op) const {
+        const bool own_rate = op.weight_gradient && cluster.kernel.wgrad_efficiency > 0;
+        return own_rate ? "kernel.wgrad_efficiency" : "kernel.gemm_efficiency";
+    }
+    std::string operator()(const FusedGemm&) const { return "kernel.fused_efficiency"; }
+    std::string operator()(const Attention& op) const {
+        return op.flash ? "kernel.attention_efficiency" : "kernel.gemm_efficiency";
+    }
+    std::string operator()(const MemoryPass& op) const {
+        switch (op.access) {
+            case MemoryPass::Access::stream: return "kernel.memory_efficiency";
+            case MemoryPass::Access::transpose: return "kernel.transpose_efficiency";
+            case MemoryPass::Access::optimizer: return "kernel.optimizer_efficiency";
+            case MemoryPass::Access::rows: return "kernel.row_efficiency";
+            case MemoryPass::Access::strided: return "kernel.strided_efficiency";
+        }
+        return "";
+    }
+    [[nodiscard]] std::string link(const char* constant) const {
+        return std::string(between_nodes ? "link.inter." : "link.intra.") + constant;
+    }
+    std::string operator()(const AllReduce&) const { return link("ring_efficiency"); }
+    std::string operator()(const AllGather&) const { return link("ring_efficiency"); }
+    std::string operator()(const ReduceScatter&) const { return link("ring_efficiency"); }
+    std::string operator()(const Broadcast&) const { return link("ring_efficiency"); }
+    std::string operator()(const Reduce&) const { return link("ring_efficiency"); }
+    std::string operator()(const AllToAll& op) const {
+        return link(op.by_kernels() ? "dispatch_efficiency" : "all_to_all_efficiency");
+    }
+    std::string operator()(const SendRecv& op) const {
+        return op.blocking ? "host.message" : link("all_to_all_efficiency");
+    }
+    std::string operator()(const Barrier&) const { return link("latency"); }
+    std::string operator()(const HostWork& op) const {
+        switch (op.kind) {
+            case HostWork::Kind::framework: return "host.framework";
+            case HostWork::Kind::module: return "host.module_forward";
+            case HostWork::Kind::layer: return "host.layer";
+            case HostWork::Kind::exchange_setup: return "host.exchange_setup";
+            case HostWork::Kind::schedule: return "host.schedule";
+            case HostWork::Kind::assignment: return "host.assignment";
+            case HostWork::Kind::read: return "host.read";
+            case HostWork::Kind::flatten: return "host.flatten";
+            case HostWork::Kind::update: return "host.update";
+            case HostWork::Kind::gather: return "host.gather";
+            case HostWork::Kind::input: return "host.input";
+            case HostWork::Kind::experts: return "host.expert_layer";
+            case HostWork::Kind::micro_batch: return "host.micro_batch";
+            case HostWork::Kind::exchange: return "host.exchange";
+        }
+        return "";
+    }
+};
+
+// Tables of measured points stand for the law's constants.
+bool is_tabulated(const Cluster& c, const std::string& key) {
+    if (!c.fitted) return false;
+    if (key == "kernel.gemm_efficiency") return !c.kernel.gemm_table.empty();
+    if (key == "kernel.memory_efficiency") return !c.kernel.memory_curve.empty();
+    if (key == "link.intra.ring_efficiency") return !c.intra.all_reduce.empty();
+    return key == "link.intra.all_to_all_efficiency" && (!c.intra.all_to_all.empty() || !c.intra.send_recv.empty());
+}
+
+}  // namespace
+
+std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
+                                const Cluster& cluster) {
+    std::map<std::string, Seconds> by_key;
+    Seconds all;
+    for (const PathSegment& s : critical_path(graph, costs, timeline, bindings(graph, costs, timeline))) {
+        const bool exchange = !s.issue && is_collective(graph.op(s.task));
+        const bool between = exchange && cluster.nodes > 1 && link_of(graph, s.task, cluster) != LinkLevel::node;
+        by_key[s.issue ? "host.call" : std::visit(LeadingConstant{cluster, between}, graph.op(s.task))] += s.time;
+        all += s.time;
+    }
+    std::vector<CostBasis> basis;
+    for (const auto& [key, time] : by_key)
+        if (time > Seconds(0))
+            basis.push_back({std::string(kind_of_constant(key)), key,
+                             is_determined(cluster, key) || is_tabulated(cluster, key), time / all});
+    std::stable_sort(basis.begin(), basis.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
+    return basis;
+}
+
+}  // namespace stepcast

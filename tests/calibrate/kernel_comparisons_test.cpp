@@ -1,0 +1,85 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/fit_tables.h"
+#include "calibrate/kernel_comparisons.h"
+#include "model/experiment.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+const std::string gemms = "gpu,op,m,n,k,groups,dtype,time_us\n";
+
+}  // namespace
+
+// Three GEMMs of two devices, one in a dtype that A100 has not, one of a device that no shipped cluster has.
+TEST_CASE("each row of a table of kernels is predicted by the cluster of its own device") {
+    const TestFolder folder;
+    const std::string path = folder.write("g.csv", gemms +
+                                                       "NVIDIA A100-SXM4-80GB,gemm,4096,4096,4096,1,bf16,600\n"
+                                                       "NVIDIA A100-SXM4-80GB,gemm,4096,4096,4096,1,fp8,600\n"
+                                                       "NVIDIA B200,gemm,4096,4096,4096,1,bf16,90\n"
+                                                       "B200,gemm,4096,4096,8192,1,bf16,170\n"
+                                                       "Abacus 9,gemm,4096,4096,4096,1,bf16,90\n");
+    REQUIRE(holds_kernels(path));
+    const KernelComparisons found = read_kernel_comparisons(path, "");
+    REQUIRE(found.rows.size() == 3);  // each once, though the device has two spellings
+    CHECK(found.rows[0].cluster == "dgx-a100");
+    CHECK(found.rows[0].device == "NVIDIA A100-SXM4-80GB");
+    CHECK(found.rows[0].dtype == "bf16");
+    CHECK(found.rows[0].work.si() == Approx(2.0 * 4096 * 4096 * 4096));
+    CHECK(found.rows[0].bytes.si() == Approx(2.0 * 3 * 4096 * 4096));
+    CHECK(found.rows[0].measured.si() == Approx(600e-6));
+    CHECK(found.rows[0].evidence == Evidence::unseen);
+    CHECK(found.rows[0].p10 < found.rows[0].predicted);
+    CHECK(found.rows[1].cluster == "b200-x8");
+    const FitCase law = gemm_case({"", {4096, 4096, 4096, 1, Dtype::bf16}, 1, Seconds(600e-6)});
+    CHECK(found.rows[0].predicted == law.predict(read_cluster("dgx-a100")));
+    REQUIRE(found.refused.size() == 2);
+    CHECK(found.refused[0].rows == 1);
+    CHECK(found.refused[1].device == "Abacus 9");
+    CHECK(found.refused[1].reason.starts_with("no shipped cluster has this GPU"));
+    for (const KernelComparison& k : read_kernel_comparisons(path, "dgx-h100").rows) CHECK(k.cluster == "dgx-h100");
+}
+
+// Eight ranks sum 64 MiB: 2 x 7/8 of the payload crosses the slowest link. Sixteen ranks fit no node of eight.
+TEST_CASE("collectives are predicted inside a node and between nodes, with nccl-tests' bus bandwidth") {
+    const TestFolder folder;
+    const auto path = folder.write("c.csv",
+                                   "gpu,op,ranks,nodes,bytes,time_us\n"
+                                   "NVIDIA H100 80GB HBM3,all_reduce,8,1,67108864,300\n"
+                                   "NVIDIA H100 80GB HBM3,all_gather,16,2,67108864,500\n"
+                                   "NVIDIA H100 80GB HBM3,all_reduce,16,1,67108864,300\n"
+                                   "NVIDIA H100 80GB HBM3,all_reduce,8,1,,300\n");
+    const KernelComparisons found = read_kernel_comparisons(path, "");
+    REQUIRE(found.rows.size() == 2);
+    CHECK(found.rows[0].bus_factor == Approx(1.75));
+    CHECK(found.rows[1].bus_factor == Approx(15.0 / 16));
+    CHECK(found.rows[1].predicted > Seconds(0));
+    CHECK(found.refused.size() == 2);
+}
+
+// A row of the fit is known by its content: [fitted] of the cluster that the row is compared on keeps it.
+TEST_CASE("a kernel that the cluster was fitted on is no evidence") {
+    const TestFolder folder;
+    const auto path = folder.write("g.csv", gemms + "A100-SXM4-80GB,gemm,512,512,512,1,bf16,9\n");
+    BuildingBlocks blocks;
+    Cluster cluster = read_cluster("dgx-a100");
+    read_building_blocks(path, cluster.gpu, blocks);
+    cluster.fitted->rows = {blocks.gemms.at(0).row};
+    const auto file = folder.write("c.toml", write_cluster(cluster));
+    CHECK(read_kernel_comparisons(path, file).rows.at(0).evidence == Evidence::fitted);
+    CHECK(read_kernel_comparisons(path, "").rows.at(0).evidence == Evidence::unseen);
+}
+
+TEST_CASE("what is no table of kernels is left to others, a broken row is named") {
+    const TestFolder folder;
+    CHECK_FALSE(holds_kernels(folder.path()));
+    CHECK_FALSE(holds_kernels(folder.write("c.csv", "model,gpus,step_s\n")));
+    const auto path = folder.write("g.csv", gemms + "A100,gemm,0,512,512,1,bf16,9\n");
+    CHECK(complaint([&] { read_kernel_comparisons(path, ""); }, folder.path()).starts_with("g.csv:2: m: "));
+}

@@ -1,0 +1,218 @@
+#include "calibrate/profiles/profile_times.h"
+
+#include <zlib.h>
+
+#include <cstring>
+
+#include "calibrate/profiles/import_profiles.h"
+#include "calibrate/profiles/operators.h"
+#include "calibrate/profiles/trace_records.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+
+namespace {
+
+double us(Seconds time) { return time.si() * 1e6; }
+
+// Two products of a forward, one of a backward launched by another thread, and a fused optimizer; one all-reduce beside the
+// backward. Times in microseconds:
+//   device  stream 7:  [mm 10..30] [mm 30..45]       [mm' 60..90] [adam 120..130]
+//           stream 20:                               [all-reduce 70 .. 110]
+// span 10..130 = 120; busy 35 + 50 + 10 = 95; idle 25; computing 75; communicating 40, of it 20 beside mm', 20 exposed.
+const char* const small_trace = R"json({"schemaVersion": 1,
+  "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "totalGlobalMem": 85000000000}],
+  "distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2},
+  "traceEvents": [
+ {"ph":"X","cat":"user_annotation","name":"ProfilerStep#3","pid":5,"tid":5,"ts":0.000,"dur":150.5,"args":{}},
+ {"ph":"X","cat":"cpu_op","name":"aten::linear","pid":5,"tid":5,"ts":1,"dur":8,"args":{"External id":1,"Input Dims":[[64,128],[256,128]],"Input type":["float","float"]}},
+ {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":5,"ts":2,"dur":6,"args":{"External id":2,
+   "Input Dims":[[64, 128],[128, 256]],"Input type":["c10::BFloat16","c10::BFloat16"],"Input Strides":[[128,1],[1,128]]}},
+ {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":5,"tid":5,"ts":3,"dur":4,"args":{"correlation":11,"External id":2}},
+ {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":5,"ts":10,"dur":6,"args":{"External id":3,
+   "Input Dims":[[64, 128],[128, 256]],"Input type":["c10::BFloat16","c10::BFloat16"],"Input Strides":[[128,1],[1,128]]}},
+ {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":5,"tid":5,"ts":11,"dur":3,"args":{"correlation":12}},
+ {"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: MmBackward0","pid":5,"tid":6,"ts":50,"dur":20,"args":{}},
+ {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":6,"ts":52,"dur":8,"args":{
+   "Input Dims":[[256, 64],[64, 128]],"Input type":["c10::BFloat16","c10::BFloat16"],"Input Strides":[[1,256],[128,1]]}},
+ {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernelExC","pid":5,"tid":6,"ts":53,"dur":5,"args":{"correlation":13}},
+ {"ph":"X","cat":"user_annotation","name":"Optimizer.step#AdamW.step","pid":5,"tid":5,"ts":95,"dur":20,"args":{}},
+ {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":5,"tid":5,"ts":97,"dur":4,"args":{"correlation":14}},
+ {"ph":"X","cat":"kernel","name":"gemm_a","pid":0,"tid":7,"ts":10,"dur":20,"args":{"device":0,"stream":7,"correlation":11}},
+ {"ph":"X","cat":"kernel","name":"gemm_a","pid":0,"tid":7,"ts":30,"dur":15,"args":{"device":0,"stream":7,"correlation":12}},
+ {"ph":"X","cat":"kernel","name":"gemm_b","pid":0,"tid":7,"ts":60,"dur":30,"args":{"device":0,"stream":7,"correlation":13}},
+ {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)","pid":0,"tid":20,"ts":70,"dur":40,"args":{"device":0,
+   "stream":20,"correlation":99,"Collective name":"allreduce","In msg nelems":1000,"Out msg nelems":1000,"Group size":2,"dtype":"BFloat16","Process Group Name":"0"}},
+ {"ph":"X","cat":"kernel","name":"adam \"fused\"","pid":0,"tid":7,"ts":120,"dur":10,"args":{"device":0,"stream":7,"correlation":14}},
+ {"ph":"i","name":"[memory]","pid":5,"tid":5,"ts":5,"args":{"Device Type":1,"Bytes":512,"Total Allocated":4096,"Total Reserved":8192}}
+], "traceName": "x"})json";
+
+Profile read(const TestFolder& folder, const std::string& text, const std::string& name = "rank1.json") {
+    return read_profile(folder.write(name, text));
+}
+
+}  // namespace
+
+TEST_CASE("a trace splits its device's time into computing, communicating and idle") {
+    const TestFolder folder;
+    const Profile p = read(folder, small_trace);
+    REQUIRE(p.rank == 1);
+    REQUIRE(p.ranks == 2);
+    REQUIRE(p.device.name == "NVIDIA H100 80GB HBM3");
+    REQUIRE(p.peak_reserved == Bytes(8192));
+    const DeviceTimes t = device_times(p);
+    REQUIRE(us(t.span) == Approx(120));
+    REQUIRE(us(t.busy) == Approx(95));
+    REQUIRE(us(t.idle) == Approx(25));
+    REQUIRE(us(t.compute) == Approx(75));
+    REQUIRE(us(t.communication) == Approx(40));
+    REQUIRE(us(t.exposed) == Approx(20));
+    REQUIRE(us(t.phases.at(ProfilePhase::forward)) == Approx(35));
+    REQUIRE(us(t.phases.at(ProfilePhase::backward)) == Approx(30));
+    REQUIRE(us(t.phases.at(ProfilePhase::optimizer)) == Approx(10));
+}
+
+TEST_CASE("products have the sizes, type and layout of the innermost operator, and the median of their calls") {
+    const TestFolder folder;
+    const auto products = product_times(read(folder, small_trace));
+    REQUIRE(products.size() == 2);
+    // Two calls of 20 and 15 us; one of 30.
+    REQUIRE(products[0].call.gemm == Gemm{64, 256, 128, 1, Dtype::bf16, false, false, Gemm::Layout::nt});
+    REQUIRE(products[0].calls == 2);
+    REQUIRE(us(products[0].total) == Approx(35));
+    REQUIRE(us(products[0].typical) == Approx(17.5));
+    REQUIRE(products[1].call.gemm == Gemm{256, 128, 64, 1, Dtype::bf16, false, false, Gemm::Layout::tn});
+}
+
+TEST_CASE("a collective's transfer is its shortest duration over the ranks, the rest is waiting") {
+    const TestFolder folder;
+    std::string other = small_trace;
+    other.replace(other.find("\"rank\": 1"), 9, "\"rank\": 0");
+    // Rank 0 arrives 30 us later and waits for nobody: 10 us from 100 to 110.
+    other.replace(other.find("\"ts\":70,\"dur\":40"), 16, "\"ts\":100,\"dur\":10");
+    const std::vector<Profile> ranks{read(folder, other, "a.json"), read(folder, small_trace, "b.json")};
+    const auto all = collective_times(ranks);
+    REQUIRE(all.size() == 1);
+    REQUIRE(collective_kind(all[0].call) == "all_reduce");
+    REQUIRE(collective_bytes(all[0].call) == Bytes(2000));
+    REQUIRE(us(all[0].transfer) == Approx(10));
+    REQUIRE(us(all[0].waiting) == Approx(15));  // (30 + 0) / 2
+    // With one rank at hand the 40 us are an upper bound.
+    REQUIRE(us(collective_times({ranks[1]})[0].transfer) == Approx(40));
+}
+
+TEST_CASE("ranks of different jobs are refused") {
+    const TestFolder folder;
+    std::string other = small_trace;
+    other.replace(other.find("allreduce"), 9, "broadcast");
+    const std::vector<Profile> ranks{read(folder, other, "a.json"), read(folder, small_trace, "b.json")};
+    REQUIRE_THROWS_WITH(collective_times(ranks), Contains("traces of one job"));
+}
+
+TEST_CASE("a torn trace keeps what was read and says where it broke off") {
+    const TestFolder folder;
+    const std::string text = small_trace;
+    const std::size_t cut = text.find("ncclDevKernel");  // inside an event
+    const Profile p = read(folder, text.substr(0, cut));
+    REQUIRE(p.spans.size() == 3);
+    REQUIRE_THAT(p.broken, Contains("breaks off") && Contains("after 14 events"));
+    REQUIRE_THAT(p.notes.front(), Contains("not whole"));
+}
+
+TEST_CASE("gzip is read by its bytes, and a torn stream is said") {
+    const TestFolder folder;
+    const std::string path = folder.path() + "/rank1.json";  // without the ending
+    gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, small_trace, static_cast<unsigned>(std::strlen(small_trace)));
+    gzclose(file);
+    REQUIRE(device_times(read_profile(path)).busy.si() == Approx(95e-6));
+    std::ifstream in(path, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    const std::string torn = folder.write("torn.json.gz", bytes.substr(0, bytes.size() - 60));
+    REQUIRE_THAT(read_profile(torn).broken, Contains("gzip stream breaks off"));
+}
+
+TEST_CASE("an old trace, whose external ids are correlations, links by the call and its time") {
+    const TestFolder folder;
+    // External id 2 is the linear's in this file, but the kernel's 2 is its correlation with the second call.
+    const Profile p = read(folder, R"([
+ {"ph":"X","cat":"Operator","name":"aten::linear","pid":1,"tid":1,"ts":10,"dur":5,"args":{"External id":2}},
+ {"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: X","pid":1,"tid":2,"ts":20,"dur":5,"args":{"External id":7}},
+ {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":25,"dur":1,"args":{"correlation":2,"External id":2}},
+ {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":30,"dur":4,"args":{"device":0,"stream":7,"correlation":2,"External id":2}}])");
+    REQUIRE(p.spans.at(0).phase == ProfilePhase::backward);  // whole microseconds: the call at the operator's very end is inside
+    REQUIRE_THAT(p.notes.back(), Contains("ProfilerStep"));
+}
+
+TEST_CASE("kernels of a graph launch and kernels from before the window are counted, not guessed") {
+    const TestFolder folder;
+    const Profile p = read(folder, R"({"traceEvents":[
+ {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":9,"args":{"Input Dims":[[8,8],[8,8]],"Input type":["float","float"]}},
+ {"ph":"X","cat":"cuda_runtime","name":"hipGraphLaunch","pid":1,"tid":1,"ts":2,"dur":1,"args":{"correlation":5}},
+ {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":30,"dur":4,"args":{"device":0,"stream":7,"correlation":5}},
+ {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":40,"dur":4,"args":{"device":0,"stream":7,"correlation":5}},
+ {"ph":"X","cat":"kernel","name":"c","pid":0,"tid":7,"ts":50,"dur":4,"args":{"device":0,"stream":7,"correlation":6}}]})");
+    REQUIRE(p.counts.graph_kernels == 2);
+    REQUIRE(p.counts.unlinked == 1);
+    REQUIRE(product_times(p).empty());
+}
+
+TEST_CASE("memory stays bounded: the later half of a trace that is too long is let go, and said") {
+    const TestFolder folder;
+    std::string text = R"({"traceEvents":[)";
+    for (int i = 0; i < 2000; ++i)
+        text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":)") + std::to_string(10 * i) +
+                R"(,"dur":5,"args":{"device":0,"stream":7,"correlation":1}})";
+    const std::string path = folder.write("long.json", text + "]}");
+    const TraceRecords whole = read_kineto_records(path), part = read_kineto_records(path, 1000 * sizeof(DeviceRecord));
+    REQUIRE(whole.device.size() == 2000);
+    REQUIRE_FALSE(whole.shortened);
+    REQUIRE(part.shortened);
+    REQUIRE(part.device.size() <= 1000);
+    REQUIRE(part.device.size() >= 499);
+}
+
+TEST_CASE("what is no profile is refused, and pipes and devices are") {
+    const TestFolder folder;
+    REQUIRE_THROWS_WITH(read_profile(folder.write("a.txt", "hello")), Contains("nsys export"));
+    REQUIRE_THROWS_WITH(read_profile("/dev/zero"), Contains("no regular file"));
+    REQUIRE_THROWS_WITH(read(folder, R"({"traceEvents":[]})"), Contains("none of them work on a GPU"));
+    REQUIRE_THROWS_WITH(read_profile(folder.write("b.sqlite", std::string("SQLite format 3\0", 16) + "damaged")), Contains("SQLite"));
+}
+
+TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
+    const TestFolder folder;
+    const std::string trace = folder.write("rank1.json", small_trace), out = folder.path() + "/run.csv";
+    const auto said = import_profiles({.paths = {trace}, .out = out, .system = "", .model = "", .context = {}});
+    REQUIRE(std::filesystem::exists(folder.path() + "/run.gemms.csv"));
+    REQUIRE(std::filesystem::exists(folder.path() + "/run.launches.csv"));
+    REQUIRE_FALSE(std::filesystem::exists(folder.path() + "/run.attention.csv"));
+    // One node of one GPU in deviceProperties, two ranks: as many nodes.
+    std::ifstream collectives(folder.path() + "/run.collectives.csv");
+    std::string header, row;
+    std::getline(collectives, header);
+    std::getline(collectives, row);
+    REQUIRE_THAT(row, Catch::StartsWith("all_reduce,2,2,2000,40,"));
+    REQUIRE_THAT(row, Contains("upper"));
+    const std::string again = folder.write("copy_rank1.json", small_trace);
+    REQUIRE_THROWS_WITH(import_profiles({.paths = {trace, again}, .out = out, .system = "", .model = "", .context = {}}),
+                        Contains("rank 1, and so is"));
+    REQUIRE_THROWS_WITH(import_profiles({.paths = {trace}, .out = trace, .system = "", .model = "", .context = {}}),
+                        Contains("is an input itself"));
+}
+
+TEST_CASE("operators: products, passes and what attention leaves unsaid") {
+    const auto bmm = product_of("aten::baddbmm", {"[[4,8,16],[4,8,32],[4,32,16]]", R"(["float","c10::Half","c10::Half"])", "", ""});
+    REQUIRE(bmm);
+    REQUIRE(bmm->gemm == Gemm{8, 16, 32, 4, Dtype::fp16, false, false, Gemm::Layout::nn});
+    REQUIRE_FALSE(product_of("aten::mm", {"[[],[]]", "[]", "", ""}));
+    // Two tensors of 64 floats read, one written.
+    REQUIRE(pass_of("aten::add", {"[[64],[64],[]]", R"(["float","float","Scalar"])", "", ""})->bytes == Bytes(768));
+    const OperatorInputs sdpa{"[[2,4,128,64],[2,1,128,64],[2,1,128,64]]", R"(["c10::BFloat16"])", "", R"(["","","","0.","True"])"};
+    const auto attention = pass_of("aten::_scaled_dot_product_flash_attention", sdpa);
+    REQUIRE(attention);
+    REQUIRE(attention->attention->causal);
+    REQUIRE(attention->kv_heads == 1);
+    REQUIRE_FALSE(pass_of("aten::_scaled_dot_product_flash_attention", {sdpa.dims, sdpa.types, "", ""}));
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# What README and docs/ show is what the commands print: every line below a "$ stepcast ..", up to "..." or an empty line, and
+# the recorded runs and the search below "$ scripts/demo.sh". Columns may be spaced otherwise. A prediction that moves on purpose
+# moves these texts too; each failure says what the program prints now.
+source "$(dirname "$0")/expect.sh"
+
+fail() {
+    printf 'FAILED: %s\n' "$1"
+    failures=$((failures + 1))
+}
+squeeze() { sed 's/[[:space:]]\+/ /g; s/^ //; s/ $//'; }
+
+check_line() {
+    grep -qxF -- "$1" .squeezed && return
+    fail "$2 shows: $1
+    but the program prints: $(grep -F -m 1 -- "${1%% *}" .squeezed || echo 'no line like it')"
+}
+
+# The commands of the demo whose results are the same on every machine, as it runs them but for --out.
+demo() {
+    grep -E '^"\$stepcast" (compare \$recorded|sweep)' "$sources/scripts/demo.sh" |
+        sed "s#--out [^ ]*##; s#\$recorded#$sources/calibrate/measurements#g; s#\"\$stepcast\"#\"$stepcast\"#"
+}
+
+commands=0
+for file in "$sources"/README.md "$sources"/docs/*.md; do
+    shown=  # which command's lines follow
+    while IFS= read -r line; do
+        case $line in
+            '$ stepcast '*)
+                arguments=${line#'$ stepcast '}
+                run 0 ${arguments%%  *#*}
+                squeeze <.stdout >.squeezed
+                commands=$((commands + 1))
+                shown=command ;;
+            '$ scripts/demo.sh'*)
+                demo | bash >.stdout 2>.stderr || fail "the demo's commands"
+                squeeze <.stdout >.squeezed
+                commands=$((commands + 1))
+                shown=demo ;;
+            '== 8.'* | '```'* | '$ '*) shown= ;;
+            '' | '...') [ "$shown" = demo ] || shown= ;;
+            '=='*) ;;
+            *) [ -z "$shown" ] || check_line "$(squeeze <<<"$line")" "$(basename "$file")" ;;
+        esac
+    done <"$file"
+done
+# docs/accuracy.md: the errors of rows left out are those in the cluster files, and by the method that stands there.
+folds='five folds by model and layout'
+for cluster in dgx-a100 dgx-h100 b200-x8; do
+    row=$(awk -v name=$cluster -v folds="\"$folds\"" '
+        /^\[\[/ { on = 0 }
+        $1 == "method" { on = index($0, folds) > 0 }
+        on && $1 == "samples" { n = $3 }
+        on && $1 == "median" { median = $3 }
+        on && $1 == "mape" { mean = $3 }
+        on && $1 == "worst" { worst = $3 }
+        END { printf "^[|] %s [|] %d [|] [^|]* [|] %.1f / %.1f [|] %.1f [|]$", name, n, 100 * mean, 100 * median, 100 * worst }' \
+        "$sources/model/presets/clusters/$cluster.toml")
+    grep -qE -- "$row" "$sources/docs/accuracy.md" || fail "docs/accuracy.md lacks the row of $cluster's file: $row"
+done
+grep -qF -- "($folds)" "$sources/docs/accuracy.md" || fail "docs/accuracy.md does not say: $folds"
+
+[ "$commands" -ge 5 ] || fail "only $commands commands were found in README and docs"
+finish

@@ -1,0 +1,201 @@
+#include "tests/fuzz/targets.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/logs/import.h"
+#include "calibrate/logs/line_pattern.h"
+#include "exec/rendezvous.h"
+#include "model/cases/cases.h"
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/hub_config.h"
+#include "model/measurements.h"
+#include "model/plain_text.h"
+#include "model/run_folder.h"
+#include "sim/sweep/axes.h"
+#include "sim/sweep/constraints.h"
+#include "sim/sweep/file.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of this process in memory, where there is one, with the bytes as a file.
+const fs::path& scratch() {
+    static const fs::path folder = [] {
+        const fs::path root = fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();
+        const fs::path own = root / ("stepcast-fuzz-" + std::to_string(getpid()));
+        fs::create_directories(own);
+        return own;
+    }();
+    return folder;
+}
+std::string file_of(const std::string& name, const std::string& bytes) {
+    const fs::path path = scratch() / name;
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+    return path.string();
+}
+
+Experiment start() {
+    static const Experiment experiment = read_experiment("host_moe");
+    return experiment;
+}
+
+void read_experiment_file(const std::string& bytes) {
+    const std::string path = file_of("e.toml", bytes);
+    (void)read_unchecked_experiment(path);
+    (void)read_experiment(path);
+}
+void read_cluster_file(const std::string& bytes) { (void)read_cluster(file_of("c.toml", bytes)); }
+void read_model_config(const std::string& bytes) { (void)read_hub_config(file_of("config.json", bytes)); }
+void read_case_table(const std::string& bytes) { (void)read_comparisons(file_of("cases.csv", bytes), ""); }
+void read_samples(const std::string& bytes) { (void)read_measurements(file_of("m.csv", bytes)); }
+void read_blocks(const std::string& bytes) {
+    const std::string path = file_of("blocks.csv", bytes);
+    (void)kind_of_table(path);
+    BuildingBlocks blocks;
+    static const Gpu gpu = read_cluster("dgx-a100").gpu;
+    read_building_blocks(path, gpu, blocks);
+}
+void read_routing_file(const std::string& bytes) {
+    const std::string path = file_of("routing.csv", bytes);
+    (void)read_routing(path);
+}
+void read_routing_layer(const std::string& bytes) {
+    file_of("layers.csv", bytes);
+    (void)read_routing((scratch() / "layers.csv#16/0").string());
+}
+void read_trace_file(const std::string& bytes) { (void)read_trace(file_of("trace.csv", bytes)); }
+void read_log(const std::string& bytes) {
+    const std::string path = file_of("a.log", bytes);
+    for (const LogFormat format : {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases, LogFormat::opt_prime,
+                                   LogFormat::deepspeed})
+        try {
+            (void)import_log(path, format);
+        } catch (const ConfigError&) {  // the next dialect may take it
+        }
+}
+void read_pattern(const std::string& bytes) {
+    const LogPattern pattern = read_log_pattern(file_of("p.toml", bytes));
+    const std::string line(4096, 'a');
+    std::vector<double> values;
+    for (const LinePattern& one : pattern.lines)
+        for (const std::string& text : {std::string("iteration 12/ 100 | elapsed time per iteration (ms): 1,650.5 |"), line})
+            (void)one.match(text, values);
+}
+void read_run_head(const std::string& bytes) {
+    fs::create_directories(scratch() / "run");
+    file_of("run/run.toml", bytes);
+    (void)read_run((scratch() / "run").string());
+}
+void read_run_samples(const std::string& bytes) {
+    fs::create_directories(scratch() / "samples");
+    file_of("samples/run.toml", "format = 1\nexperiment = \"host_moe\"\n");
+    file_of("samples/cluster.toml", write_cluster(start().cluster));
+    file_of("samples/run.csv", bytes);
+    (void)read_run((scratch() / "samples").string());
+}
+void read_sweep(const std::string& bytes) {
+    SweepQuestion question;
+    question.experiment = start();
+    question.axes.push_back(parse_axis("run.seed=1,2"));
+    fs::create_directories(scratch() / "sweep");
+    file_of("sweep/sweep.csv", "# stepcast sweep 1\n# question: " + fingerprint(question) + "\n" + bytes);
+    SweepFile((scratch() / "sweep").string(), question, true);
+}
+void read_override(const std::string& bytes) {
+    Experiment experiment = start();
+    set_key(experiment, parse_override(bytes));
+    check_experiment(experiment);
+}
+void read_question(const std::string& bytes) {
+    try {
+        (void)parse_axis(bytes);
+    } catch (const ConfigError&) {  // it may still be a constraint
+    }
+    (void)parse_constraints(std::vector<std::string>{bytes});
+}
+void read_names(const std::string& bytes) {
+    const std::string plain = plain_text(bytes);
+    if (plain_text(plain) != plain) throw std::logic_error("plain_text: what it made is not plain");
+}
+
+// A stranger says the bytes to rank 0 and leaves; the run's own rank 1 must come in all the same.
+void say_to_rank_0(const std::string& bytes) {
+    const int port = 20000 + static_cast<int>(getpid()) % 20000;
+    const auto launch = [&](int rank) { return Launch{rank, 2, rank, "127.0.0.1", port, true, "token"}; };
+    std::string failure;
+    std::thread first([&] {
+        try {
+            Rendezvous(launch(0), Seconds(20)).meet();
+        } catch (const std::exception& error) {
+            failure = error.what();
+        }
+    });
+    const int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int look = 0; look < 1000 && connect(stranger, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0; ++look)
+        usleep(1000);
+    (void)!send(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    close(stranger);
+    try {
+        Rendezvous(launch(1), Seconds(20)).meet();
+    } catch (...) {
+        first.join();
+        throw std::runtime_error("rendezvous: a stranger kept rank 1 out: " + failure);
+    }
+    first.join();
+    if (!failure.empty()) throw std::runtime_error("rendezvous: a stranger made rank 0 fail: " + failure);
+}
+
+constexpr std::array targets{FuzzTarget{"experiment", read_experiment_file},
+                             FuzzTarget{"cluster", read_cluster_file},
+                             FuzzTarget{"model_config", read_model_config},
+                             FuzzTarget{"cases", read_case_table},
+                             FuzzTarget{"measurements", read_samples},
+                             FuzzTarget{"building_blocks", read_blocks},
+                             FuzzTarget{"routing", read_routing_file},
+                             FuzzTarget{"routing_layer", read_routing_layer},
+                             FuzzTarget{"trace", read_trace_file},
+                             FuzzTarget{"log", read_log},
+                             FuzzTarget{"pattern", read_pattern},
+                             FuzzTarget{"run_head", read_run_head},
+                             FuzzTarget{"run_samples", read_run_samples},
+                             FuzzTarget{"sweep", read_sweep},
+                             FuzzTarget{"override", read_override},
+                             FuzzTarget{"question", read_question},
+                             FuzzTarget{"names", read_names},
+                             FuzzTarget{"rendezvous", say_to_rank_0}};
+
+}  // namespace
+
+std::span<const FuzzTarget> fuzz_targets() { return targets; }
+
+const FuzzTarget* find_fuzz_target(std::string_view name) {
+    for (const FuzzTarget& target : targets)
+        if (target.name == name) return &target;
+    return nullptr;
+}
+
+void try_bytes(const FuzzTarget& target, const std::string& bytes) {
+    try {
+        target.read(bytes);
+    } catch (const ConfigError&) {  // the user can fix it
+    } catch (const DeviceError&) {
+    }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,28 @@
+#include "reports/notes.h"
+
+#include <catch2/catch.hpp>
+
+#include "reports/text.h"
+
+using namespace stepcast;
+
+namespace {
+
+const std::string far = "extrapolated: gemm.k up to 128256, fitted on 512 to 16384";
+const std::string prior = "cluster.host.call: not determined by the data, kept its prior 5 us";
+
+}  // namespace
+
+TEST_CASE("notes come to at most two lines, each no wider than a table") {
+    CHECK(brief_notes({}).empty());
+    CHECK(brief_notes({"a assumed"}) == "note: a assumed\n");
+    CHECK(brief_notes({far, prior, prior}) ==
+          "note: extrapolated: gemm.k; 2 parameters kept their prior (--explain says more)\n");
+    const std::string lines = brief_notes({far, "first", "second", std::string(200, 'x') + " y"});
+    CHECK(lines == "note: extrapolated: gemm.k\nnote: first (+2: --explain)\n");
+    const std::string cut = brief_notes({std::string("many words ") + std::string(80, 'x') + " and still more words"
+                                         " than a line of this table has room for"});
+    CHECK(cut.size() <= table_width + 1);
+    CHECK(cut.find(" ..") != std::string::npos);
+    CHECK(every_note({far, prior}) == wrapped("note: " + far) + wrapped("note: " + prior));
+}

@@ -1,0 +1,197 @@
+// The breakdown of pipelines against the closed forms of their papers, schedule by schedule. A forward takes 1 s and a
+// backward 2 s a stage and micro-batch, whatever the pieces; where it is split, 1 s for each half. Sends take no time.
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <tuple>
+
+#include "model/pipeline/schedule.h"
+#include "sim/breakdown.h"
+#include "tests/graphs.h"
+
+using namespace stepcast;
+using namespace stepcast::graphs;
+using namespace stepcast::literals;
+
+namespace {
+
+struct Pipeline {
+    Schedule schedule = Schedule::one_f_one_b;
+    int stages = 4, micro_batches = 8, pieces = 1;
+    int ranks_of_stage = 1;     // which meet in an exchange after every slot, as tensor-parallel ranks do
+    bool meets_at_end = false;  // first and last stage sum what they share, then all ranks agree on a norm
+    Seconds issue;              // of every kernel
+};
+
+// Writes each stage's order as the closed forms have it: a kernel a slot, a send to the stage of the next piece.
+class Writer {
+public:
+    explicit Writer(const Pipeline& p)
+        : p_(p),
+          graph_(p.stages * p.ranks_of_stage),
+          orders_(schedule_orders(p.schedule, p.stages, p.pieces, p.micro_batches)) {}
+
+    std::pair<TaskGraph, Costs> write() {
+        std::vector<std::size_t> next(orders_.size());
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int s = 0; s < p_.stages; ++s) {
+                const Order& order = orders_[static_cast<std::size_t>(s)];
+                std::size_t& at = next[static_cast<std::size_t>(s)];
+                while (at < order.size() && write_slot(s, order[at])) ++at, moved = true;
+            }
+        }
+        if (p_.meets_at_end) {
+            std::vector<Place> ends, all;
+            for (int r = 0; r < graph_.rank_count(); ++r) {
+                all.push_back(collective(r));
+                if (const int s = r / p_.ranks_of_stage; s == 0 || s == p_.stages - 1) ends.push_back(collective(r));
+            }
+            add("embedding", Phase::gradient_sync, AllReduce{Bytes(8)}, ends, last_, 0_s);
+            add("norm", Phase::optimizer, AllReduce{Bytes(8)}, all, last_, 0_s);
+        }
+        return {std::move(graph_), std::move(costs_)};
+    }
+
+private:
+    enum What { forward, backward };
+    using Key = std::tuple<What, int, int>;  // micro-batch, global piece
+
+    int global_piece(int stage, const stepcast::Slot& slot) const {
+        for (int g = 0; g < p_.stages * p_.pieces; ++g)
+            if (stage_of(p_.schedule, p_.stages, g) == stage && piece_of(p_.schedule, p_.stages, g) == slot.piece)
+                return g;
+        throw std::logic_error("no such piece");
+    }
+
+    TaskId add(std::string_view name, Phase phase, Op op, const std::vector<Place>& places,
+               const std::vector<TaskId>& after, Seconds time) {
+        costs_.duration.push_back(time);
+        costs_.issue.push_back(is_compute(op) ? p_.issue : 0_s);
+        return graph_.add(name, phase, std::move(op), places, after);
+    }
+
+    // One kernel on each rank of the stage; what the next slot of another stage waits for comes by a send a rank.
+    bool write_slot(int stage, const stepcast::Slot& slot) {
+        const int g = global_piece(stage, slot), end = p_.stages * p_.pieces - 1;
+        const bool down = slot.pass != Pass::forward;
+        std::vector<TaskId> after;
+        if (slot.pass != Pass::weight_backward) {
+            const int from = down ? g + 1 : g - 1;
+            if (from >= 0 && from <= end) {
+                const auto found = sent_.find({down ? backward : forward, slot.micro_batch, from});
+                if (found == sent_.end()) return false;
+                after = found->second;
+            } else if (down && !sent_.contains({forward, slot.micro_batch, g}))
+                return false;
+        }
+        const double share = (slot.pass == Pass::backward ? 2.0 : 1.0) / p_.pieces;
+        std::vector<TaskId> done;
+        for (int i = 0; i < p_.ranks_of_stage; ++i)
+            done.push_back(add("kernel", down ? Phase::backward : Phase::forward, small_gemm(),
+                               {compute(rank(stage, i))}, after, Seconds(share)));
+        if (p_.ranks_of_stage > 1) {
+            std::vector<Place> peers;
+            for (int i = 0; i < p_.ranks_of_stage; ++i) peers.push_back(collective(rank(stage, i)));
+            done = {add("peers", down ? Phase::backward : Phase::forward, AllReduce{Bytes(8)}, peers, done, 0_s)};
+        }
+        last_ = done;
+        if (slot.pass == Pass::weight_backward) return true;
+        const int to = down ? g - 1 : g + 1;
+        std::vector<TaskId>& sent = sent_[{down ? backward : forward, slot.micro_batch, g}];
+        if (to < 0 || to > end || stage_of(p_.schedule, p_.stages, to) == stage)
+            sent = done;
+        else
+            for (int i = 0; i < p_.ranks_of_stage; ++i) {
+                const int peer = rank(stage_of(p_.schedule, p_.stages, to), i);
+                sent.push_back(add("send", Phase::forward, SendRecv{Bytes(8)},
+                                   {Place(rank(stage, i), down ? Lane::send_down : Lane::send_up),
+                                    Place(peer, down ? Lane::receive_down : Lane::receive_up)},
+                                   done, 0_s));
+            }
+        return true;
+    }
+    int rank(int stage, int i) const { return stage * p_.ranks_of_stage + i; }
+
+    Pipeline p_;
+    TaskGraph graph_;
+    Costs costs_;
+    std::vector<Order> orders_;
+    std::map<Key, std::vector<TaskId>> sent_;
+    std::vector<TaskId> last_;
+};
+
+struct Seen {
+    Seconds step;
+    std::vector<Breakdown> ranks;
+};
+
+Seen seen(const Pipeline& p) {
+    const auto [graph, costs] = Writer(p).write();
+    Timeline timeline;
+    run(graph, costs, {}, timeline);
+    Seen result{timeline.end, {}};
+    for (int r = 0; r < graph.rank_count(); ++r) result.ranks.push_back(breakdown(graph, costs, timeline, r));
+    return result;
+}
+
+// Every rank computes 3 s a micro-batch and waits for other stages for the rest: `bubble`.
+void check_bubble(const Pipeline& p, double bubble) {
+    const Seen s = seen(p);
+    CHECK(s.step.si() == Approx(3.0 * p.micro_batches + bubble));
+    for (const Breakdown& b : s.ranks) {
+        CHECK(b.compute.si() == Approx(3.0 * p.micro_batches));
+        CHECK(b.bubble.si() == Approx(bubble));
+        CHECK((b.imbalance + b.host + b.exposed_communication).si() == Approx(0).margin(1e-9));
+    }
+}
+
+}  // namespace
+
+// GPipe and 1F1B: (p - 1) (f + b), a share of (p - 1) / m of the 3 m s of work: 3 / 8 of 24 s = 9 s.
+TEST_CASE("the bubble of GPipe and 1F1B is (p - 1) / m of the work on every rank") {
+    check_bubble({.schedule = Schedule::gpipe}, 9);
+    check_bubble({.schedule = Schedule::one_f_one_b}, 9);
+    check_bubble({.schedule = Schedule::one_f_one_b, .stages = 8, .micro_batches = 16}, 21);
+}
+
+// Interleaved over v pieces a stage: (p - 1) / (v m): 3 / 16 of 24 s = 4.5 s, with v = 4 2.25 s.
+TEST_CASE("the bubble of interleaved 1F1B is (p - 1) / (v m) of the work") {
+    check_bubble({.pieces = 2}, 4.5);
+    check_bubble({.pieces = 4}, 2.25);
+}
+
+// ZB-H1 fills the drain with weight gradients of 1 s: (p - 1) (f + b_input - w) with 1 + 1 - 1: 3 s, a third of 1F1B's.
+TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") { check_bubble({.schedule = Schedule::zb_h1}, 3); }
+
+// The last stage is done early and waits in the sum of the embedding for the first; all wait in the norm for the first.
+TEST_CASE("waiting for a stage is bubble also inside an exchange") {
+    check_bubble({.meets_at_end = true}, 9);
+    check_bubble({.schedule = Schedule::gpipe, .ranks_of_stage = 2, .meets_at_end = true}, 9);
+    check_bubble({.pieces = 2, .ranks_of_stage = 2, .meets_at_end = true}, 4.5);
+}
+
+// Hosts issue a kernel in 0.1 s and run ahead of devices that take at least 1 s: only the first kernel of the first stage
+// waits for its host, so the step is 0.1 s longer. To the first stage that is host, to the others one more wait for a stage.
+TEST_CASE("hosts that work ahead while their devices wait are no cause") {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        const Seen s = seen({.schedule = schedule, .meets_at_end = true, .issue = 0.1_s});
+        CHECK(s.step.si() == Approx(33.1));
+        for (std::size_t r = 0; r < s.ranks.size(); ++r) {
+            CHECK(s.ranks[r].host.si() == Approx(r == 0 ? 0.1 : 0).margin(1e-9));
+            CHECK(s.ranks[r].bubble.si() == Approx(r == 0 ? 9 : 9.1));
+            CHECK(s.ranks[r].imbalance.si() == Approx(0).margin(1e-9));
+        }
+    }
+}
+
+// Two stages, one micro-batch, kernels of 1 and 2 s that a host issues in 4 s each. Stage 0: issued at 4, F [4, 5]; its
+// backward, issued at 8, waits for stage 1, whose F is issued at 4 and runs [5, 6], whose B is issued at 8: [8, 10];
+// stage 0's B [10, 12]. Stage 0 waits [0, 4] for its host and [5, 10] for the other stage: its own host, done at 8, was
+// no cause. Stage 1 waits [0, 5] for stage 0 (its own host was done at 4) and [6, 8] for its host; done at 10, 2 s early.
+TEST_CASE("a slow host is a cause where it is the last to be waited for") {
+    const Seen s = seen({.stages = 2, .micro_batches = 1, .issue = 4_s});
+    CHECK(s.step == 12_s);
+    CHECK(s.ranks[0] == Breakdown{3_s, 0_s, 0_s, 5_s, 0_s, 4_s});
+    CHECK(s.ranks[1] == Breakdown{3_s, 0_s, 0_s, 7_s, 0_s, 2_s});
+}

@@ -1,0 +1,150 @@
+#include "sim/campaign.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "model/errors.h"
+#include "model/presets.h"
+#include "sim/predict.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+constexpr double hour = 3600;
+
+Failures failing(double mtbf_hours, double checkpoint_s, double restart_s) {
+    return {Seconds(mtbf_hours * hour), Seconds(checkpoint_s), Seconds(restart_s), ""};
+}
+
+}  // namespace
+
+// 1,000 ranks of 10,000 h: one failure in M = 10 h = 36,000 s. A checkpoint of 20 s: sqrt(2 x 20 x 36000) = 1200, its
+// corrections 1 + sqrt(1/3600)/3 + 1/32400 = 1.005586, less 20: 1186.70 s. A piece then takes 36000 (e^(1206.7/36000) - 1)
+// e^(600/36000) = 1247.61 s, of which 1186.70 are useful: 0.951.
+TEST_CASE("goodput is Daly's, at his optimal interval") {
+    const Goodput g = goodput(failing(10'000, 20, 600), 1000);
+    CHECK(g.failure_every.si() == Approx(10 * hour));
+    const double t = 1200 * (1 + 1.0 / 180 + 20.0 / (18 * 36'000)) - 20;
+    CHECK(g.checkpoint_every.si() == Approx(t).epsilon(1e-12));
+    CHECK(g.checkpoint_every.si() == Approx(1186.70).epsilon(1e-5));
+    CHECK(g.share == Approx(t / (36'000 * std::exp(600 / 36'000.0) * (std::exp((t + 20) / 36'000) - 1))));
+    CHECK(g.share == Approx(0.951).epsilon(1e-3));
+}
+
+TEST_CASE("no interval does better than the optimal one by more than its approximation") {
+    for (const double checkpoint : {5.0, 60.0, 600.0}) {
+        const Goodput g = goodput(failing(50'000, checkpoint, 300), 16'384);
+        const double m = g.failure_every.si();
+        for (double t = 10; t < 10 * m; t *= 1.05)
+            CHECK(t / (m * std::exp(300 / m) * (std::exp((t + checkpoint) / m) - 1)) <= g.share * 1.001);
+    }
+}
+
+TEST_CASE("goodput at the ends: nothing fails, checkpoints cost nothing, checkpoints outlast the machine") {
+    CHECK(goodput(failing(0, 20, 600), 1000) == Goodput{});
+    CHECK(goodput(failing(10'000, 0, 600), 1000).share == Approx(std::exp(-600 / 36'000.0)));
+    // d = 2 M: an interval of M
+    const Goodput worst = goodput(failing(10, 72'000, 0), 1);
+    CHECK(worst.checkpoint_every.si() == Approx(10 * hour));
+    CHECK(worst.share == Approx(1 / std::expm1(3.0)));
+    double before = 1;
+    for (const int ranks : {1, 8, 512, 16'384, 131'072}) {
+        const double share = goodput(read_market().failures, ranks).share;
+        CHECK(share < before);
+        before = share;
+    }
+}
+
+// 4 ranks at 3 an hour, 300 W computing, 100 W waiting, 50 W beside, PUE 1.2. A step of 2 s works for 1.5 s and waits for
+// 0.5: 4 x 1.2 x (450 + 50 + 100) = 2880 J. Of 2048 tokens a step 1e6 take 489 steps: 978 s, 3.26 money, 1.408 MJ.
+TEST_CASE("time, money and energy of a training follow from its step") {
+    Experiment e = small_gpt();
+    e.cluster.nodes = 1;
+    e.parallelism.global_batch = 16;
+    e.cluster.gpu.aliases = "test 2000, T2";
+    REQUIRE(rank_count(e.cluster) == 4);
+    REQUIRE(tokens_per_step(e) == 2048);
+    Training training;
+    training.tokens = 1e6;
+    training.market = {"USD", {}, {{"other", 9, "", Watts(1), {}, {}, 1, ""},
+                                   {"t2", 3, "a list", Watts(300), Watts(100), Watts(50), 1.2, "a datasheet"}}};
+    Forecast f;
+    f.step = {Seconds(2), Seconds(1.9), Seconds(2), Seconds(2.4)};
+    f.breakdown = {Seconds(1), Seconds(0.25), Seconds(0.25), Seconds(0.25), Seconds(0), Seconds(0.25)};
+    CHECK(step_energy(training.market.offers[1], 4, f).si() == Approx(2880));
+    const Campaign c = campaign_of(training, e, f);
+    CHECK(c.steps == 489);
+    CHECK(c.tokens == 489 * 2048);
+    CHECK(c.time[0].si() == Approx(489 * 1.9));
+    CHECK(c.time[1].si() == Approx(978));
+    CHECK(c.time[2].si() == Approx(489 * 2.4));
+    CHECK(c.money[1] == Approx(4 * 3 * 978 / 3600.0));
+    CHECK(c.energy[1].si() == Approx(489 * 2880.0));
+    CHECK(c.energy[2].si() == Approx(489 * 2880.0 * 1.2));
+    CHECK(c.offer.price_source == "a list");
+    // steps win over tokens, the cluster's price over the market's, and what is lost to failures costs as well
+    training.steps = 100;
+    training.market.failures = failing(1, 10, 60);
+    e.cluster.price_per_gpu_hour = 6;
+    const Campaign failed = campaign_of(training, e, f);
+    CHECK(failed.steps == 100);
+    CHECK(failed.goodput == goodput(training.market.failures, 4));
+    CHECK(failed.time[1].si() == Approx(200 / failed.goodput.share));
+    CHECK(failed.money[1] == Approx(4 * 6 * failed.time[1].si() / 3600));
+    CHECK(failed.offer.price_source == "cluster.price_per_gpu_hour");
+    // one draw: a spread of 5 % around the p50
+    f.step = {Seconds(2), Seconds(2), Seconds(2), Seconds(2)};
+    e.cluster.noise.step = 0.05;
+    const Campaign one = campaign_of(training, e, f);
+    CHECK(one.time[0].si() == Approx(one.time[1].si() / std::exp(1.2815515655446004 * 0.05)));
+    CHECK(one.time[2].si() == Approx(one.time[1].si() * 1.0662).epsilon(1e-4));
+    // of a device that nobody offers only the time is known
+    e.cluster.gpu.aliases = "";
+    e.cluster.price_per_gpu_hour = 0;
+    CHECK(campaign_of(training, e, f).money[1] == 0);
+    CHECK(campaign_of(training, e, f).energy[1] == Joules(0));
+}
+
+TEST_CASE("the shipped market knows the price or the power of every shipped GPU, each with its source") {
+    const Market market = read_market();
+    CHECK(market.currency == "USD");
+    for (const std::string& name : preset_names(PresetKind::cluster)) {
+        const Cluster cluster = read_cluster(name);
+        if (name == "host") continue;
+        const Offer offer = offer_for(market, cluster);
+        INFO(name << ", " << cluster.gpu.name);
+        CHECK(offer.board > Watts(0));
+        CHECK_FALSE(offer.power_source.empty());
+        CHECK((offer.price_per_gpu_hour == 0) == offer.price_source.empty());
+    }
+    CHECK(market.failures.mtbf_per_gpu.si() == Approx(50'700 * hour));
+}
+
+TEST_CASE("a market file that is not understood is refused with its position") {
+    const auto refused = [](const std::string& text) {
+        const std::string path = (std::filesystem::temp_directory_path() / "stepcast_market.toml").string();
+        std::ofstream(path) << text;
+        return path;
+    };
+    CHECK_THROWS_WITH(read_market(refused("[failures]\nmtbf_per_gpu = \"3 parsecs\"\n")),
+                      Catch::Contains(":2:") && Catch::Contains("\"3 parsecs\": expected a time"));
+    CHECK_THROWS_WITH(read_market(refused("[[gpu]]\nname = \"X\"\nprize = 3\n")),
+                      Catch::Contains(":3:1") && Catch::Contains("gpu.0.prize") && Catch::Contains("no key of a market"));
+    CHECK_THROWS_WITH(read_market(refused("[[gpu]]\nboard_power = 700\n")), Catch::Contains(":2:"));
+    CHECK_THROWS_WITH(read_market(refused("[[gpu]]\nprice_per_gpu_hour = -1\n")), Catch::Contains("0 or more"));
+    CHECK_THROWS_AS(read_market("/nowhere.toml"), ConfigError);
+}
+
+TEST_CASE("durations and counts are read with their units") {
+    CHECK(parse_duration("60d") == Seconds(60 * 86'400.0));
+    CHECK(parse_duration("90 min") == Seconds(5400));
+    CHECK(parse_count("15T") == 15e12);
+    CHECK(parse_count("100k") == 1e5);
+    CHECK(parse_count("2048") == 2048);
+    for (const char* bad : {"", "d", "-3 d", "60", "3 months", "nan d"}) CHECK_THROWS_AS(parse_duration(bad), ConfigError);
+    for (const char* bad : {"", "T", "-1T", "1e400", "3 Z"}) CHECK_THROWS_AS(parse_count(bad), ConfigError);
+}

@@ -1,0 +1,102 @@
+// The laws of single kernels that the atlas of measured ones asked for, by hand.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+#include "model/routing.h"
+#include "sim/costs/attention_law.h"
+#include "sim/costs/cast_law.h"
+#include "sim/costs/clock.h"
+#include "sim/costs/expert_layer_law.h"
+#include "sim/costs/gemm_law.h"
+
+using namespace stepcast;
+
+namespace {
+
+// 100 SMs of 1 TFLOP/s each in 16 bits, twice that in fp8; 1 TB/s.
+Cluster device() {
+    Cluster c;
+    c.gpu.sms = 100;
+    c.gpu.fp16 = c.gpu.bf16 = FlopsPerSecond(1e14);
+    c.gpu.fp8 = FlopsPerSecond(2e14);
+    c.gpu.memory_bandwidth = BytesPerSecond(1e12);
+    c.kernel.launch = Seconds(0);
+    c.kernel.memory_efficiency = 1;
+    return c;
+}
+
+}  // namespace
+
+TEST_CASE("above its power limit a kernel is slower by the root of what it draws, in part when it is short") {
+    Cluster c = device();
+    c.power = {.limit = 200, .idle = 50, .flop = 2, .byte = 0, .response = Seconds(1e-3)};
+    // 3e11 FLOP in 1 ms at 2 pJ draw 600 W; 150 W are left: sqrt(4).
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == Approx(2));
+    // fp8 operations take half as much each.
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), c) == Approx(std::sqrt(2)));
+    CHECK(sustained_slowdown(Flops(3e10), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
+    CHECK(burst_time(Seconds(1e-3), 2, c.power).si() == Approx(1.5e-3));
+    CHECK(burst_time(Seconds(1e-6), 2, c.power).si() == Approx(1e-6).epsilon(0.002));
+    c.power.limit = 0;
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
+}
+
+TEST_CASE("a smaller tile loses what it loads more of") {
+    CHECK(tile_rate(256, 128, 20) == 1);
+    CHECK(tile_rate(256, 256, 20) == 1);
+    CHECK(tile_rate(128, 128, 64) == Approx(1 / (1 + 64.0 / 256)));
+}
+
+TEST_CASE("causal attention: blocks of queries see what lies before them, over all SMs or the longest alone") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e14);
+    AttentionKernel kernel{.name = {}, .efficiency = 1, .ramp = 0, .tile = 64};
+    const auto seconds = [&](long heads, long window) {
+        const AttentionShape shape{Attention{1, heads, 256, 256, 64, true, false, Dtype::bf16, true}, window, heads};
+        return attention_law_time(shape, kernel, c, GemmSetting::step).si();
+    };
+    // Four blocks see 64, 128, 192, 256 keys: 640 * 64 pairs a head of 4 * 64 FLOP each. 1,000 heads over 100 SMs of 1 TFLOP/s.
+    CHECK(seconds(1000, 0) == Approx(1000 * 640 * 64 * 256 / 1e14));
+    // One head: its longest block, 64 queries of 256 keys, on one SM.
+    CHECK(seconds(1, 0) == Approx(64 * 256 * 256 / 1e12));
+    // A window of 32 keys, with a tile of 128 at its edges and the block's own queries: 64, 128, 192, 224.
+    CHECK(seconds(1000, 32) == Approx(1000 * 608 * 64 * 256 / 1e14).epsilon(0.03));
+    kernel.width = 64;  // exponentials take as long as products of 64; a head of 128 would keep its rate
+    CHECK(seconds(1000, 0) == Approx(2 / 1.5 * 1000 * 640 * 64 * 256 / 1e14));
+}
+
+TEST_CASE("a cast: launches and bytes by how its scale is found") {
+    Cluster c = device();
+    c.kernel.cast = {.launch = Seconds(1e-6), .efficiency = 1, .cache = Bytes(0), .cache_gain = 1, .row = Seconds(1e-6)};
+    CHECK(cast_time(1000, 1000, CastScale::given, c).si() == Approx(1e-6 + 3e-6));
+    CHECK(cast_time(1000, 1000, CastScale::tensor, c).si() == Approx(5.6e-6 + 7e-6));
+    CHECK(cast_time(1000, 1000, CastScale::rows, c).si() == Approx(1.6e-6 + 1e-5));  // ten rows an SM
+    c.kernel.fp8_blocks = {.efficiency = 1, .cast_launch = Seconds(2e-6), .cast_bytes = 4};
+    CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 4e-6));
+}
+
+TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the weights of those that have some") {
+    Cluster c = device();
+    ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .token = Seconds(0), .efficiency = 1, .k0 = 0, .tile_reuse = 0,
+                        .traffic = 1, .passes = 0};
+    ExpertLayer one{{{1}}, 1, 4096, 4096, Dtype::bf16, 2}, many = one;
+    many.rows = {{1, 1, 1, 1, 0}};
+    const double weights = 3 * 4096.0 * 4096 * 2 / 1e12;  // memory-bound
+    CHECK(expert_layer_time(one, kernel, c).si() - 1e-5 == Approx(weights).epsilon(0.1));
+    CHECK(expert_layer_time(many, kernel, c).si() - 1e-5 == Approx(4 * weights).epsilon(0.1));
+}
+
+TEST_CASE("power-law loads are drawn for every expert: the logarithm is uniform at exponent 1") {
+    RoutingSpec spec;
+    spec.kind = RoutingSpec::Kind::power_law;
+    spec.skew = 1;
+    int few = 0, sum = 0;
+    for (int draw = 0; draw < 20; ++draw)
+        for (const int load : make_routing(spec, 1, 128, 8192, 8, draw).counts) {
+            sum += load;
+            few += load < 20 ? 1 : 0;
+        }
+    CHECK(sum == 20 * 8192 * 8);
+    CHECK(few / (20.0 * 128) == Approx(0.37).margin(0.08));  // "more than a third", as the tables' makers say
+}
