@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "foreign_inputs.h"
 #include "model/errors.h"
 #include "sim/sweep/node_counts.h"
 
@@ -29,12 +30,25 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
     return verb;
 }
 
+// What a file of another tool leaves open.
+void add_foreign(CLI::App* verb, Options& options) {
+    verb->add_option("--variant", options.variant, "of a file with a table of configurations: GPU,GPUS,PRECISION");
+    verb->add_option("--env", options.environment, "NAME=VALUE, a variable that a launch script reads")
+        ->allow_extra_args(false);
+}
+
 void add_overrides(CLI::App* verb, Options& options) {
     verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
     verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..");
     verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
+    add_foreign(verb, options);
     verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
+}
+
+void add_emit(CLI::App* verb, Options& options) {
+    verb->add_option("--emit", options.emit,
+                     "megatron, megatron-bridge, nemo, torchtitan or deepspeed: print the flags or file of that framework");
 }
 
 void add_experiment(CLI::App* verb, Options& options) {
@@ -61,6 +75,8 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
 void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs.sweep, options);
     add_experiment(verb, options);
+    add_emit(verb, options);
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
     verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")
         ->allow_extra_args(false)
         ->required();
@@ -86,6 +102,8 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     add_overrides(verb, options);
     add_campaign(verb, options);
     add_trace(verb, options);
+    add_emit(verb, options);
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
     verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
     verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain");
@@ -105,7 +123,11 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     add_device(verb, options);
     verb->add_option("--measurements", options.measurements, "FILE.csv...");
     verb->add_option("--cluster", options.cluster, "file or preset to start from");
-    verb->add_option("--out", options.out, "CLUSTER.toml")->required();
+    verb->add_option("--framework", options.framework, "framework that the steps ran in, to start from: file or preset");
+    verb->add_option("--fit", options.fit, "what measured steps move: framework, hardware or both");
+    verb->add_option("--cross-validate", options.cross_validate,
+                     "errors of blocks left out: model, ranks, framework or device; writes nothing");
+    verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml");
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
@@ -116,9 +138,16 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 
-    verb = add_verb(app, "import", "training logs, profiles and nccl-tests to tables", verbs.import, options);
-    verb->add_option("LOG", options.inputs)->required();
-    verb->add_option("--format", options.format, "auto, profile, nccl-tests, moe-steps, moe-phases, opt-prime, deepspeed or custom");
+    verb = add_verb(app, "import",
+                    "training logs, profiles and nccl-tests to tables; launch scripts and configurations to experiments; descriptions of "
+                    "machines to clusters",
+                    verbs.import, options);
+    verb->add_option("FILE", options.inputs)->required();
+    verb->add_option("--format", options.format,
+                     "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
+                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi");
+    verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it");
+    add_foreign(verb, options);
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
     verb->add_option("--system", options.system, "what the log does not say: the system");
     verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
@@ -127,7 +156,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples ..");
     verb->add_option("--only-steps", options.step_range, "FIRST-LAST: only these, of samples and medians");
     verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
-    verb->add_option("--out", options.out, "MEASUREMENTS.csv")->required();
+    verb->add_option("--out", options.out, "MEASUREMENTS.csv, EXPERIMENT.toml or CLUSTER.toml")->required();
     verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
     verb->add_option("--op", options.op, "of nccl-tests output that does not say it: all_gather, ..");
     verb->add_option("--ranks", options.ranks, "the same: its ranks")->check(count_from(2));
@@ -264,7 +293,7 @@ ProfileImport profile_import_of(const Options& options) {
 
 SweepQuestion question_of(const Options& options) {
     SweepQuestion question;
-    question.experiment = read_unchecked_experiment(options.experiment, overrides_of(options));
+    question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     question.where = parse_constraints(options.where);
     question.top = options.top;

@@ -12,10 +12,10 @@
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, framework, out, trace, routing_out, pattern, system, model, step_range, op;
+    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, routing_out, pattern, system, model, step_range, op, gpu, variant, emit;
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;
-    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where;
+    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where, environment;
     int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;
     bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate_cuda.h"
@@ -19,6 +20,7 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
+#include "foreign_inputs.h"
 #include "exec/launcher.h"
 #include "model/cases/cases.h"
 #include "model/errors.h"
@@ -41,6 +43,7 @@
 #include "reports/sweep_plots.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
+#include "reports/text.h"
 #include "sim/campaign.h"
 #include "sim/explain/explain.h"
 #include "sim/gantt.h"
@@ -71,11 +74,17 @@ void show_progress(std::string_view text) {
     }
 }
 
-Experiment experiment_of(const Options& options) { return read_experiment(options.experiment, overrides_of(options)); }
+Experiment experiment_of(const Options& options) {
+    return asked_experiment(options, options.experiment, overrides_of(options), true);
+}
 
 std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
     if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
     return open_host_device(ranks);
+}
+
+std::string headline(const std::string& experiment, const std::string& cluster, const Experiment& e, Seconds step) {
+    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
 }
 
 void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
@@ -85,7 +94,7 @@ void simulate_beside(const Options& options, const std::vector<Variant>& variant
     std::vector<ForecastColumn> columns;
     std::vector<Gantt> pictures;
     for (const Variant& v : variants) {
-        const Experiment experiment = read_experiment(v.experiment, v.overrides);
+        const Experiment experiment = asked_experiment(options, v.experiment, v.overrides, true);
         const Prediction prediction = predict_step(experiment);
         columns.push_back({v.label, prediction.forecast, {}});
         if (training) columns.back().campaign = campaign_of(*training, experiment, prediction.forecast);
@@ -103,13 +112,16 @@ void run_simulate(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
     check_files_of_simulate(options, variants);
     if (variants.size() > 1) return simulate_beside(options, variants);
-    const Experiment experiment = read_experiment(variants.front().experiment, variants.front().overrides);
+    const Experiment experiment = asked_experiment(options, variants.front().experiment, variants.front().overrides, true);
     const Prediction prediction = predict_step(experiment);
     const Forecast& forecast = prediction.forecast;
     if (!options.trace.empty())
         write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
                            trace_notes(forecast));
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
+    if (!options.emit.empty())
+        return print(emitted(experiment, options.emit,
+                             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     const std::optional<Training> training = training_of(options);
     const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
     print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
@@ -130,6 +142,22 @@ void help_with_sweep(const Options& options) {
     }
 }
 
+// The flags of the best split that the framework runs; the table goes to stderr.
+void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
+    std::fputs(sweep_table(answer).c_str(), stderr);
+    for (std::size_t i = 0; i < answer.best.size(); ++i) {
+        Experiment split = question.experiment;
+        for (const auto& [key, value] : answer.best[i].settings) set_key(split, {key, value});
+        try {
+            return print(emitted(split, options.emit,
+                                 headline(answer.experiment, answer.cluster, split, answer.best[i].step)));
+        } catch (const ConfigError& error) {
+            say("row " + std::to_string(i + 1) + ": " + error.what());
+        }
+    }
+    throw ConfigError("--emit " + options.emit + ": none of the rows can be written; more of them with --top");
+}
+
 void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
@@ -140,7 +168,10 @@ void run_sweep(const Options& options) {
                                                 .progress = show_progress,
                                                 .announce = [](std::string_view text) { say(std::string(text)); }});
     show_progress("");
-    print(options.json ? to_json(result) : sweep_table(result));
+    if (!options.emit.empty())
+        print_best(options, question, result);
+    else
+        print(options.json ? to_json(result) : sweep_table(result));
     if (!options.out.empty()) write_sweep(options.out, result);
 }
 
@@ -173,7 +204,24 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
+std::string calibrate_steps(const Options& options) {
+    const FewShotRequest request{
+        .measurements = options.measurements,
+        .cluster = options.cluster,
+        .framework = options.framework,
+        .out = options.out,
+        .date = current_date(),
+        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit)};
+    const std::string text = options.cross_validate.empty()
+                                 ? calibrate_few_shot(request, show_progress)
+                                 : cross_validate(request, parse_block(options.cross_validate), show_progress);
+    show_progress("");
+    return text;
+}
+
 void run_calibrate(const Options& options) {
+    if (options.out.empty() && options.cross_validate.empty())
+        throw ConfigError("calibrate: expected --out, the file to write");
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
             "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
@@ -187,6 +235,8 @@ void run_calibrate(const Options& options) {
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     check_files_of_calibrate(options);
+    if (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty())
+        return print(calibrate_steps(options));
     print(calibrate_from_measurements(
         {.measurements = options.measurements, .cluster = options.cluster, .out = options.out, .date = current_date()},
         show_progress));
@@ -225,6 +275,7 @@ void run_compare(const Options& options) {
 
 void run_import(const Options& options) {
     check_files_of_import(options);
+    if (import_foreign(options)) return;
     const bool told = options.format == "profile" || options.format == "nccl-tests";
     const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
     for (const std::string& line :

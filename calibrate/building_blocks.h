@@ -59,15 +59,16 @@ struct CollectiveRow {
 };
 
 // Dispatch or combine of an expert layer's tokens, timed by itself. `kernels` as the cluster's keys name them: "dispatch",
-// "dispatch_low_latency", ..; `row` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
+// "dispatch_low_latency", ..; `bytes` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
 // over the experts at random.
 struct ExchangeRow {
     std::string where, op, kernels;
     int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
     double tokens = 0;  // of a rank
-    Bytes row;
+    Bytes bytes;
     Seconds time;
     bool even = false;
+    RowHash row = 0;
     friend bool operator==(const ExchangeRow&, const ExchangeRow&) = default;
 };
 

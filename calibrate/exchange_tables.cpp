@@ -57,6 +57,7 @@ std::vector<FitParameter> parameters_of(const std::string& name) {
 void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     ExchangeRow found;
     found.where = row.where();
+    found.row = row.hash();
     found.op = row.text("op");
     found.kernels = kernels_of(found.op);
     found.nodes = row.integer("nodes", 1);
@@ -70,7 +71,7 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     found.top_k = row.integer("topk");
     found.experts = row.integer("experts");
     found.sms = row.text("sms").empty() ? 0 : row.integer("sms");
-    found.row = row.read("dtype", [&] { return row_of(row.integer("hidden"), row.text("dtype")); });
+    found.bytes = row.read("dtype", [&] { return row_of(row.integer("hidden"), row.text("dtype")); });
     found.time = row.time(Flops(0));
     if (found.ranks < 2 || found.experts < found.top_k || found.experts % found.ranks != 0)
         row.fail("experts",
@@ -79,16 +80,21 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     blocks.exchanges.push_back(found);
 }
 
+bool has_kernels(const Cluster& cluster, const ExchangeRow& row) {
+    return constants(cluster, row.kernels).efficiency > 0;
+}
+
 FitCase exchange_case(const ExchangeRow& row) {
     const double away = (row.ranks - 1.0) / row.ranks;
-    const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.row};
+    const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.bytes};
     const bool back = row.op.find("combine") != std::string::npos;
     const std::string kind = row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
     return {fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
-                        to_string(row.row), row.top_k, row.experts, row.ranks, row.sms),
+                        to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
             (back ? "combine" : "dispatch") + kind, "tables", row.time, [row, load](const Cluster& c) {
                 return dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
-            }};
+            },
+            1, row.row};
 }
 
 std::vector<ExchangeFit> exchange_fits(const BuildingBlocks& blocks) {

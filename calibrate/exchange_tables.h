@@ -10,6 +10,8 @@ namespace stepcast {
 // Rows over several nodes and of steps that move no tokens (nvlink_prepare) are passed over.
 void add_exchange(const TableRow& row, BuildingBlocks& blocks);
 
+bool has_kernels(const Cluster& cluster, const ExchangeRow& row);  // its constants are known
+
 FitCase exchange_case(const ExchangeRow& row);
 
 // One fit for each kind of kernels that the rows hold.

@@ -8,11 +8,13 @@
 #include <map>
 
 #include "calibrate/building_blocks.h"
+#include "calibrate/exchange_tables.h"
 #include "calibrate/fit_kernels.h"
 #include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_row.h"
 #include "model/cases/cluster.h"
+#include "model/cases/shelf.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
@@ -57,10 +59,10 @@ int rows_of(const std::string& path, const std::string& device) {
 }
 
 // Of several presets with this GPU the one that most is known of.
-Cluster cluster_of_device(const std::string& device, ClusterShelf& shelf) {
+Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     const Cluster* best = nullptr;
     for (const std::string& preset : preset_names(PresetKind::cluster)) {
-        const Cluster& cluster = shelf.named(preset);
+        const Cluster& cluster = shelf.cluster(preset);
         if (!names_device(device, cluster.gpu)) continue;
         const auto samples = [](const Cluster& c) { return c.fitted ? c.fitted->samples : 0; };
         if (!best || samples(cluster) > samples(*best)) best = &cluster;
@@ -68,7 +70,7 @@ Cluster cluster_of_device(const std::string& device, ClusterShelf& shelf) {
     if (best) return *best;
     constexpr std::string_view maker = "NVIDIA ";
     try {
-        return shelf.named(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
+        return shelf.cluster(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
     } catch (const ConfigError&) {
         throw ConfigError("no shipped cluster has this GPU; expected another device, or name a cluster with --cluster");
     }
@@ -99,6 +101,7 @@ public:
         for (const CastRow& row : blocks.casts) add_cast(row);
         for (const MoeLayerRow& row : blocks.moe_layers) add_layer(row);
         for (const CollectiveRow& row : blocks.collectives) add_collective(row);
+        for (const ExchangeRow& row : blocks.exchanges) add_exchange(row);
         refuse("an operation without a law, or a dtype that the device has no rate for", blocks.other_op_rows);
         refuse("no size or no time", blocks.unstated_rows);
         if (!blocks.launches.empty())
@@ -203,6 +206,15 @@ private:
         add(collective_case(row, machine), std::move(k), machine);
     }
 
+    void add_exchange(const ExchangeRow& row) {
+        if (!has_kernels(cluster_, row)) return refuse("dispatch kernels that this cluster has no constants of");
+        KernelComparison k;
+        k.bytes = row.tokens * row.bytes;
+        k.ranks = row.ranks;
+        k.bus_factor = 1;
+        add(exchange_case(row), std::move(k), cluster_);
+    }
+
     static constexpr double p90_of_normal = 1.2816, mean_to_deviation = 1.2533;  // sqrt(pi / 2)
 
     std::string device_;
@@ -227,12 +239,12 @@ bool holds_kernels(const std::string& path) {
 
 KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster) {
     KernelComparisons all;
-    ClusterShelf shelf;
+    Shelf shelf;
     for (const std::string& device : devices_in(path)) {
         try {
             if (device.empty() && cluster.empty())
                 throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
-            Table table(device, cluster.empty() ? cluster_of_device(device, shelf) : shelf.named(cluster));
+            Table table(device, cluster.empty() ? cluster_of_device(device, shelf) : shelf.cluster(cluster));
             table.read(path);
             table.move_to(all);
         } catch (const ConfigError& error) {

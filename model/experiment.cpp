@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "model/errors.h"
 #include "model/experiment_files.h"
+#include "model/experiment_text.h"
 #include "model/keys.h"
 #include "model/layers.h"
 #include "model/plain_text.h"
@@ -171,6 +174,7 @@ void name_start(Layers& layers, const char* key, const std::optional<std::string
     if (path) layers.starts.insert(layers.starts.end(), {key, *path});
 }
 
+Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
 // A framework that nobody named is the default one, of transformers.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
@@ -202,8 +206,14 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
 
 Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     const bool alone = is_workload(path_or_preset);
-    const auto file = alone ? experiment_of_workload(path_or_preset, overrides)
-                            : read_toml(preset_path(PresetKind::experiment, path_or_preset));
+    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
+                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
+                    alone, overrides);
+}
+
+namespace {
+
+Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
     Layers layers;
     layers.tables = file.tables;
     layers.files = {file.path};
@@ -230,9 +240,32 @@ Layers lay_experiment(const std::string& path_or_preset, std::span<const Overrid
         fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
+    if (const int seq = layers.experiment.workload.seq; layers.window > 0 && seq > layers.window)
+        throw ConfigError(fmt::format("{}: {}: some layers see so many tokens and workload.seq is {}; attention over a "
+                                      "window is not modelled; expected a seq of at most {}, or null there to forecast "
+                                      "full attention",
+                                      layers.window_name, layers.window, seq, layers.window));
     adopt_by(layers, file, overrides);
     return layers;
 }
+
+// Text that says no replicas leaves them to fill the cluster.
+Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    const auto file = parse_toml(text, path);
+    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+    return lay_from(file, !told, overrides);
+}
+
+Experiment checked(const Layers& layers) {
+    try {
+        check_experiment(layers.experiment);
+    } catch (const ConfigError& e) {
+        throw ConfigError(located(layers, e.what()));
+    }
+    return layers.experiment;
+}
+
+}  // namespace
 
 Override parse_override(const std::string& text) {
     const auto equals = text.find('=');
@@ -242,13 +275,22 @@ Override parse_override(const std::string& text) {
 }
 
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const Layers layers = lay_experiment(path_or_preset, overrides);
-    try {
-        check_experiment(layers.experiment);
-    } catch (const ConfigError& e) {
-        throw ConfigError(located(layers, e.what()));
-    }
-    return layers.experiment;
+    return checked(lay_experiment(path_or_preset, overrides));
+}
+
+Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    return checked(lay_text(text, path, overrides));
+}
+
+Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
+                                          std::span<const Override> overrides) {
+    return lay_text(text, path, overrides).experiment;
+}
+
+std::vector<std::string> notes_of_hub_config(const std::string& path) {
+    Layers layers;
+    lay_workload(layers, path);
+    return layers.notes;
 }
 
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {

@@ -1,178 +1,81 @@
 #include "model/hub_config.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <filesystem>
 
-#include <nlohmann/json.hpp>
-
-#include "model/errors.h"
 #include "model/families.h"
-#include "model/keys.h"
+#include "model/hub_families.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
 namespace {
 
-using Json = nlohmann::json;
-
-// Values of the file laid on the keys of a workload, which check type and range.
-class Config {
-public:
-    Config(const Json& json, const std::string& path) : json_(json), path_(path) {}
-
-    [[nodiscard]] bool states(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
-    [[nodiscard]] bool flag(const char* name, bool otherwise) const {
-        if (!states(name)) return otherwise;
-        if (!json_[name].is_boolean()) fail(name, "found " + json_[name].dump() + "; expected true or false");
-        return json_[name].get<bool>();
-    }
-    void need(const char* key, const char* name) {
-        if (!states(name)) fail(name, "missing; expected a value for workload." + std::string(key));
-        may(key, name);
-    }
-    void may(const char* key, const char* name) {
-        if (!states(name)) return;
-        try {
-            assign(*find_key("workload." + std::string(key)), experiment_, value_of(json_[name]));
-        } catch (const ConfigError& e) {
-            fail(name, e.what());
+// "DeepseekV3ForCausalLM" of a file whose model_type is its own.
+const ModelType* type_of_architecture(const Json& json) {
+    if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty())
+        return nullptr;
+    std::string spoken;
+    if (const auto& first = json["architectures"][0]; first.is_string())
+        for (const char c : first.get<std::string>()) {
+            if (std::isupper(static_cast<unsigned char>(c)) && !spoken.empty() && spoken.back() != '_') spoken += '_';
+            spoken += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
         }
-    }
-    Workload& workload() { return experiment_.workload; }
-    [[noreturn]] void fail(const char* name, const std::string& what) const {
-        throw ConfigError(path_ + ": " + name + ": " + what);
-    }
-
-private:
-    static ConfigValue value_of(const Json& value) {
-        if (value.is_boolean()) return {value.get<bool>()};
-        if (value.is_number_integer()) return {value.get<std::int64_t>()};
-        if (value.is_number()) return {value.get<double>()};
-        if (value.is_string()) return {value.get<std::string>()};
-        throw ConfigError("found " + value.dump().substr(0, 40) + "; expected a number or text");
-    }
-
-    const Json& json_;
-    const std::string& path_;
-    Experiment experiment_;
-};
-
-void read_gpt2(Config& c) {
-    c.need("layers", "n_layer");
-    c.need("hidden", "n_embd");
-    c.need("heads", "n_head");
-    c.need("max_positions", "n_positions");
-    c.may("dropout", "resid_pdrop");
-    Workload& w = c.workload();
-    w.ffn = 4 * w.hidden;
-    c.may("ffn", "n_inner");
-    w.tied = c.flag("tie_word_embeddings", w.tied);
-    w.seq = w.max_positions;
+    const ModelType* longest = nullptr;
+    for (const auto& type : model_types())
+        if (spoken.starts_with(std::string(type.name) + "_for_") && (!longest || type.name.size() > longest->name.size()))
+            longest = &type;
+    return longest;
 }
 
-void read_sizes(Config& c) {
-    c.need("layers", "num_hidden_layers");
-    c.need("hidden", "hidden_size");
-    c.need("heads", "num_attention_heads");
-    c.need("ffn", "intermediate_size");
-    c.may("kv_heads", "num_key_value_heads");
-    c.may("head_dim", "head_dim");
+// All of Llama's sizes, and nothing that names experts, latents, states or other kinds of layers.
+bool has_shape_of_llama(const Json& json) {
+    for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"})
+        if (!json.contains(size) || !json[size].is_number_integer()) return false;
+    for (const auto& [name, value] : json.items())
+        for (const char* other : {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
+                                  "is_encoder_decoder", "recurrent", "vision", "compress"})
+            if (name.find(other) != std::string::npos && !value.is_null() && value != false) return false;
+    return !json.contains("layer_types") || json.contains("sliding_window");
 }
 
-void read_bert(Config& c) {
-    read_sizes(c);
-    c.need("max_positions", "max_position_embeddings");
-    c.may("dropout", "hidden_dropout_prob");
-    Workload& w = c.workload();
-    w.seq = w.max_positions;
-}
-
-void read_neox(Config& c) {
-    read_sizes(c);
-    c.may("dropout", "hidden_dropout");
-    Workload& w = c.workload();
-    w.tied = c.flag("tie_word_embeddings", w.tied);
-}
-
-void read_llama(Config& c) {
-    read_sizes(c);
-    Workload& w = c.workload();
-    w.tied = c.flag("tie_word_embeddings", w.tied);
-    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
-    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
-}
-
-void read_mixtral(Config& c) {
-    read_llama(c);
-    c.need("moe.experts", "num_local_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
-}
-
-void read_qwen3_experts(Config& c) {
-    read_llama(c);
-    c.need("moe.experts", "num_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
-    c.need("moe.ffn", "moe_intermediate_size");
-    c.may("moe.interval", "decoder_sparse_step");
-}
-
-void read_deepseek(Config& c) {
-    read_llama(c);
-    c.workload().attention = AttentionKind::mla;
-    c.may("mla.q_rank", "q_lora_rank");
-    c.need("mla.kv_rank", "kv_lora_rank");
-    c.need("mla.nope_dim", "qk_nope_head_dim");
-    c.need("mla.rope_dim", "qk_rope_head_dim");
-    c.need("mla.value_dim", "v_head_dim");
-    c.need("moe.experts", "n_routed_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
-    c.need("moe.ffn", "moe_intermediate_size");
-    c.may("moe.shared_experts", "n_shared_experts");
-    c.may("moe.dense_layers", "first_k_dense_replace");
-    c.may("moe.interval", "moe_layer_freq");
-}
-
-void read_deepseek_v3(Config& c) {
-    read_deepseek(c);
-    c.workload().moe.router_bias = true;
-}
-
-struct ModelType {
-    std::string_view name;
-    void (*read)(Config&);
-};
-constexpr std::array<ModelType, 11> model_types{{{"gpt2", read_gpt2},
-                                                 {"bert", read_bert},
-                                                 {"gpt_neox", read_neox},
-                                                 {"llama", read_llama},
-                                                 {"mistral", read_llama},
-                                                 {"mixtral", read_mixtral},
-                                                 {"qwen2", read_llama},
-                                                 {"qwen3", read_llama},
-                                                 {"qwen3_moe", read_qwen3_experts},
-                                                 {"deepseek_v2", read_deepseek},
-                                                 {"deepseek_v3", read_deepseek_v3}}};
-
-const ModelType& type_of(const Json& json, const std::string& path) {
+const ModelType& type_of(const Json& json, const std::string& path, std::vector<std::string>& notes) {
     const auto name = json.contains("model_type") && json["model_type"].is_string()
                           ? json["model_type"].get<std::string>()
                           : std::string();
     std::vector<std::string> known;
     std::string listed;
-    for (const auto& type : model_types) {
+    for (const auto& type : model_types()) {
         if (type.name == name) return type;
         known.emplace_back(type.name);
         listed += (listed.empty() ? "" : ", ") + known.back();
     }
+    if (const auto* type = type_of_architecture(json)) return *type;
+    if (has_shape_of_llama(json)) {
+        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm, "
+                        "rotary positions, no biases but those stated");
+        return llama_type();
+    }
     throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
-                      "; expected one of " + listed + did_you_mean(name, known));
+                      "; expected one of " + listed + did_you_mean(name, known) +
+                      "; or write its sizes as a workload of TOML keys (stepcast list keys workload)");
+}
+
+std::string without_infinities(std::string text) {
+    for (const std::string word : {"-Infinity", "Infinity", "NaN"})
+        for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 4)) {
+            const char before = at == 0 ? ' ' : text[at - 1];
+            const bool bare = before == ' ' || before == ':' || before == ',' || before == '[' || before == '\n';
+            if (bare) text.replace(at, word.size(), "null");
+        }
+    return text;
 }
 
 Json parse(const std::string& path) {
     const std::string text = read_text(path, "a model's config.json");
     try {
-        Json json = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+        // NaN and Infinity are no JSON, but some publish them.
+        Json json = Json::parse(without_infinities(text), [&](int depth, Json::parse_event_t, const Json&) {
             constexpr int deepest = 32;  // recursion in the library; a config.json has four levels
             if (depth > deepest) throw ConfigError(path + ": nested deeper than 32 levels; expected a model's config.json");
             return true;
@@ -186,7 +89,7 @@ Json parse(const std::string& path) {
 }
 
 // torch_dtype, in newer files dtype; fp16 weights train in fp16.
-Dtype dtype_in(const Json& json, const Config& config) {
+Dtype dtype_in(const Json& json, const HubValues& config) {
     const char* name = config.states("torch_dtype") ? "torch_dtype" : "dtype";
     if (!config.states(name)) return Dtype::bf16;
     const auto text = json[name].is_string() ? json[name].get<std::string>() : json[name].dump();
@@ -200,15 +103,21 @@ Dtype dtype_in(const Json& json, const Config& config) {
 Workload architecture_of(std::string_view type) {
     for (const ModelFamily& family : read_families())
         if (std::ranges::find(family.hub, type) != family.hub.end()) return family.architecture;
-    throw ConfigError("model_type: \"" + std::string(type) + "\" is in the `hub` list of no family");
+    if (type == "llama") throw std::logic_error("no family lists llama as model_type");
+    return architecture_of("llama");  // the rule of the type says what differs
 }
 
 }  // namespace
 
-Workload read_hub_config(const std::string& path) {
-    const Json json = parse(path);
-    const ModelType& type = type_of(json, path);
-    Config config(json, path);
+HubConfig read_hub_config(const std::string& path) {
+    const Json file = parse(path);
+    std::vector<std::string> notes;
+    // Of a model of several parts the text part counts; sizes stand there, not above.
+    const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
+    const Json json = parts ? file["text_config"] : file;
+    if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
+    const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
+    HubValues config(json, path);
     Workload& w = config.workload();
     w = architecture_of(type.name);
     w.attention = AttentionKind::flash;
@@ -218,7 +127,10 @@ Workload read_hub_config(const std::string& path) {
     w.dtype = dtype_in(json, config);
     const auto folder = std::filesystem::path(path).parent_path().filename().string();
     w.name = folder.empty() ? std::string(type.name) : folder;
-    return w;
+    HubConfig result = config.said;
+    result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
+    result.workload = w;
+    return result;
 }
 
 }  // namespace stepcast

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/workload.h"
 
 namespace stepcast {
 
+struct HubConfig {
+    Workload workload;
+    std::vector<std::string> notes;  // what is read with a reservation
+    std::string window_name;         // "sliding_window", and the tokens that some layers see at most; 0 = all
+    int window = 0;
+};
+
 // Shapes and architecture of the file. Its sequence is left to the experiment where positions are not learned, since the
 // file states the longest context only. What it does not say: flash attention, the optimizer is adam. Throws ConfigError
 // with the file and key: unreadable, no JSON, a model type without a rule, a missing or misplaced value.
-Workload read_hub_config(const std::string& path);
+HubConfig read_hub_config(const std::string& path);
 
 }  // namespace stepcast

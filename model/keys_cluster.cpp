@@ -178,7 +178,7 @@ const Key table[] = {
      "rate of an exchange inside a transformer step relative to the law", 0.01, 10},
     {"cluster.link.inter.latency", field<&E::cluster, &C::inter, &L::latency>, "one message round", 0, longest},
     {"cluster.link.inter.slot_latency", field<&E::cluster, &C::inter, &L::slot_latency>,
-     "low_latency: more once a piece fills one slot", 0, longest},
+     "more a round, on every rank, of a ring that leaves the node", 0, longest},
     {"cluster.link.inter.slot", field<&E::cluster, &C::inter, &L::slot>, "low_latency: bytes of one slot", 0, 1e12},
     {"cluster.link.inter.reduce_copy", field<&E::cluster, &C::inter, &L::reduce_copy>,
      "moving a rank's own piece relative to sending it: reductions", 0, 100},

@@ -69,7 +69,11 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
 void lay_workload(Layers& layers, const std::string& path) {
     layers.files.push_back(path);
     if (path.ends_with(".json")) {
-        layers.experiment.workload = read_hub_config(path);
+        auto config = read_hub_config(path);
+        layers.experiment.workload = std::move(config.workload);
+        layers.notes = std::move(config.notes);
+        layers.window = config.window;
+        layers.window_name = path + ": " + config.window_name;
         for (const auto& key : workload_keys()) {
             if (!key.path.starts_with("workload.") || std::holds_alternative<PresetField>(key.field)) continue;
             if (text_of(key, layers.experiment) == text_of(key, Experiment{})) continue;

@@ -152,7 +152,7 @@ const char* origin_name(Trace::Origin origin) {
 void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
                   std::span<const MemoryPoint> memory) {
     std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", origin_name(trace.origin));
-    for (const auto& [name, value] : notes) head += ',' + quoted(name) + ':' + quoted(value);
+    for (const auto& [name, value] : notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
     out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
     add_tracks(events, graph, trace);

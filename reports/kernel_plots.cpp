@@ -142,7 +142,7 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
                       "written once",
                       clusters_of(rows), labels});
     script += fmt::format(
-        "set xlabel 'arithmetic intensity, 1 = memory and arithmetic take equally long'\nset ylabel 'share of the "
+        "set xlabel 'arithmetic intensity over the ridge of the roof'\nset ylabel 'share of the "
         "datasheet peak' offset 0.5\nset logscale xy\nset xrange [{}:{}]\nset yrange [{}:{}]\nset samples 400\n{}{}",
         across.low, across.high, up.low, up.high, log_ticks(across, "x"), log_ticks(up, "y"));
     render_plot(script + plot_command(parts, labels), path);

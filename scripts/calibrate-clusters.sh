@@ -30,12 +30,12 @@ kernels_of() {
     *) echo gemm_aiconfigurator atlas_gemm atlas_attention atlas_mla atlas_quantize atlas_power moe_layer_aiconfigurator atlas_moe ;;
     esac
 }
+# Links: collectives of 2 and 8 ranks (of 2 and 4 in a tray), dispatch and combine of experts.
 links_of() {
-    case $1 in
-    h200-x1) ;;  # one GPU
-    dgx-a100-pcie) echo comm_nccl_aiconfigurator ;;
-    *) echo comm_nccl_aiconfigurator ;;
-    esac
+    [ "$1" != h200-x1 ] || return 0  # one GPU
+    for name in comm_nccl_aiconfigurator atlas_nccl atlas_nccl_int8 atlas_expert_exchange; do
+        [ ! -f "$tables/$name.csv" ] || echo "$name"
+    done
 }
 
 for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8 b300-x8 gb200-nvl72 rtx-pro-6000-x8 arc-b60-x8}; do

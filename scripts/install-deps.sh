@@ -5,6 +5,7 @@ set -euo pipefail
 
 packages=(
     g++ cmake ninja-build git
+    libyaml-cpp-dev libpugixml-dev
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev
     libboost-graph-dev
     libopenblas-dev libopenmpi-dev openmpi-bin

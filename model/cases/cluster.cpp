@@ -129,7 +129,17 @@ std::optional<Nics> nics_in(const std::string& text) {
     return std::nullopt;
 }
 
-void set_network(Cluster& cluster, const std::string& interconnect, std::vector<std::string>& assumptions) {
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
+                 std::vector<std::string>& assumptions) {
+    for (const NamedNetwork& network : shelf.networks())
+        for (const auto& name : network.names)
+            if (contains(lower_case(interconnect), name)) {
+                Experiment e;
+                e.cluster = std::move(cluster);
+                for (const Override& one : network.keys) set_key(e, one);
+                cluster = std::move(e.cluster);
+                assumptions.push_back(fmt::format("network between nodes: {} of model/presets/networks", network.name));
+            }
     const auto nics = nics_in(interconnect);
     const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     if (!nics) {
@@ -193,7 +203,7 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     if (same_device) set_power(cluster, gpu, assumptions);
     set_size(cluster, ranks, assumptions);
     if (cluster.nodes > 1 && (same_device || named.empty()))
-        set_network(cluster, row.cell("interconnect"), assumptions);
+        set_network(cluster, row.cell("interconnect"), shelf, assumptions);
     return cluster;
 }
 

@@ -1,5 +1,7 @@
 #include "model/cases/shelf.h"
 
+#include <filesystem>
+
 #include "model/cases/cells.h"
 #include "model/errors.h"
 #include "model/key_values.h"
@@ -23,6 +25,28 @@ const Framework& Shelf::framework(const std::string& preset_or_file) {
 const std::vector<ModelFamily>& Shelf::families() {
     if (!families_) families_ = read_families();
     return *families_;
+}
+
+const std::vector<NamedNetwork>& Shelf::networks() {
+    if (networks_) return *networks_;
+    networks_.emplace();
+    const auto folder = std::filesystem::path(sources_path()).parent_path() / "networks";
+    std::error_code missing;
+    for (const auto& file : std::filesystem::directory_iterator(folder, missing)) {
+        NamedNetwork& network = networks_->emplace_back();
+        network.name = file.path().stem().string();
+        for (const TomlEntry& entry : read_toml(file.path().string()).entries) {
+            if (entry.path == "names") {
+                for (const ConfigValue& name : std::get<std::vector<ConfigValue>>(entry.value.value))
+                    read_value(name, network.names.emplace_back());
+                continue;
+            }
+            std::string text;
+            read_value(entry.value, text);
+            network.keys.push_back({"cluster." + entry.path, text});
+        }
+    }
+    return *networks_;
 }
 
 // Arrays of tables are read as "rule.0.source".

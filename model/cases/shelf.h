@@ -12,6 +12,13 @@
 
 namespace stepcast {
 
+// A network that rows name in words, and the keys of a cluster that it sets (model/presets/networks/).
+struct NamedNetwork {
+    std::string name;
+    std::vector<std::string> names;  // in lower case
+    std::vector<Override> keys;
+};
+
 class Shelf {
 public:
     // `framework`: of every row, whatever it says; empty: the row's own.
@@ -19,6 +26,7 @@ public:
 
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
+    const std::vector<NamedNetwork>& networks();
 
     // The chosen framework; else the one in the row's column `framework`; else that of the first rule in
     // model/presets/sources.toml whose source and names the row has; else the default. Empty for none of the first two.
@@ -37,6 +45,7 @@ private:
     std::map<std::string, Framework> frameworks_;
     std::optional<std::vector<ModelFamily>> families_;
     std::optional<std::vector<SourceRule>> rules_;
+    std::optional<std::vector<NamedNetwork>> networks_;
 };
 
 }  // namespace stepcast

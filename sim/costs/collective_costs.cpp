@@ -43,9 +43,16 @@ struct Pricer {
         return copy == 0 ? Seconds(0) : copy * piece / intra.bandwidth;
     }
 
+    // Of a ring that leaves the node every round may wait for the slow hop: link.inter.slot_latency, on networks whose
+    // transport hands over piece by piece.
+    [[nodiscard]] Seconds rounds(const Walk& walk, Seconds inside, Seconds between) const {
+        const Seconds waits = nodes > 1 ? (walk.rounds_inside + walk.rounds_between) * inter.slot_latency : Seconds(0);
+        return walk.rounds_inside * inside + walk.rounds_between * between + waits;
+    }
+
     [[nodiscard]] Seconds simple(const Walk& walk) const {
         const Seconds start = (nodes > 1 ? std::max(intra.launch, inter.launch) : intra.launch) +
-                              walk.rounds_inside * intra.latency + walk.rounds_between * inter.latency;
+                              rounds(walk, intra.latency, inter.latency);
         const Seconds transfer = walk.traffic / slowest(intra.ring_efficiency, inter.ring_efficiency);
         return pipelined(start, transfer) + copied(walk.copy, walk.piece);
     }
@@ -57,7 +64,7 @@ struct Pricer {
     [[nodiscard]] Seconds with(const Protocol& inside, const Protocol& between, const Walk& walk, Seconds slot) const {
         if (inside.efficiency == 0 || (nodes > 1 && between.efficiency == 0)) return Seconds(INFINITY);
         return (nodes > 1 ? std::max(inside.launch, between.launch) : inside.launch) +
-               walk.rounds_inside * inside.latency + walk.rounds_between * between.latency + slot +
+               rounds(walk, inside.latency, between.latency) + slot +
                walk.traffic / slowest(inside.efficiency, between.efficiency);
     }
 

@@ -42,7 +42,7 @@ struct LeadingConstant {
     std::string operator()(const Broadcast&) const { return link("ring_efficiency"); }
     std::string operator()(const Reduce&) const { return link("ring_efficiency"); }
     std::string operator()(const AllToAll& op) const {
-        return link(op.by_kernels ? "dispatch_efficiency" : "all_to_all_efficiency");
+        return link(op.by_kernels() ? "dispatch_efficiency" : "all_to_all_efficiency");
     }
     std::string operator()(const SendRecv& op) const {
         return op.blocking ? "host.message" : link("all_to_all_efficiency");
@@ -62,6 +62,8 @@ struct LeadingConstant {
             case HostWork::Kind::gather: return "host.gather";
             case HostWork::Kind::input: return "host.input";
             case HostWork::Kind::experts: return "host.expert_layer";
+            case HostWork::Kind::micro_batch: return "host.micro_batch";
+            case HostWork::Kind::exchange: return "host.exchange";
         }
         return "";
     }

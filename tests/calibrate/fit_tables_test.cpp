@@ -104,7 +104,7 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
                 for (double tokens = 256; tokens < 5e4; tokens *= 2)
                     for (const int hidden : {2048, 7168}) {
                         ExchangeRow row{"made:1", op, "dispatch", 8, 1, top_k, 256, sms, tokens, {}, {}};
-                        row.row = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
+                        row.bytes = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
                         row.time = exchange_case(row).predict(truth);
                         blocks.exchanges.push_back(row);
                     }
@@ -128,7 +128,7 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
         if (is_held_out(collective_case(row, device()))) row.time *= 3, ++held_out;
     REQUIRE(held_out > 10);
     Cluster one = fit_tables(device(), rows).cluster, other = fit_tables(device(), changed).cluster;
-    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 1);
+    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);  // a third of what was measured
     CHECK(error_of(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
     one.fitted.reset();
     other.fitted.reset();

@@ -6,20 +6,23 @@ cd "${1:-$(dirname "$0")/../..}"
 # Folder: project folders that it may include. "." is the root: main.cpp, the map, and its arguments.
 folders='
 model:      model
+translate:  translate model
 sim:        sim model
 exec:       exec model
 calibrate:  calibrate model sim
 reports:    reports model
-.:          . model sim exec calibrate reports
-tests:      tests model sim exec calibrate reports
+.:          . model translate sim exec calibrate reports
+tests:      tests model translate sim exec calibrate reports
 benchmarks: benchmarks tests model sim
 '
 
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
 headers='
 toml++/:            model/toml_reader.cpp
+yaml-cpp/:          translate/document.cpp
+pugixml.hpp:        translate/nccl_topology.cpp
 boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_config.cpp calibrate/profiles/*.cpp tests/* at most 6
+nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp tests/* at most 7
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
@@ -40,15 +43,17 @@ catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
-unistd.h:           model/whole_files.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
+unistd.h:           model/whole_files.cpp model/run_folder.cpp startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 netdb.h:            exec/*
-netinet/:           exec/*
+netinet/:           exec/* tests/*
+arpa/inet.h:        tests/*
+spawn.h:            reports/gnuplot.cpp
 poll.h:             exec/*
-sys/:               exec/* reports/*.cpp tests/*
+sys/:               model/whole_files.cpp model/run_folder.cpp exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
 signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            exec/* reports/*.cpp tests/*
+fcntl.h:            model/whole_files.cpp model/run_folder.cpp startup.cpp exec/* reports/*.cpp tests/*
 time.h:             exec/*
 '
 

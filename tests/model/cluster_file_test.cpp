@@ -14,7 +14,7 @@ Cluster full() {
         if (!doc.key.starts_with("cluster.") || doc.kind == "preset") continue;
         ++i;
         const auto n = std::to_string(i);
-        const std::string value = doc.kind == "text"               ? "name \"" + n + "\" \\ \u00b5 \n"
+        const std::string value = doc.kind == "text"               ? "name \"" + n + "\" \\ \u00b5 a"
                                   : doc.kind == "boolean"          ? "true"
                                   : doc.kind == "integer"          ? n
                                   : doc.kind == "number"           ? "0." + n + "1234567890123"

@@ -1,3 +1,4 @@
+#include "model/experiment.h"
 #include "model/hub_config.h"
 
 #include "model/experiment.h"
@@ -10,7 +11,7 @@ namespace {
 
 Workload read(const std::string& text) {
     const TestFolder folder;
-    return read_hub_config(folder.write("config.json", text));
+    return read_hub_config(folder.write("config.json", text)).workload;
 }
 
 double counted(const std::string& text) { return count_parameters(read(text)).total(); }
@@ -102,4 +103,77 @@ TEST_CASE("a config file that is none says what is wrong") {
           "config.json: num_hidden_layers: found []; expected a number or text");
     CHECK(complaint([] { read_hub_config("/no/config.json"); }) ==
           "/no/config.json: cannot be read (No such file or directory); expected a model's config.json");
+}
+
+namespace {
+
+const std::string sizes =
+    "\"num_hidden_layers\": 4, \"hidden_size\": 64, \"num_attention_heads\": 4, \"intermediate_size\": 256, "
+    "\"vocab_size\": 1000";
+
+HubConfig whole(const std::string& text) {
+    const TestFolder folder;
+    return read_hub_config(folder.write("config.json", text));
+}
+std::string refusal_of(const std::string& text) {
+    return complaint([&] { whole(text); });
+}
+
+}  // namespace
+
+TEST_CASE("an unknown model of Llama's shape is read with a note, another is refused with the way out") {
+    const auto known = whole("{\"model_type\": \"newcomer\", " + sizes + "}");
+    CHECK(known.workload.layers == 4);
+    CHECK(known.workload.gated);
+    REQUIRE(known.notes.size() == 1);
+    CHECK(known.notes[0].find("\"newcomer\" is not known; read as Llama's shape") != std::string::npos);
+    const auto experts = refusal_of("{\"model_type\": \"newcomer\", \"num_experts\": 8, " + sizes + "}");
+    CHECK(experts.find("\"newcomer\" has no rule") != std::string::npos);
+    CHECK(experts.find("write its sizes as a workload") != std::string::npos);
+    const auto named = whole("{\"model_type\": \"own\", \"architectures\": [\"MistralForCausalLM\"], " + sizes + "}");
+    CHECK(named.notes.empty());
+}
+
+// Windows, dense layers in between and kinds of layers change the work.
+TEST_CASE("fields that change the work are modelled or refused by name") {
+    const auto window = whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + sizes + "}");
+    CHECK(window.window == 4096);
+    CHECK(window.window_name == "sliding_window");
+    CHECK(whole("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " + sizes + "}").window == 0);
+    CHECK(whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"full_attention\"], " + sizes + "}").window == 0);
+    CHECK(refusal_of("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " + sizes + "}").find("layer_types: \"linear_attention\"") != std::string::npos);
+    const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, 1]" + moe + sizes + "}").workload.moe.dense_layers == 2);
+    CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]" + moe + sizes + "}").find("mlp_only_layers") != std::string::npos);
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 1, 1]" + moe + sizes + "}").workload.moe.dense_layers == 1);
+    CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" + moe + sizes + "}").find("moe_layer_freq: only leading zeros") != std::string::npos);
+    const TestFolder folder;
+    const auto path = folder.write("config.json", "{\"model_type\": \"mistral\", \"sliding_window\": 128, " + sizes + "}");
+    const auto run = [&](const char* seq) {
+        return complaint([&] {
+            read_unchecked_experiment(path, std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"workload.seq", seq}});
+        });
+    };
+    CHECK(run("128").empty());
+    CHECK(run("256").find("sliding_window: 128: some layers see so many tokens and workload.seq is 256") != std::string::npos);
+}
+
+// 6 Mamba blocks, 2 of attention, 6 feed-forward: a third of an attention block a layer.
+TEST_CASE("families with parts, experts and other blocks") {
+    const auto gemma = whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, \"head_dim\": 256, " + sizes + "}");
+    CHECK(gemma.workload.tied);
+    CHECK(gemma.workload.head_dim == 256);
+    const auto oss = whole("{\"model_type\": \"gpt_oss\", \"num_local_experts\": 32, \"experts_per_token\": 4, \"router\": Infinity, " + sizes + "}");
+    CHECK(oss.workload.moe.experts == 32);
+    CHECK(oss.workload.moe.top_k == 4);
+    CHECK(oss.workload.qkv_bias);
+    const auto parts = whole("{\"model_type\": \"llama4\", \"text_config\": {\"model_type\": \"llama4_text\", \"num_local_experts\": 16, "
+                             "\"num_experts_per_tok\": 1, \"intermediate_size_mlp\": 512, \"interleave_moe_layer_step\": 2, " + sizes + "}}");
+    CHECK(parts.workload.moe.interval == 2);
+    CHECK(parts.workload.ffn == 512);
+    CHECK(parts.workload.moe.ffn == 256);
+    const auto hybrid = whole("{\"model_type\": \"nemotron_h\", \"hybrid_override_pattern\": \"M-M*-M-M-M*-M-\", \"mamba_num_heads\": 8, " + sizes + "}");
+    CHECK(hybrid.workload.layers == 6);
+    CHECK(hybrid.workload.mamba.attention == Approx(2.0 / 6));
+    CHECK(hybrid.workload.mamba.heads == 8);
 }

@@ -156,7 +156,8 @@ TEST_CASE("A gnuplot in a folder that is named from the working one is not run")
 // Two bars, whatever is in their names: every letter of both stands in the picture, and no third.
 TEST_CASE("A quote in a case's name neither ends the name nor forges a bar") {
     const std::string folder = samples::temporary_folder("quotes");
-    std::vector<Comparison> cases(nine_cases().begin(), nine_cases().begin() + 2);
+    std::vector<Comparison> cases = nine_cases();
+    cases.resize(2);
     cases[0].what.case_id = "19\" rack";
     cases[1].what.case_id = "<b>&\" 1 2 3 4 5 6 7\n\"forged\" 9 9 9 9 9 9 9";
     plot_breakdown(cases, "Quoted", folder + "/bars");

@@ -205,6 +205,6 @@ TEST_CASE("rows of other work than a training step are refused by the word that 
           std::tuple{"case_id", "qwen_GRPO_8", "grpo"}, std::tuple{"notes", "GRPO, rollouts included", "grpo"},
           std::tuple{"notes", "RLHF", "rlhf"}, std::tuple{"model", "llama3-8b inference", "inference"}})
         CHECK(refused({{column, text}}) ==
-              "notes: \"" + std::string(word) + "\" is other work than the training step that is modelled");
+              "c.csv:2: notes: \"" + std::string(word) + "\" is other work than the training step that is modelled");
     CHECK(refused({{"case_id", "llama3_8b_sft"}}).empty());
 }

@@ -1,0 +1,61 @@
+// A framework's or a machine's constants from a few measured training steps: the most probable ones under priors that say how
+// far the constants of shipped frameworks and clusters lie apart, so that five rows move what they determine and leave the
+// rest.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/posterior.h"
+#include "model/cases/cases.h"
+
+namespace stepcast {
+
+enum class FitTarget { framework, hardware, both };
+FitTarget parse_fit_target(std::string_view text);  // throws ConfigError
+
+// A constant that may move.
+struct StepConstant {
+    std::string key;        // below "cluster.", or parallelism.eager_traffic
+    std::string framework;  // its key below "framework." where it is the framework's, else ""
+    double start = 0;       // SI; where the fit begins, and what slopes are relative to
+    PriorBelief prior;      // of log(value / start)
+};
+
+// The constants that the cases exercise and the target may move. Priors: the start's value where it has one, else the median
+// of the shipped ones; as wide as the shipped ones lie apart (logarithm).
+std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases);
+
+// Log ratios and slopes of all cases at x = log(value / start) of the constants, on all cores.
+RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
+                         const std::function<void(std::string_view)>& progress = {});
+
+enum class Block { model, ranks, framework, device };
+Block parse_block(std::string_view text);  // throws ConfigError
+std::string block_of(const Case& what, Block by);
+
+struct BlockErrors {
+    std::string left_out;
+    std::vector<double> errors;  // log(predicted / measured) of its rows by a fit without them
+    int inside = 0;              // of them within the p10..p90 that the other rows imply
+};
+
+struct FewShotRequest {
+    std::vector<std::string> measurements;
+    std::string cluster, framework;  // presets or files to start from; framework empty: that of each row
+    std::string out, date;
+    FitTarget target = FitTarget::hardware;
+    std::vector<Block> blocks = {Block::model, Block::ranks};  // left out in turn
+};
+
+// Writes `out` (both: the cluster there, the framework in OUT.framework.toml) and returns what to show. Throws ConfigError,
+// and writes nothing, where the rows determine nothing.
+std::string calibrate_few_shot(const FewShotRequest& request, const std::function<void(std::string_view)>& progress = {});
+
+// Predicts the rows of each block by a fit to the others, for tables; writes nothing.
+std::string cross_validate(const FewShotRequest& request, Block by,
+                           const std::function<void(std::string_view)>& progress = {});
+
+}  // namespace stepcast

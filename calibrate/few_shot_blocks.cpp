@@ -1,0 +1,117 @@
+// What a fit of steps says of rows that it has not seen: blocks left out in turn.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "calibrate/few_shot_internal.h"
+#include "model/errors.h"
+#include "model/measurement.h"
+
+namespace stepcast {
+
+Block parse_block(std::string_view text) {
+    if (text == "model") return Block::model;
+    if (text == "ranks") return Block::ranks;
+    if (text == "framework") return Block::framework;
+    if (text == "device") return Block::device;
+    throw ConfigError("--cross-validate: \"" + std::string(text) +
+                      "\" is no block; expected model, ranks, framework or device");
+}
+
+std::string_view to_string(Block by) {
+    switch (by) {
+        case Block::model: return "model";
+        case Block::ranks: return "ranks";
+        case Block::framework: return "framework";
+        case Block::device: return "device";
+    }
+    return "";
+}
+
+std::string block_of(const Case& what, Block by) {
+    const Experiment& e = what.experiment;
+    switch (by) {
+        case Block::model: return e.workload.name;
+        case Block::ranks: return fmt::format("{} ranks", rank_count(e.cluster));
+        case Block::framework: return e.framework.name;
+        case Block::device: return e.cluster.gpu.name;
+    }
+    return "";
+}
+
+namespace {
+
+// One standard deviation of log(predicted / measured) of a row that the fit has not seen: the scatter of rows and what the
+// constants leave open.
+double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
+    double variance = p.noise * p.noise;
+    for (std::size_t j = 0; j < p.x.size(); ++j)
+        for (std::size_t k = 0; k < p.x.size(); ++k)
+            variance += slopes.at(row, j) * p.covariance.at(j, k) * slopes.at(row, k);
+    return std::sqrt(variance);
+}
+
+constexpr double p90 = 1.2816;  // of the normal distribution
+
+}  // namespace
+
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, Block by,
+                                          const std::function<bool()>& enough) {
+    std::set<std::string> names;
+    for (const Case& c : cases) names.insert(block_of(c, by));
+    std::vector<BlockErrors> found;
+    if (names.size() < 2) return found;
+    for (const std::string& name : names) {
+        if (enough && enough()) break;
+        std::vector<bool> used;
+        for (const Case& c : cases) used.push_back(block_of(c, by) != name);
+        const Posterior without = most_probable(fit.model, priors_of(fit.constants), used, fit.posterior.x, enough);
+        const RowErrors there = fit.model(without.x);
+        BlockErrors block{name, {}, 0};
+        for (std::size_t i = 0; i < cases.size(); ++i) {
+            if (used[i]) continue;
+            block.errors.push_back(there.errors[i]);
+            block.inside += std::abs(there.errors[i]) <= p90 * predictive_sigma(without, there.slopes, i) ? 1 : 0;
+        }
+        found.push_back(std::move(block));
+    }
+    return found;
+}
+
+HeldOutError summary_of(const std::vector<double>& errors, const std::string& method) {
+    HeldOutError sum{"step", method};
+    std::vector<double> sizes;
+    for (const double error : errors) {
+        const double off = std::expm1(error);
+        sizes.push_back(std::abs(off));
+        sum.mape += std::abs(off) / static_cast<double>(errors.size());
+        sum.bias += off / static_cast<double>(errors.size());
+        if (std::abs(off) > std::abs(sum.worst)) sum.worst = off;
+    }
+    sum.samples = static_cast<int>(errors.size());
+    sum.median = sizes.empty() ? 0 : median(sizes);
+    return sum;
+}
+
+std::string block_table(const std::vector<BlockErrors>& blocks, Block by) {
+    std::string text = fmt::format("  {:<34} {:>5} {:>8} {:>8} {:>8} {:>9} {:>8}\n",
+                                   fmt::format("left out by {}", to_string(by)), "rows", "median", "mean", "bias",
+                                   "worst", "inside");
+    const auto line = [](const std::string& name, const HeldOutError& e, int inside) {
+        return fmt::format("  {:<34} {:>5} {:>6.1f} % {:>6.1f} % {:>+6.1f} % {:>+7.1f} % {:>6.0f} %\n", name.substr(0, 34),
+                           e.samples, 100 * e.median, 100 * e.mape, 100 * e.bias, 100 * e.worst,
+                           100.0 * inside / std::max(1, e.samples));
+    };
+    std::vector<double> all;
+    int inside = 0;
+    for (const BlockErrors& block : blocks) {
+        text += line(block.left_out, summary_of(block.errors, ""), block.inside);
+        all.insert(all.end(), block.errors.begin(), block.errors.end());
+        inside += block.inside;
+    }
+    return text + line("all", summary_of(all, ""), inside);
+}
+
+}  // namespace stepcast

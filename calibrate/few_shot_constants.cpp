@@ -1,0 +1,137 @@
+// Which constants a fit of steps may move, and what is believed of them beforehand.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "calibrate/few_shot.h"
+#include "calibrate/fit_parameter.h"
+#include "calibrate/step_model.h"
+#include "model/errors.h"
+#include "model/presets.h"
+
+namespace stepcast {
+namespace {
+
+// What the cases exercise, hence what they can tell.
+struct Uses {
+    bool eager = false, tensor = false, narrow = false, flash = false, overlap = false, experts = false, inside = false,
+         between = false, partial = false;
+};
+
+Uses uses_of(const std::vector<Case>& cases) {
+    Uses uses;
+    for (const Case& c : cases) {
+        const Workload& w = c.experiment.workload;
+        const Parallelism& p = c.experiment.parallelism;
+        uses.eager = uses.eager || p.eager;
+        uses.tensor = uses.tensor || p.tp > 1;
+        uses.narrow = uses.narrow || w.dtype == Dtype::fp8 || w.dtype == Dtype::fp4;
+        uses.flash = uses.flash || w.attention != AttentionKind::plain;
+        uses.overlap = uses.overlap || p.tp > 1 || p.dp > 1;
+        uses.experts = uses.experts || (w.moe.experts > 0 && p.ep > 1);
+        uses.inside = uses.inside || p.tp > 1 || p.ep > 1;
+        uses.between = uses.between || c.experiment.cluster.nodes > 1;
+        const int inner = c.experiment.cluster.gpus_per_node / std::max(1, p.tp);
+        uses.partial = uses.partial || (p.tp > 1 && inner > 1 && p.dp > inner && p.zero < 3);
+    }
+    return uses;
+}
+
+// Bounds hold whatever the rows say; `usual` begins where the start has no value, `least_sigma` where shipped ones agree.
+struct Candidate {
+    const char *key, *framework;
+    bool Uses::*used;  // null: always
+    const char *usual, *lower, *upper;
+    double least_sigma;
+};
+constexpr bool Uses::*always = nullptr;
+constexpr Candidate candidates[] = {
+    {"host.layer", "host.layer", always, "300 us", "1 us", "50 ms", 1.0},
+    {"host.micro_batch", "host.micro_batch", always, "1 ms", "1 us", "500 ms", 1.0},
+    {"host.exchange", "host.exchange", &Uses::tensor, "30 us", "1 us", "5 ms", 0.7},
+    {eager_traffic_key, "eager_traffic", &Uses::eager, "2", "0.7", "6", 0.3},
+    {"kernel.training_gemm", "", always, "1", "0.3", "1.5", 0.1},
+    {"kernel.training_fp8", "", &Uses::narrow, "1", "0.3", "1.5", 0.15},
+    {"kernel.memory_efficiency", "", always, "0.85", "0.1", "1", 0.15},
+    {"kernel.attention_efficiency", "", &Uses::flash, "0.5", "0.05", "0.95", 0.2},
+    {"interference.compute_slowdown", "", &Uses::overlap, "0.2", "0.001", "3", 0.5},
+    {"host.exchange_setup", "host.exchange_setup", &Uses::experts, "500 us", "10 us", "20 ms", 0.7},
+    {"network.partial_ring", "", &Uses::partial, "0.6", "0.1", "1", 0.4},
+    {"link.intra.training", "", &Uses::inside, "1", "0.2", "2", 0.15},
+    {"link.inter.training", "", &Uses::between, "1", "0.02", "2", 0.3},
+};
+
+double si_of(const char* key, const std::string& text) {
+    return si_value(key, text);
+}
+
+std::string value_in(const Experiment& e, const char* key) {
+    return key == std::string(eager_traffic_key) ? get_key(e, key) : get_key(e, std::string("cluster.") + key);
+}
+
+// The values of shipped clusters and, of what is a framework's, of shipped frameworks; each once.
+std::vector<double> shipped_values(const Candidate& c, const std::vector<Experiment>& shipped) {
+    std::set<double> values;
+    for (const Experiment& e : shipped) {
+        const std::string text = value_in(e, c.key);
+        const double value = text.starts_with("0 ") || text == "0" ? 0 : si_of(c.key, text);
+        if (value > 0) values.insert(value);
+    }
+    return {values.begin(), values.end()};
+}
+
+double spread(const std::vector<double>& values) {
+    double mean = 0, squares = 0;
+    for (const double v : values) mean += std::log(v) / static_cast<double>(values.size());
+    for (const double v : values) squares += (std::log(v) - mean) * (std::log(v) - mean);
+    return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+// Every shipped cluster with no framework, and every framework that states costs on the first of them.
+std::vector<Experiment> shipped_settings() {
+    std::vector<Experiment> found;
+    for (const auto& name : preset_names(PresetKind::cluster)) found.emplace_back().cluster = read_cluster(name);
+    for (const auto& name : preset_names(PresetKind::framework)) {
+        if (found.empty()) break;
+        Experiment e;
+        e.workload.kind = Workload::Kind::transformer;
+        e.cluster = found.front().cluster;
+        e.framework = read_framework(name);
+        adopt_framework(e);
+        found.push_back(std::move(e));
+    }
+    return found;
+}
+
+}  // namespace
+
+FitTarget parse_fit_target(std::string_view text) {
+    if (text == "framework") return FitTarget::framework;
+    if (text == "hardware") return FitTarget::hardware;
+    if (text == "both") return FitTarget::both;
+    throw ConfigError("--fit: \"" + std::string(text) + "\" is no target; expected framework, hardware or both");
+}
+
+std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases) {
+    const Uses uses = uses_of(cases);
+    const std::vector<Experiment> shipped = shipped_settings();
+    constexpr double widest = 1.5;
+    std::vector<StepConstant> constants;
+    for (const Candidate& c : candidates) {
+        const bool software = *c.framework != '\0';
+        if (c.used && !(uses.*c.used)) continue;
+        if (target == FitTarget::framework ? !software : target == FitTarget::hardware && software) continue;
+        const std::vector<double> values = shipped_values(c, shipped);
+        const std::string text = value_in(cases.front().experiment, c.key);
+        const bool has_value = text != "0" && !text.starts_with("0 ");
+        const double usual = values.empty() ? si_of(c.key, c.usual) : values[values.size() / 2];
+        StepConstant constant{c.key, c.framework, has_value ? si_of(c.key, text) : usual, {}};
+        constant.prior.sigma = std::clamp(spread(values), c.least_sigma, std::max(widest, c.least_sigma));
+        constant.prior.lower = std::min(0.0, std::log(si_of(c.key, c.lower) / constant.start));
+        constant.prior.upper = std::max(0.0, std::log(si_of(c.key, c.upper) / constant.start));
+        constants.push_back(constant);
+    }
+    return constants;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,21 @@
+// Pieces of the few-shot fit that its files share.
+#pragma once
+
+#include "calibrate/few_shot.h"
+
+namespace stepcast {
+
+struct StepFit {
+    std::vector<StepConstant> constants;
+    RowModel model;
+    Posterior posterior;
+};
+std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
+std::string_view to_string(Block by);
+
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, Block by,
+                                          const std::function<bool()>& enough);
+HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method);
+std::string block_table(const std::vector<BlockErrors>& blocks, Block by);
+
+}  // namespace stepcast

@@ -1,0 +1,111 @@
+#include "foreign_inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "model/errors.h"
+#include "model/experiment_files.h"
+#include "model/experiment_text.h"
+#include "model/whole_files.h"
+#include "translate/emit.h"
+#include "translate/machine.h"
+#include "translate/translate.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array<std::string_view, 7> log_formats{"profile", "nccl-tests", "moe-steps", "moe-phases", "opt-prime", "deepspeed", "custom"};
+
+void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
+
+TranslateOptions translate_options(const Options& options) {
+    TranslateOptions how;
+    how.model = options.model;
+    how.variant = options.variant;
+    for (const std::string& text : options.environment) {
+        const auto equals = text.find('=');
+        if (equals == std::string::npos || equals == 0) throw ConfigError("--env " + text + ": expected NAME=VALUE");
+        how.environment[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    return how;
+}
+
+void import_machine(const Options& options) {
+    Machine machine;
+    for (const std::string& path : options.inputs) {
+        const auto text = read_text(path, "a description of a machine");
+        switch (recognise_foreign(path)) {
+            case ForeignFormat::topology_matrix: read_topology_matrix(text, path, machine); break;
+            case ForeignFormat::nccl_topology:
+            case ForeignFormat::nccl_graph: read_nccl_topology(text, path, machine); break;
+            case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
+            default: throw ConfigError(path + ": is no description of a machine; expected one beside the others");
+        }
+    }
+    const auto file = cluster_of_machine(machine, std::filesystem::path(options.out).stem().string(), options.gpu);
+    write_whole({{options.out, file.text}});
+    for (const std::string& line : file.report) say(line);
+    say(options.out + ": a cluster; use it with --cluster");
+}
+
+}  // namespace
+
+std::vector<std::string> files_asked(const std::string& name, const std::vector<Override>& overrides) {
+    const auto format = recognise_foreign(name);
+    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return files_of_experiment(name, overrides);
+    return {name};
+}
+
+Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
+                            bool checked) {
+    const auto format = recognise_foreign(name);
+    if (is_cluster(format))
+        throw ConfigError(name + ": describes a machine; expected an experiment. Make it a cluster first: stepcast import " +
+                          name + " --out cluster.toml");
+    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) {
+        if (format == ForeignFormat::hub_config)
+            for (const std::string& line : notes_of_hub_config(name)) say("note: " + line);
+        return checked ? read_experiment(name, overrides) : read_unchecked_experiment(name, overrides);
+    }
+    const Translation translation = translate(name, translate_options(options));
+    for (const std::string& line : report(translation)) say(line);
+    const auto text = experiment_text(translation);
+    return checked ? read_experiment_text(text, name, overrides) : read_unchecked_experiment_text(text, name, overrides);
+}
+
+std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast) {
+    const Emission emission = emit(experiment, parse_emit_format(format));
+    if (format == "deepspeed") {  // JSON has no comments
+        say(forecast);
+        for (const std::string& line : emission.without) say("no counterpart: " + line);
+        return emission.text;
+    }
+    std::string text = "# " + forecast + "\n";
+    for (const std::string& line : emission.without) text += "# no counterpart: " + line + "\n";
+    return text + emission.text;
+}
+
+bool import_foreign(const Options& options) {
+    auto format = ForeignFormat::none;
+    if (options.format == "auto")
+        format = recognise_foreign(options.inputs.front());
+    else if (std::ranges::find(log_formats, options.format) == log_formats.end())
+        format = parse_foreign_format(options.format, log_formats);
+    if (format == ForeignFormat::none) return false;
+    if (is_cluster(format)) {
+        import_machine(options);
+        return true;
+    }
+    if (options.inputs.size() > 1) throw ConfigError("import: one configuration at a time; found several");
+    auto how = translate_options(options);
+    how.format = format;
+    const Translation translation = translate(options.inputs.front(), how);
+    write_whole({{options.out, experiment_text(translation)}});
+    for (const std::string& line : report(translation)) say(line);
+    say(options.out + ": an experiment; simulate it, with --cluster and --gpus where it names no machine");
+    return true;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,22 @@
+// Experiments and machines in files of other tools, as the command line names them.
+#pragma once
+
+#include "arguments.h"
+#include "translate/translation.h"
+
+namespace stepcast {
+
+// The experiment that is asked for: a preset, a file of ours, or another tool's, whose gaps and problems are said.
+Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
+                            bool checked);
+
+// Files that it is read from.
+std::vector<std::string> files_asked(const std::string& name, const std::vector<Override>& overrides);
+
+// The flags or file of a framework for an experiment; `forecast` stands above as a comment.
+std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast);
+
+// Translates what `import` was given where that is a configuration or a machine; false where it is logs.
+bool import_foreign(const Options& options);
+
+}  // namespace stepcast

@@ -1,0 +1,21 @@
+// Experiments that are no files: what was translated from another tool's. Reads as read_experiment() does; where the text
+// says no replicas they fill the cluster.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// `path` stands in messages and gives the experiment its name.
+Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides);
+Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
+                                          std::span<const Override> overrides);
+
+// What a config.json is read with: kinds that were guessed, parts that are left out.
+std::vector<std::string> notes_of_hub_config(const std::string& path);
+
+}  // namespace stepcast

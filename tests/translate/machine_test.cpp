@@ -1,0 +1,113 @@
+#include "translate/machine.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/whole_files.h"
+#include "tests/model/files.h"
+#include "tests/translate/shared_configs.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// Eight GPUs on a switch would be long; four with the header underlined and the last two columns glued.
+const std::string four =
+    "$ nvidia-smi topo -m\n\t\033[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\033[0m\n"
+    "GPU0\t X \tNV18\tNV18\tNV18\tPXBNODE\t0-31\t0\nGPU1\tNV18\t X \tNV18\tNV18\tPXB\tNODE\t0-31\t0\n"
+    "GPU2\tNV18\tNV18\t X \tNV18\tNODE\tSYS\t32-63\t1\nGPU3\tNV18\tNV18\tNV18\t X \tNODE\tSYS\t32-63\t1\n"
+    "NIC0\tPXB\tPXB\tNODE\tNODE\t X \tSYS\t\t\t\nNIC Legend:\n  NIC0: mlx5_0\n";
+
+Machine matrix(const std::string& text) {
+    Machine m;
+    read_topology_matrix(text, "topo.txt", m);
+    return m;
+}
+
+}  // namespace
+
+TEST_CASE("a matrix of links is read through colours, glued cells and missing fields") {
+    const Machine m = matrix(four);
+    CHECK(m.gpus == 4);
+    CHECK(m.nvlinks == 18);
+    CHECK_FALSE(m.paired);
+    CHECK(m.nics == 1);
+    CHECK(m.other_nics == 1);
+    CHECK(m.numa_nodes == 2);
+    CHECK(complaint([] { matrix("\tGPU0\tGPU1\nGPU0\t X \tNV4\n"); }) ==
+          "topo.txt: 1 rows for 2 GPUs; expected the whole matrix of nvidia-smi topo -m");
+    CHECK_THAT(complaint([] { matrix("\tGPU0\tGPU1\nGPU0\t X \twhat\nGPU1\tNV1\tX\n"); }),
+               Contains("topo.txt:2: column GPU1 of GPU0 is no link"));
+}
+
+// NV18 of H100 is 18 x 25 GB/s; four GPUs are no DGX, so its constants are priors.
+TEST_CASE("a machine becomes a cluster: datasheet, links, and constants or priors") {
+    const TestFolder folder;
+    CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", ""); }), Contains("expected --gpu NAME"));
+    CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", "H1OO"); }), Contains("no preset has its datasheet"));
+    const auto file = cluster_of_machine(matrix(four), "mine", "NVIDIA H100 80GB HBM3");
+    const auto c = read_cluster(folder.write("mine.toml", file.text));
+    CHECK(c.gpus_per_node == 4);
+    CHECK(c.fabric == Fabric::nvswitch);
+    CHECK(c.intra.bandwidth == BytesPerSecond(450e9));
+    CHECK(c.network.nics == 1);
+    CHECK(c.gpu.bf16 == read_cluster("dgx-h100").gpu.bf16);
+    CHECK_FALSE(c.fitted);
+    CHECK(c.noise.step > 0.1);
+}
+
+TEST_CASE("XML that describes a machine, and XML that does not") {
+    const std::string topology =
+        "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\"><pci busid=\"1\" class=\"0x060400\">"
+        "<pci busid=\"2\" class=\"0x030200\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"80\" rank=\"0\">"
+        "<nvlink target=\"fffffff:ffff:ff\" count=\"12\" tclass=\"0x068000\"/></gpu></pci>"
+        "<pci busid=\"3\" class=\"0x020700\"><nic><net name=\"mlx5_0\" speed=\"200000\"/></nic></pci></pci></cpu>"
+        "<cpu numaid=\"1\"/></system>";
+    Machine m;
+    read_nccl_topology(topology, "t.xml", m);
+    CHECK(std::tuple(m.gpus, m.sm, m.nvlinks, m.nics, m.numa_nodes) == std::tuple(1, 80, 12, 1, 2));
+    CHECK(m.nic == BytesPerSecond(25e9));
+    CHECK(m.pcie == BytesPerSecond(24e9));
+    CHECK(m.socket == BytesPerSecond(16e9));
+    Machine none;
+    CHECK_THAT(complaint([&] { read_nccl_topology("<graphs version=\"1\"/>", "g.xml", none); }), Contains("chosen rings"));
+    CHECK_THAT(complaint([&] { read_nccl_topology("<system><cpu>", "t.xml", none); }), Contains("t.xml:1: "));
+    std::string deep = "<system>";
+    for (int i = 0; i < 100; ++i) deep += "<pci>";
+    for (int i = 0; i < 100; ++i) deep += "</pci>";
+    CHECK_THAT(complaint([&] { read_nccl_topology(deep + "</system>", "d.xml", none); }), Contains("nested deeper"));
+    const std::string bomb = "<!DOCTYPE a [<!ENTITY x \"xxxxxxxxxx\"><!ENTITY y \"&x;&x;&x;\">]><system>&y;</system>";
+    CHECK_THAT(complaint([&] { read_nccl_topology(bomb, "b.xml", none); }), Contains("no GPU in it"));
+    Machine smi;
+    read_nvidia_smi("<nvidia_smi_log><gpu><product_name>NVIDIA B200</product_name><fb_memory_usage><total>183359 MiB</total>"
+                    "</fb_memory_usage></gpu></nvidia_smi_log>", "s.xml", smi);
+    CHECK(smi.gpu == "NVIDIA B200");
+    CHECK(smi.memory == Bytes(183359.0 * 1048576));
+}
+
+TEST_CASE("real descriptions of machines read as their table says") {
+    const auto configs = shared_configs();
+    if (configs.empty()) {
+        WARN("skipped: no folder shared/configs beside the project");
+        return;
+    }
+    const auto text = [&](const std::string& name) { return read_text(configs + "/cluster/" + name, "a description"); };
+    const auto dgx = matrix(text("topo_8xa100_12nic.txt"));
+    CHECK(std::tuple(dgx.gpus, dgx.nvlinks, dgx.nics, dgx.other_nics, dgx.numa_nodes) == std::tuple(8, 12, 8, 4, 4));
+    const auto hopper = matrix(text("topo_8xnv18_9nic_ansi.txt"));
+    CHECK(std::tuple(hopper.gpus, hopper.nvlinks, hopper.nics, hopper.other_nics, hopper.numa_nodes) == std::tuple(8, 18, 8, 1, 2));
+    const auto pairs = matrix(text("topo_4gpu_pairs.txt"));
+    CHECK(std::tuple(pairs.gpus, pairs.paired, pairs.nvlinks, pairs.nics) == std::tuple(4, true, 4, 0));
+    Machine gaming;
+    read_nccl_topology(text("nccl_topo_8x3090.xml"), "t.xml", gaming);
+    CHECK(std::tuple(gaming.gpus, gaming.sm, gaming.nvlinks, gaming.nics, gaming.numa_nodes) == std::tuple(8, 86, 0, 1, 2));
+    CHECK(gaming.pcie == BytesPerSecond(24e9));
+    CHECK(gaming.nic == BytesPerSecond(7e9));
+    Machine azure;
+    read_nccl_topology(text("nccl_topo_azure_ndv5.xml"), "t.xml", azure);
+    CHECK(std::tuple(azure.gpus, azure.nics, azure.links_told) == std::tuple(8, 8, false));
+    CHECK(azure.pcie == BytesPerSecond(48e9));
+    CHECK_THAT(complaint([&] { read_nccl_topology(text("nccl_graph_8x3090.xml"), "g.xml", azure); }), Contains("chosen rings"));
+}

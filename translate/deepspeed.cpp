@@ -1,0 +1,102 @@
+// Defaults: deepspeed/runtime/{config,constants}.py, zero/config.py at edaa7221.
+#include "translate/deepspeed.h"
+
+#include <fmt/format.h>
+
+namespace stepcast {
+namespace {
+
+// "auto": Hugging Face's Trainer fills it in, so this file does not say it.
+const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
+    const auto* v = d.find(name);
+    if (!v || v->value != "auto") return v;
+    t.open.push_back(std::string(name) + " (" + v->at + "): \"auto\", set by the Trainer");
+    return nullptr;
+}
+
+void read_batch(Document& d, Translation& t) {
+    const auto* micro = stated(d, "train_micro_batch_size_per_gpu", t);
+    const auto* global = stated(d, "train_batch_size", t);
+    const auto* pieces = stated(d, "gradient_accumulation_steps", t);
+    if (micro) t.set("parallelism.micro_batch", integer_in(*micro), micro->at);
+    if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
+    if (micro && global && !pieces)
+        t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / integer_in(*micro)));
+    if (micro && !global)
+        t.open.push_back(fmt::format("train_batch_size = {} x replicas; say it with --set global_batch=N",
+                                     integer_in(*micro) * (pieces ? integer_in(*pieces) : 1)));
+}
+
+void read_zero(Document& d, Translation& t) {
+    if (const auto* bare = d.find("zero_optimization")) {
+        t.set("parallelism.zero", flag_in(*bare) ? 1L : 0L, bare->at);
+    } else if (const auto* stage = stated(d, "zero_optimization.stage", t)) {
+        t.set("parallelism.zero", integer_in(*stage), stage->at);
+    } else {
+        t.take_default("parallelism.zero", "0");
+    }
+    const long stage = t.count("parallelism.zero", 0);
+    if (const auto* v = stated(d, "zero_optimization.overlap_comm", t))
+        t.set("parallelism.overlap", flag_in(*v) ? "true" : "false", v->at);
+    else
+        t.take_default("parallelism.overlap", stage == 3 ? "true" : "false");
+    if (stage < 3) t.take_default("parallelism.overlap_params", "false");
+    if (const auto* v = stated(d, "zero_optimization.reduce_bucket_size", t))
+        t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * 2), v->at);
+    else if (stage > 0)
+        t.take_default("parallelism.bucket", "1000000000 B");
+    for (const char* name : {"zero_optimization.mics_shard_size", "zero_optimization.zero_hpz_partition_size"})
+        if (const auto* v = stated(d, name, t); v && integer_in(*v) > 1 && stage == 3)
+            t.set("parallelism.shard", integer_in(*v), v->at);
+    for (const char* name : {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device"})
+        if (const auto* v = d.find(name); v && v->value != "none")
+            t.problems.push_back(fmt::format("{} ({}): memory of the host is not modelled; the forecast keeps all on "
+                                             "the device", name, v->at));
+}
+
+void read_precision(Document& d, Translation& t) {
+    const auto on = [&](const char* name) {
+        const auto* v = stated(d, name, t);
+        return v && flag_in(*v) ? v : nullptr;
+    };
+    const bool open = d.text("bf16.enabled") == "auto" || d.text("fp16.enabled") == "auto";
+    if (const auto* v = on("bf16.enabled"))
+        t.set("workload.dtype", "bf16", v->at);
+    else if (const auto* half = on("fp16.enabled"))
+        t.set("workload.dtype", "fp16", half->at);
+    else if (open)
+        t.set("workload.dtype", "bf16", d.text("bf16.enabled") == "auto" ? d.find("bf16.enabled")->at : d.find("fp16.enabled")->at);
+    else
+        t.take_default("workload.dtype", "fp32");
+    if (const auto* v = d.find_any({"communication_data_type", "data_types.grad_accum_dtype"}); v && v->value != "auto")
+        t.set("parallelism.gradient_dtype", v->value, v->at);
+    if (const auto* v = stated(d, "optimizer.type", t)) {
+        const bool lamb = v->value == "Lamb" || v->value == "OneBitLamb";
+        t.set("workload.optimizer", v->value == "SGD" ? "sgd" : lamb ? "lamb" : "adam", v->at);
+    }
+}
+
+}  // namespace
+
+Translation translate_deepspeed(Document& d) {
+    Translation t;
+    t.path = d.path;
+    t.format = "DeepSpeed";
+    t.framework = "deepspeed";
+    t.open.push_back("layers and widths: such a file never says them; name the model with --model");
+    read_batch(d, t);
+    read_zero(d, t);
+    read_precision(d, t);
+    if (const auto* v = stated(d, "tensor_parallel.autotp_size", t); v && integer_in(*v) > 1)
+        t.set("parallelism.tp", integer_in(*v), v->at);
+    if (const auto* v = stated(d, "sequence_parallel_size", t); v && integer_in(*v) > 1)
+        t.set("parallelism.cp", integer_in(*v), v->at);
+    if (d.states("activation_checkpointing.partition_activations"))
+        t.open.push_back("recompute: options are there, the switch is in the model's code; --set recompute=full if it is on");
+    t.open.push_back("how many GPUs; say it with --gpus");
+    for (const auto& value : d.values)
+        if (!value.used) t.ignored.push_back(value.name);
+    return t;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,167 @@
+#include "translate/document.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/toml_reader.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t most_values = 100'000;  // aliases of YAML repeat what they name
+constexpr int deepest = 100;
+
+std::string trimmed(const std::string& text) {
+    const auto first = text.find_first_not_of(" \t\r\n");
+    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
+
+std::string list_text(const YAML::Node& list, int depth) {
+    std::string text = "[";
+    std::size_t count = 0;
+    for (const auto& element : list) {
+        if (++count > 1000 || depth > deepest) return text + ", ..]";
+        text += text.size() > 1 ? ", " : "";
+        if (element.IsScalar())
+            text += element.Scalar();
+        else if (element.IsSequence())
+            text += list_text(element, depth + 1);
+        else
+            text += "..";
+    }
+    return text + "]";
+}
+
+void flatten(const YAML::Node& node, const std::string& name, int depth, Document& into) {
+    const auto at = place(into.path, node.Mark());
+    if (depth > deepest) throw ConfigError(at + ": nested deeper than " + std::to_string(deepest) + " levels");
+    if (into.values.size() > most_values)
+        throw ConfigError(at + ": more than " + std::to_string(most_values) + " values; expected a configuration");
+    if (node.IsMap()) {
+        for (const auto& entry : node)
+            flatten(entry.second,
+                    (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? trimmed(entry.first.Scalar()) : "?"),
+                    depth + 1, into);
+    } else if (node.IsNull()) {
+        into.values.push_back({name, "", at, true});
+    } else if (node.IsScalar()) {
+        into.add(name, trimmed(node.Scalar()), at);
+    } else if (node.IsSequence()) {
+        into.add(name, list_text(node, depth), at);
+    }
+}
+
+std::string value_text(const ConfigValue& value) {
+    return std::visit(
+        []<class T>(const T& v) -> std::string {
+            if constexpr (std::is_same_v<T, std::string>) {
+                return v;
+            } else if constexpr (std::is_same_v<T, std::vector<ConfigValue>>) {
+                std::string text = "[";
+                for (const auto& element : v) text += (text.size() > 1 ? ", " : "") + value_text(element);
+                return text + "]";
+            } else {
+                return fmt::format("{}", v);
+            }
+        },
+        value.value);
+}
+
+}  // namespace
+
+void wrong(const NamedValue& value, const std::string& expected) {
+    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " +
+                      expected);
+}
+
+long integer_in(const NamedValue& value) {
+    std::string digits;
+    for (const char c : value.value)
+        if (c != '_' && c != ',') digits += c;
+    double number = 0;  // 5e8 is how many files write a count
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size() || number != std::floor(number) ||
+        std::abs(number) > 1e15)
+        wrong(value, "a whole number");
+    return static_cast<long>(number);
+}
+
+bool flag_in(const NamedValue& value) {
+    std::string text = value.value;
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
+    if (text == "false" || text == "no" || text == "off" || text == "0" || text == "none") return false;
+    wrong(value, "true or false");
+}
+
+const NamedValue* Document::find(std::string_view name) {
+    NamedValue* last = nullptr;
+    for (auto& value : values) {
+        if (value.name != name) continue;
+        value.used = true;
+        last = &value;
+    }
+    return last && !last->null ? last : nullptr;
+}
+
+const NamedValue* Document::find_any(std::initializer_list<std::string_view> names) {
+    const NamedValue* found = nullptr;
+    for (const auto name : names)
+        if (const auto* value = find(name); value && !found) found = value;
+    return found;
+}
+
+std::optional<long> Document::integer(std::string_view name) {
+    const auto* value = find(name);
+    return value ? std::optional(integer_in(*value)) : std::nullopt;
+}
+
+std::optional<double> Document::number(std::string_view name) {
+    const auto* value = find(name);
+    if (!value) return std::nullopt;
+    double number = 0;
+    const auto* end = value->value.data() + value->value.size();
+    const auto [stop, error] = std::from_chars(value->value.data(), end, number);
+    if (error != std::errc() || stop != end || !std::isfinite(number)) wrong(*value, "a number");
+    return number;
+}
+
+bool Document::flag(std::string_view name, bool otherwise) {
+    const auto* value = find(name);
+    return value ? flag_in(*value) : otherwise;
+}
+
+std::string Document::text(std::string_view name, const std::string& otherwise) {
+    const auto* value = find(name);
+    return value ? value->value : otherwise;
+}
+
+Document read_yaml(const std::string& text, const std::string& path) {
+    Document document{path, {}};
+    try {
+        flatten(YAML::Load(text), "", 0, document);
+    } catch (const YAML::Exception& error) {
+        throw ConfigError(fmt::format("{}:{}:{}: {}", path, error.mark.line + 1, error.mark.column + 1, error.msg));
+    }
+    return document;
+}
+
+Document read_toml_values(const std::string& text, const std::string& path) {
+    Document document{path, {}};
+    for (const auto& entry : parse_toml(text, path).entries) {
+        auto at = entry.value_at;
+        if (const auto colon = at.find_last_of(':'); colon != std::string::npos) at = at.substr(0, colon);
+        document.add(entry.path, value_text(entry.value), at);
+    }
+    return document;
+}
+
+}  // namespace stepcast

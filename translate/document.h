@@ -1,0 +1,49 @@
+// A configuration file of another tool as a flat list of named values, each with its place: what every reader here starts
+// from. Internal to translate/.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+struct NamedValue {
+    std::string name;   // "model.tensor_model_parallel_size"
+    std::string value;  // "" = stated as null or without a value
+    std::string at;     // "train.sh:14"
+    bool null = false;
+    bool used = false;  // some rule looked at it
+};
+
+// The last of several values of one name counts.
+class Document {
+public:
+    std::string path;
+    std::vector<NamedValue> values;
+
+    // nullptr where it is not stated, or null.
+    const NamedValue* find(std::string_view name);
+    // The first of several names that is stated.
+    const NamedValue* find_any(std::initializer_list<std::string_view> names);
+    bool states(std::string_view name) { return find(name) != nullptr; }
+    // Throws ConfigError with the place where the text is none of the kind.
+    std::optional<long> integer(std::string_view name);
+    std::optional<double> number(std::string_view name);
+    bool flag(std::string_view name, bool otherwise = false);
+    std::string text(std::string_view name, const std::string& otherwise = "");
+    void add(std::string name, std::string value, std::string at) {
+        values.push_back({std::move(name), std::move(value), std::move(at)});
+    }
+};
+
+[[noreturn]] void wrong(const NamedValue& value, const std::string& expected);
+long integer_in(const NamedValue& value);
+bool flag_in(const NamedValue& value);
+
+// YAML, or JSON, which YAML contains (a bare Infinity too). Lists become one value "[a, b]". Bounded in size and depth.
+Document read_yaml(const std::string& text, const std::string& path);
+Document read_toml_values(const std::string& text, const std::string& path);
+
+}  // namespace stepcast

@@ -1,0 +1,37 @@
+// An experiment's split as the flags or file of a training framework: what translate() reads back.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/experiment.h"
+
+namespace stepcast {
+
+enum class EmitFormat : std::uint8_t { megatron, megatron_bridge, nemo, torchtitan, deepspeed };
+EmitFormat parse_emit_format(std::string_view text);  // throws ConfigError
+
+struct Emission {
+    std::string text;
+    std::vector<std::string> without;  // "bucket = 25 MB: no counterpart"
+};
+
+// Throws ConfigError where the framework cannot run the split: nothing is written then.
+Emission emit(const Experiment& experiment, EmitFormat format);
+
+// Internal to translate/: of one framework; refusals are collected, what has no counterpart is named.
+struct Emitter {
+    std::vector<std::string> refused, without;
+    void refuse_unless(bool runs, const std::string& why) {
+        if (!runs) refused.push_back(why);
+    }
+    void note_unless(bool same, const std::string& what) {
+        if (!same) without.push_back(what);
+    }
+};
+std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emitter& emitter);
+std::string emit_torchtitan(const Experiment& experiment, Emitter& emitter);
+std::string emit_deepspeed(const Experiment& experiment, Emitter& emitter);
+
+}  // namespace stepcast

@@ -1,0 +1,72 @@
+#include "translate/interpolate.h"
+
+#include <cstdlib>
+
+namespace stepcast {
+namespace {
+
+constexpr int deepest = 20;
+
+std::string trimmed(std::string text) {
+    text.erase(0, text.find_first_not_of(' '));
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+}
+
+class Interpolation {
+public:
+    explicit Interpolation(Document& document) : d_(document) {}
+
+    std::string value(const std::string& text, const std::string& owner, int depth) {
+        const auto open = text.find("${");
+        if (open == std::string::npos || depth > deepest) return text;
+        int level = 0;
+        auto close = open;
+        for (; close < text.size(); ++close) {
+            if (text[close] == '{') ++level;
+            if (text[close] == '}' && --level == 0) break;
+        }
+        if (close == text.size()) return text;
+        const auto inside = text.substr(open + 2, close - open - 2);
+        const auto told = named(inside, owner, depth);
+        if (told.empty()) return text;
+        return text.substr(0, open) + told + value(text.substr(close + 1), owner, depth + 1);
+    }
+
+private:
+    // "" where it cannot be told.
+    std::string named(const std::string& inside, const std::string& owner, int depth) {
+        const auto colon = inside.find(':');
+        if (colon != std::string::npos) {
+            const auto comma = inside.find(',', colon);
+            if (comma == std::string::npos) return "";
+            const auto a = value(trimmed(inside.substr(colon + 1, comma - colon - 1)), owner, depth + 1),
+                       b = value(trimmed(inside.substr(comma + 1)), owner, depth + 1);
+            const long x = std::atol(a.c_str()), y = std::atol(b.c_str());
+            const auto what = inside.substr(0, colon);
+            if (what == "multiply") return std::to_string(x * y);
+            if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);
+            if (y != 0 && what.starts_with("divide")) return std::to_string(x / y);
+            return "";
+        }
+        auto name = inside;
+        if (name.starts_with('.')) {
+            const auto parent = owner.find_last_of('.');
+            name = (parent == std::string::npos ? "" : owner.substr(0, parent + 1)) + name.substr(1);
+        }
+        for (const auto& each : d_.values)
+            if (each.name == name || "training." + each.name == name) return value(each.value, each.name, depth + 1);
+        return "";
+    }
+
+    Document& d_;
+};
+
+}  // namespace
+
+void interpolate(Document& document) {
+    Interpolation interpolation(document);
+    for (auto& value : document.values) value.value = interpolation.value(value.value, value.name, 0);
+}
+
+}  // namespace stepcast

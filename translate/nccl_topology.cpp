@@ -1,0 +1,163 @@
+// NCCL's topology XML and what nvidia-smi -q -x says of the devices. Rates: NCCL's src/graph/topo.h and xml.cc at 5067397c.
+#include <pugixml.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "translate/machine.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int deepest = 64;
+
+// pugixml expands no entities of a document type, so that text stays as large as its file.
+pugi::xml_document parse(const std::string& text, const std::string& path) {
+    pugi::xml_document document;
+    if (const auto result = document.load_buffer(text.data(), text.size()); !result) {
+        const auto line = 1 + std::count(text.begin(), text.begin() + std::min<std::ptrdiff_t>(result.offset, static_cast<std::ptrdiff_t>(text.size())), '\n');
+        throw ConfigError(fmt::format("{}:{}: {}", path, line, result.description()));
+    }
+    return document;
+}
+
+BytesPerSecond gigabytes(double value) { return BytesPerSecond(value * 1e9); }
+
+// "16.0 GT/s PCIe" of 16 lanes: 24 GB/s as NCCL counts.
+double pcie_gigabytes(const pugi::xml_node& pci) {
+    const std::string speed = pci.attribute("link_speed").as_string();
+    int width = pci.attribute("link_width").as_int();
+    if (width <= 0) width = 16;
+    double rate = 60;
+    for (const auto& [word, value] : {std::pair{"2.5", 15.0}, {"5", 30.0}, {"8", 60.0}, {"16", 120.0}, {"32", 240.0}})
+        if (speed.starts_with(word) && (speed.size() == std::string_view(word).size() || speed[std::string_view(word).size()] == '.' ||
+                                        speed[std::string_view(word).size()] == ' '))
+            rate = value;
+    return width * rate / 80;
+}
+
+double nvlink_gigabytes(int sm) {
+    if (sm >= 100) return 40.1;
+    if (sm >= 90) return 20.6;
+    if (sm == 86) return 12;
+    return sm >= 70 ? 20 : 18;
+}
+
+struct Walk {
+    int gpus = 0, sm = 0, links = 0, gpu_peers = 0, bare_nics = 0, gdr = 0;
+    double pcie = 0;
+    bool to_switch = false;
+    std::map<int, int> speeds;  // Mb/s -> NICs
+    std::set<std::string> gpu_bus;
+};
+
+void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& w) {
+    if (depth > deepest) throw ConfigError(path + ": nested deeper than 64 levels; expected NCCL's topology");
+    for (const auto& child : node.children()) {
+        const std::string name = child.name();
+        if (name == "pci") {
+            const std::string kind = child.attribute("class").as_string();
+            const bool gpu = kind.starts_with("0x0302") || kind.starts_with("0x0300");
+            const bool nic = kind.starts_with("0x0207") || kind.starts_with("0x0200");
+            if (gpu) {
+                ++w.gpus;
+                w.pcie = std::max(w.pcie, pcie_gigabytes(child));
+            }
+            if (nic && child.children("nic").begin() == child.children("nic").end()) ++w.bare_nics;
+        } else if (name == "gpu") {
+            w.sm = std::max(w.sm, child.attribute("sm").as_int());
+            int links = 0, peers = 0;
+            for (const auto& link : child.children("nvlink")) {
+                const std::string to = link.attribute("tclass").as_string();
+                if (to.starts_with("0x068001")) continue;
+                links += link.attribute("count").as_int();
+                if (to.starts_with("0x068000"))
+                    w.to_switch = true;
+                else
+                    ++peers;
+            }
+            w.links = std::max(w.links, links);
+            w.gpu_peers = std::max(w.gpu_peers, peers);
+        } else if (name == "net") {
+            ++w.speeds[child.attribute("speed").as_int()];
+        }
+        walk(child, depth + 1, path, w);
+    }
+}
+
+double socket_gigabytes(const pugi::xml_node& cpu) {
+    const std::string vendor = cpu.attribute("vendor").as_string();
+    const int model = cpu.attribute("modelid").as_int();
+    if (vendor == "AuthenticAMD") return 16;
+    if (cpu.attribute("arch").as_string() == std::string("ppc64")) return 32;
+    if (model >= 0xcf) return 40;  // Emerald Rapids
+    if (model >= 0x8f) return 22;  // Sapphire Rapids
+    return model >= 0x55 ? 10 : 6;
+}
+
+}  // namespace
+
+void read_nccl_topology(const std::string& text, const std::string& path, Machine& machine) {
+    const auto document = parse(text, path);
+    if (document.child("graphs"))
+        throw ConfigError(path + ": holds NCCL's chosen rings, not the machine; expected the file of NCCL_TOPO_DUMP_FILE");
+    const auto system = document.child("system");
+    if (!system) throw ConfigError(path + ": no element <system>; expected NCCL's topology");
+    Walk w;
+    walk(system, 0, path, w);
+    if (w.gpus == 0) throw ConfigError(path + ": no GPU in it");
+    machine.gpus = w.gpus;
+    machine.sm = w.sm;
+    machine.pcie = gigabytes(w.pcie);
+    machine.nvlinks = w.links;
+    machine.paired = w.links > 0 && !w.to_switch && w.gpu_peers == 1;
+    machine.meshed = w.links > 0 && !w.to_switch && w.gpu_peers > 1 && w.gpu_peers + 1 < w.gpus;
+    if (w.links > 0) machine.nvlink = gigabytes(w.links * nvlink_gigabytes(w.sm));
+    const auto cpus = std::distance(system.children("cpu").begin(), system.children("cpu").end());
+    machine.numa_nodes = static_cast<int>(cpus);
+    if (cpus > 1) machine.socket = gigabytes(socket_gigabytes(system.child("cpu")));
+    std::string speed = "speed not stated";
+    if (!w.speeds.empty()) {
+        const auto most = std::ranges::max_element(w.speeds, {}, [](const auto& s) { return s.second; });
+        machine.nics = most->second;
+        machine.nic = gigabytes((most->first > 0 ? most->first : 10000) / 8000.0);
+        speed = to_string(machine.nic);
+        for (const auto& [other, count] : w.speeds)
+            if (other != most->first) machine.other_nics += count;
+    } else {
+        machine.nics = w.bare_nics;
+    }
+    machine.links_told = w.sm > 0;
+    if (w.sm == 0) machine.notes.push_back(path + ": a template without gpu, net and nvlink elements: NVLink and NIC speed are not told");
+    machine.from.push_back(fmt::format("{}: {} GPUs{}, {}, PCIe {}, {} NICs ({}), {} sockets", path, w.gpus,
+                                       w.sm ? fmt::format(" of sm {}", w.sm) : "",
+                                       w.links ? fmt::format("{} NVLinks a GPU {}", w.links, w.to_switch ? "to a switch" : "to other GPUs")
+                                               : "no NVLink told",
+                                       to_string(machine.pcie), machine.nics, speed, cpus));
+}
+
+void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine) {
+    const auto document = parse(text, path);
+    const auto log = document.child("nvidia_smi_log");
+    if (!log) throw ConfigError(path + ": no element <nvidia_smi_log>; expected the output of nvidia-smi -q -x");
+    int gpus = 0;
+    for (const auto& gpu : log.children("gpu")) {
+        const std::string name = gpu.child("product_name").text().as_string();
+        if (gpus++ == 0)
+            machine.gpu = name;
+        else if (name != machine.gpu)
+            machine.notes.push_back(fmt::format("{}: {} beside {}; the first is taken", path, name, machine.gpu));
+        const std::string memory = gpu.child("fb_memory_usage").child("total").text().as_string();
+        if (const long mib = std::atol(memory.c_str()); mib > 0) machine.memory = Bytes(static_cast<double>(mib) * 1048576);
+    }
+    if (gpus == 0) throw ConfigError(path + ": no GPU in it");
+    if (machine.gpus == 0) machine.gpus = gpus;
+    machine.from.push_back(fmt::format("{}: {} x {}, {}", path, gpus, machine.gpu, to_string(machine.memory)));
+}
+
+}  // namespace stepcast

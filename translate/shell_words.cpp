@@ -1,0 +1,177 @@
+#include "translate/shell_words.h"
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t longest_script = 4 << 20;
+
+class Splitter {
+public:
+    Splitter(const std::string& text, const std::string& path) : text_(text), path_(path) {}
+
+    std::vector<ShellCommand> all() {
+        while (at_ < text_.size()) step();
+        end_command("\n");
+        return std::move(commands_);
+    }
+
+private:
+    [[nodiscard]] char here(std::size_t ahead = 0) const {
+        return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+    }
+    void copy() {
+        if (word_.empty()) word_line_ = line_;
+        if (here() == '\n') ++line_;
+        word_ += text_[at_++];
+        open_ = true;
+    }
+    void end_word() {
+        if (open_) command_.words.push_back({word_, word_line_});
+        word_.clear();
+        open_ = false;
+    }
+    void end_command(const std::string& then) {
+        end_word();
+        if (!command_.words.empty()) {
+            command_.then = then;
+            commands_.push_back(std::move(command_));
+        }
+        command_ = {};
+    }
+    [[noreturn]] void unclosed(const char* what, int line) const {
+        throw ConfigError(fmt::format("{}:{}: {} is not closed", path_, line, what));
+    }
+    void quote(char mark) {
+        const int began = line_;
+        copy();
+        while (here() != mark) {
+            if (at_ >= text_.size()) unclosed(mark == '"' ? "a \"" : "a '", began);
+            if (mark == '"' && here() == '\\' && at_ + 1 < text_.size()) copy();
+            if (mark == '"' && here() == '$' && here(1) == '(') {
+                brackets('(', ')');
+                continue;
+            }
+            copy();
+        }
+        copy();
+    }
+    // From an opening bracket, or the $ before it, to the one that closes it; comments inside are dropped.
+    void brackets(char opens, char closes) {
+        const int began = line_;
+        int depth = 0;
+        do {
+            if (at_ >= text_.size()) unclosed(opens == '(' ? "a (" : "a {", began);
+            if (here() == '"' || here() == '\'') {
+                quote(here());
+                continue;
+            }
+            if (here() == '#' && opens == '(' && depth == 1 && (text_[at_ - 1] == ' ' || text_[at_ - 1] == '\n' ||
+                                                                text_[at_ - 1] == '\t')) {
+                while (at_ < text_.size() && here() != '\n') ++at_;
+                continue;
+            }
+            if (here() == '\\' && here(1) == '\n') {
+                at_ += 2;
+                ++line_;
+                word_ += ' ';
+                continue;
+            }
+            if (here() == opens) ++depth;
+            if (here() == closes) --depth;
+            copy();
+        } while (depth > 0);
+    }
+    void skip_document() {
+        at_ += 2;
+        if (here() == '-') ++at_;
+        while (here() == ' ') ++at_;
+        std::string end;
+        while (at_ < text_.size() && std::string(" \t\n;|&>").find(here()) == std::string::npos) {
+            if (here() != '"' && here() != '\'' && here() != '\\') end += here();
+            ++at_;
+        }
+        documents_.push_back(end);
+    }
+    // Bodies of here-documents follow the line that names them.
+    void skip_bodies() {
+        for (const std::string& end : documents_)
+            while (at_ < text_.size()) {
+                const auto stop = std::min(text_.find('\n', at_), text_.size());
+                auto line = text_.substr(at_, stop - at_);
+                at_ = std::min(stop + 1, text_.size());
+                ++line_;
+                line.erase(0, line.find_first_not_of('\t'));
+                if (line == end) break;
+            }
+        documents_.clear();
+    }
+    void step();
+
+    const std::string& text_;
+    const std::string& path_;
+    std::vector<ShellCommand> commands_;
+    ShellCommand command_;
+    std::vector<std::string> documents_;
+    std::string word_;
+    std::size_t at_ = 0;
+    int line_ = 1, word_line_ = 1;
+    bool open_ = false;
+};
+
+void Splitter::step() {
+    const char c = here();
+    if (c == '\\' && here(1) == '\n') {
+        at_ += 2;
+        ++line_;
+    } else if (c == '\\') {
+        copy();
+        if (at_ < text_.size()) copy();
+    } else if (c == '\n') {
+        end_command("\n");
+        ++at_;
+        ++line_;
+        skip_bodies();
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+        end_word();
+        ++at_;
+    } else if (c == '#' && !open_) {
+        while (at_ < text_.size() && here() != '\n') ++at_;
+    } else if (c == '"' || c == '\'') {
+        quote(c);
+    } else if (c == '$' && here(1) == '{') {
+        copy();
+        brackets('{', '}');
+    } else if (c == '$' && here(1) == '(') {
+        copy();
+        brackets('(', ')');
+    } else if (c == '(' && open_ && word_.ends_with('=')) {
+        brackets('(', ')');
+    } else if (c == '<' && here(1) == '<' && here(2) != '<') {
+        end_word();
+        skip_document();
+    } else if (c == ';' || c == '&' || c == '|') {
+        const bool twice = here(1) == c;
+        if (c == '&' && !twice && (word_.ends_with('>') || here(1) == '>')) return copy();  // 2>&1, &> file
+        end_command(twice ? std::string(2, c) : std::string(1, c));
+        at_ += twice ? 2 : 1;
+    } else if (c == '(' || c == ')') {
+        if (open_ && c == '(' ) return copy();
+        end_command(std::string(1, c));
+        ++at_;
+    } else {
+        copy();
+    }
+}
+
+}  // namespace
+
+std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path) {
+    if (text.size() > longest_script) throw ConfigError(path + ": longer than 4 MiB; expected a launch script");
+    return Splitter(text, path).all();
+}
+
+}  // namespace stepcast

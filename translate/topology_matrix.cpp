@@ -1,0 +1,139 @@
+// nvidia-smi topo -m: who is joined to whom, by what.
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "translate/machine.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int most_columns = 512;
+
+// Terminals colour and underline the header.
+std::string without_escapes(const std::string& text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '\033' && i + 1 < text.size() && text[i + 1] == '[') {
+            while (i < text.size() && !std::isalpha(static_cast<unsigned char>(text[i]))) ++i;
+            continue;
+        }
+        if (text[i] != '\r') plain += text[i];
+    }
+    return plain;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+    std::istringstream in(line);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;) words.push_back(word);
+    return words;
+}
+
+bool is_gpu(const std::string& name) { return name.starts_with("GPU") && name.size() > 3 && std::isdigit(name[3]); }
+
+// One cell at the start of `text`, taken off it: cells may be glued together where columns were cut.
+std::string take_cell(std::string& text) {
+    text.erase(0, text.find_first_not_of(" \t"));
+    for (const char* word : {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"})
+        if (text.starts_with(word)) {
+            text.erase(0, std::string_view(word).size());
+            return word;
+        }
+    if (!text.starts_with("NV")) return "";
+    std::size_t end = 2;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
+    const auto cell = text.substr(0, end);
+    text.erase(0, end);
+    return cell;
+}
+
+struct Matrix {
+    std::vector<std::string> columns;
+    std::vector<std::vector<std::string>> rows;  // of the GPUs
+    std::set<std::string> numa;
+};
+
+Matrix read_matrix(const std::string& text, const std::string& path) {
+    Matrix m;
+    std::istringstream lines(without_escapes(text));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++number;
+        const auto words = words_of(line);
+        if (words.empty() || !is_gpu(words[0])) continue;
+        if (m.columns.empty()) {
+            for (const auto& word : words) {
+                if (word == "CPU" || word == "NUMA") break;
+                m.columns.push_back(word);
+            }
+            if (m.columns.size() > most_columns)
+                throw ConfigError(fmt::format("{}:{}: {} columns; expected at most {}", path, number, m.columns.size(), most_columns));
+            continue;
+        }
+        auto rest = line.substr(line.find(words[0]) + words[0].size());
+        auto& row = m.rows.emplace_back();
+        while (row.size() < m.columns.size()) {
+            row.push_back(take_cell(rest));
+            if (row.back().empty())
+                throw ConfigError(fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, PHB, NODE or SYS",
+                                              path, number, m.columns[row.size() - 1], words[0]));
+        }
+        const auto left = words_of(rest);
+        if (left.size() > 1 && left[1] != "N/A") m.numa.insert(left[1]);
+    }
+    const auto gpus = static_cast<std::size_t>(std::ranges::count_if(m.columns, is_gpu));
+    if (m.rows.empty() || m.rows.size() != gpus)
+        throw ConfigError(fmt::format("{}: {} rows for {} GPUs; expected the whole matrix of nvidia-smi topo -m", path,
+                                      m.rows.size(), gpus));
+    return m;
+}
+
+int nvlinks_in(const std::string& cell) { return cell.starts_with("NV") ? std::atoi(cell.c_str() + 2) : 0; }
+
+void read_links(const Matrix& m, Machine& machine) {
+    const auto gpus = static_cast<std::size_t>(machine.gpus);
+    bool all = true, pairs = true;
+    for (std::size_t r = 0; r < gpus; ++r) {
+        int joined = 0;
+        for (std::size_t c = 0; c < gpus; ++c) {
+            const int links = r == c ? 0 : nvlinks_in(m.rows[r][c]);
+            if (links > 0) ++joined;
+            machine.nvlinks = std::max(machine.nvlinks, links);
+        }
+        all = all && joined + 1 == machine.gpus;
+        pairs = pairs && joined == 1;
+    }
+    machine.paired = pairs && !all && machine.nvlinks > 0;
+    machine.meshed = !all && !pairs && machine.nvlinks > 0;
+}
+
+void read_nics(const Matrix& m, Machine& machine) {
+    for (std::size_t c = 0; c < m.columns.size(); ++c) {
+        if (is_gpu(m.columns[c])) continue;
+        const bool near = std::ranges::any_of(m.rows, [&](const auto& row) { return row[c] == "PIX" || row[c] == "PXB"; });
+        ++(near ? machine.nics : machine.other_nics);
+    }
+}
+
+}  // namespace
+
+void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine) {
+    const Matrix m = read_matrix(text, path);
+    machine.gpus = static_cast<int>(m.rows.size());
+    read_links(m, machine);
+    read_nics(m, machine);
+    machine.numa_nodes = static_cast<int>(m.numa.size());
+    machine.from.push_back(fmt::format("{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); {} NUMA nodes",
+                                       path, machine.gpus,
+                                       machine.nvlinks == 0 ? "no NVLink"
+                                       : machine.paired     ? fmt::format("pairs joined by NV{}", machine.nvlinks)
+                                       : machine.meshed     ? fmt::format("some joined by up to NV{}", machine.nvlinks)
+                                                            : fmt::format("all pairs NV{}", machine.nvlinks),
+                                       machine.nics, machine.other_nics, machine.numa_nodes));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,202 @@
+// Defaults: torchtitan/config/job_config.py, torchtitan/models/*/infra/parallelize.py, v0.2.2.
+#include "translate/torchtitan.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// model.name and model.flavor name a table of the tool's source; here is who holds the same sizes.
+struct Flavor {
+    std::string_view name, flavor, preset;
+};
+constexpr std::array<Flavor, 5> flavors{{{"llama3", "8B", "llama3-8b"},
+                                         {"llama3", "70B", "llama3-70b"},
+                                         {"llama3", "405B", "llama3-405b"},
+                                         {"deepseek_v3", "671B", "deepseek-v3"},
+                                         {"deepseek_v3", "16B", ""}}};
+
+// DeepSeek-V3 16B of torchtitan/models/deepseek_v3/__init__.py: no preset has it.
+constexpr std::pair<const char*, const char*> deepseek_16b[] = {
+    {"workload.kind", "transformer"}, {"workload.layers", "27"},     {"workload.hidden", "2048"},
+    {"workload.heads", "16"},         {"workload.ffn", "10944"},     {"workload.vocab", "102400"},
+    {"workload.gated", "true"},       {"workload.tied", "false"},    {"workload.norm", "rmsnorm"},
+    {"workload.positions", "rotary"}, {"workload.attention", "mla"}, {"workload.linear_bias", "false"},
+    {"workload.qkv_bias", "false"},   {"workload.mla.kv_rank", "512"}, {"workload.mla.nope_dim", "128"},
+    {"workload.mla.rope_dim", "64"},  {"workload.mla.value_dim", "128"}, {"workload.moe.experts", "64"},
+    {"workload.moe.top_k", "6"},      {"workload.moe.ffn", "1408"},  {"workload.moe.shared_experts", "2"},
+    {"workload.moe.dense_layers", "1"}, {"workload.optimizer", "adam"}};
+
+void read_model(Document& d, Translation& t) {
+    const auto* name = d.find("model.name");
+    const auto* flavor = d.find("model.flavor");
+    if (!name || !flavor) {
+        t.open.push_back("model.name and model.flavor: not both there; name the model with --model");
+        return;
+    }
+    for (const Flavor& known : flavors) {
+        if (known.name != name->value || known.flavor != flavor->value) continue;
+        if (!known.preset.empty()) return t.set("workload.preset", std::string(known.preset), flavor->at);
+        for (const auto& [key, value] : deepseek_16b) t.set(key, value, flavor->at);
+        return;
+    }
+    t.open.push_back(fmt::format("{} {}: its sizes are a table of torchtitan's source; name the model with --model",
+                                 name->value, flavor->value));
+}
+
+void read_pipeline(Document& d, Translation& t, long pp) {
+    const auto* schedule = d.find("parallelism.pipeline_parallel_schedule");
+    if (pp == 1) {
+        if (schedule) t.ignored.push_back("pipeline_parallel_schedule (" + schedule->at + "): pp is 1");
+        return;
+    }
+    const std::string name = schedule ? schedule->value : "1F1B";
+    const std::string at = schedule ? schedule->at : "default of torchtitan";
+    if (name == "GPipe")
+        t.set("parallelism.schedule", "gpipe", at);
+    else if (name == "1F1B" || name == "Interleaved1F1B")
+        t.set("parallelism.schedule", "1f1b", at);
+    else if (name == "ZBVZeroBubble")
+        t.set("parallelism.schedule", "zb-v", at);
+    else if (name == "DualPipeV")
+        t.set("parallelism.schedule", "dualpipe", at);
+    else
+        t.problems.push_back(fmt::format("pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
+    if (name == "Interleaved1F1B") {
+        const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
+        const long layers = t.layers();
+        if (each && layers > 0) {
+            const long less = 2;  // embedding and head count as a layer each
+            const long pieces = (layers + less + integer_in(*each) - 1) / integer_in(*each);
+            t.set("parallelism.vp", pieces / pp, each->at);
+        } else if (each) {
+            t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the pieces with --set vp=N");
+        } else {
+            t.take_default("parallelism.vp", "2");
+        }
+    }
+}
+
+void read_batch(Document& d, Translation& t, long pp) {
+    const auto* local = d.find_any({"training.local_batch_size", "training.batch_size"});
+    const auto* micro = d.find("parallelism.pipeline_parallel_microbatch_size");
+    const long batch = local ? integer_in(*local) : 8;
+    if (pp > 1)
+        t.set("parallelism.micro_batch", micro ? integer_in(*micro) : 1, micro ? micro->at : "default of torchtitan");
+    else
+        t.set("parallelism.micro_batch", batch, local ? local->at : "default of torchtitan");
+    const auto* global = d.find("training.global_batch_size");
+    const long dp = t.count("parallelism.dp", 0);
+    if (global && integer_in(*global) > 0)
+        t.set("parallelism.global_batch", integer_in(*global), global->at);
+    else if (pp > 1 && dp > 0)
+        t.set("parallelism.global_batch", batch * dp, local ? local->at : "default of torchtitan");
+    else if (pp > 1)
+        t.open.push_back(fmt::format("global batch: {} x data-parallel replicas; say it with --set global_batch=N", batch));
+}
+
+void read_split(Document& d, Translation& t) {
+    const auto degree = [&](const char* name, const char* key) {
+        const auto* v = d.find(std::string("parallelism.") + name);
+        if (v)
+            t.set(key, integer_in(*v), v->at);
+        else
+            t.take_default(key, "1");
+        return t.count(key, 1);
+    };
+    const long tp = degree("tensor_parallel_degree", "parallelism.tp"), pp = degree("pipeline_parallel_degree", "parallelism.pp"),
+               cp = degree("context_parallel_degree", "parallelism.cp");
+    degree("expert_parallel_degree", "parallelism.ep");
+    const long replicate = d.integer("parallelism.data_parallel_replicate_degree").value_or(1);
+    const auto* shard = d.find("parallelism.data_parallel_shard_degree");
+    const long shards = shard ? integer_in(*shard) : -1;
+    const std::string at = shard ? shard->at : "default of torchtitan";
+    if (shards > 0) t.set("parallelism.dp", replicate * shards, at);
+    t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context parallel ranks share the shards
+    if (shards * cp > 1 && replicate > 1) t.set("parallelism.shard", shards * cp, at);
+    if (shards < 0 && replicate > 1)
+        t.open.push_back(fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
+    if (const auto reshard = d.text("parallelism.fsdp_reshard_after_forward", "default");
+        t.count("parallelism.zero", 0) == 3 && (reshard == "never" || (reshard == "default" && pp > 1)))
+        t.set("parallelism.zero", 2, d.states("parallelism.fsdp_reshard_after_forward")
+                                         ? d.find("parallelism.fsdp_reshard_after_forward")->at
+                                         : "default of torchtitan");
+    if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
+    if (const auto* v = d.find("parallelism.enable_async_tensor_parallel"); v && flag_in(*v) && tp > 1)
+        t.set("parallelism.overlap_tp", "true", v->at);
+    if (cp > 1) t.take_default("parallelism.context_exchange", "all-gather");
+    if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree"); v && tp > 1)
+        t.set("parallelism.expert_tensor_parallel", integer_in(*v) == 1 ? "false" : "true", v->at);
+    if (const auto* v = d.find("parallelism.expert_parallel_comm_backend"))
+        t.set("parallelism.dispatch_once", v->value == "deepep" ? "true" : "false", v->at);
+    read_pipeline(d, t, pp);
+    read_batch(d, t, pp);
+    const long ranks = tp * pp * cp * t.count("parallelism.dp", 1), ep = t.count("parallelism.ep", 1);
+    if (shards < 0)
+        t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
+                                     std::max(tp * pp * cp, pp * ep)));
+    else
+        t.open.push_back(fmt::format("{} GPUs by its degrees", ranks));
+}
+
+void read_training(Document& d, Translation& t) {
+    if (const auto* v = d.find("training.seq_len"))
+        t.set("workload.seq", integer_in(*v), v->at);
+    else
+        t.take_default("workload.seq", "2048");
+    const auto* converters = d.find("model.converters");
+    const bool fp8 = converters && converters->value.find("float8") != std::string::npos;
+    if (fp8)
+        t.set("workload.dtype", "fp8", converters->at);
+    else if (const auto* v = d.find("training.mixed_precision_param"))
+        t.set("workload.dtype", v->value == "float32" ? "fp32" : "bf16", v->at);
+    else
+        t.take_default("workload.dtype", "bf16");
+    if (const auto* v = d.find("training.mixed_precision_reduce"))
+        t.set("parallelism.gradient_dtype", v->value == "bfloat16" ? "bf16" : "fp32", v->at);
+    else
+        t.take_default("parallelism.gradient_dtype", "fp32");
+    const auto* mode = d.find("activation_checkpoint.mode");
+    const auto how = mode ? mode->value : "selective";
+    const auto* option = d.find("activation_checkpoint.selective_ac_option");
+    const std::string at = mode ? mode->at : "default of torchtitan";
+    t.set("parallelism.recompute", how == "memory_budget" ? "selective" : how, at);
+    if (how == "selective" && (!option || option->value != "op")) {
+        const long every = option ? integer_in(*option) : 2;
+        const long layers = t.layers(), pp = t.count("parallelism.pp", 1);
+        t.set("parallelism.recompute", "full", option ? option->at : at);
+        if (layers > 0)
+            t.set("parallelism.recompute_layers", std::max(1L, layers / pp / every), option ? option->at : at);
+        else if (every > 1)
+            t.open.push_back(fmt::format("every {}. layer is computed again: say --set recompute_layers=N of a stage", every));
+    }
+    const auto* compile = d.find_any({"compile.enable", "training.compile"});
+    const auto components = d.text("compile.components", "[model, loss]");
+    const bool compiled = compile && flag_in(*compile) && components.find("model") != std::string::npos;
+    t.set("parallelism.eager", compiled ? "false" : "true", compile ? compile->at : "default of torchtitan");
+    if (const auto* v = d.find("optimizer.name")) t.set("workload.optimizer", "adam", v->at);
+}
+
+}  // namespace
+
+Translation translate_torchtitan(Document& d, const std::string& model) {
+    Translation t;
+    t.path = d.path;
+    t.format = "torchtitan";
+    t.framework = "torchtitan";
+    if (model.empty())
+        read_model(d, t);
+    else
+        t.set("workload.preset", model, "--model");
+    read_split(d, t);
+    read_training(d, t);
+    for (const auto& value : d.values)
+        if (!value.used) t.ignored.push_back(value.name);
+    return t;
+}
+
+}  // namespace stepcast
