@@ -58,7 +58,7 @@ for verb in simulate sweep execute calibrate compare import; do
         for ((trial = 0; trial < trials; ++trial)); do
             rm -rf D && mkdir D
             # shellcheck disable=SC2086
-            "$stepcast" ${verbs[$verb]} >out 2>err </dev/null &
+                env --default-signal=INT,TERM "$stepcast" ${verbs[$verb]} >out 2>err </dev/null &
             pid=$!
             sleep "0.$(printf '%03d' $((RANDOM % 900)))"
             kill "-${signal%:*}" $pid 2>/dev/null
@@ -107,7 +107,7 @@ trap - XFSZ
 
 rm -rf D
 # shellcheck disable=SC2086
-"$stepcast" execute host_ddp $small --device host --steps 1000000 --out D >out 2>err &
+env --default-signal=INT,TERM "$stepcast" execute host_ddp $small --device host --steps 1000000 --out D >out 2>err &
 pid=$!
 while [ ! -e D/run.toml ] && kill -0 $pid; do sleep 0.1; done
 # shellcheck disable=SC2086
