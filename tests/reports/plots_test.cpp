@@ -232,10 +232,10 @@ TEST_CASE("All plots that the cases allow are written, and named") {
     CHECK(fs::is_empty(folder));
     std::vector<Comparison> cases{nine_cases()[0]};
     CHECK(plot_comparison(cases, "t", folder) ==
-          std::vector<std::string>{"scatter.png", "breakdown.png", "experts.png"});
+          std::vector<std::string>{"scatter.png", "errors.png", "breakdown.png", "experts.png"});
     cases[0].what.x = 0;
     fs::remove(folder + "/experts.png");
-    CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "breakdown.png"});
+    CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "errors.png", "breakdown.png"});
     CHECK_FALSE(fs::exists(folder + "/experts.png"));
 }
 
