@@ -80,7 +80,8 @@ TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of de
     CHECK(found.inside >= 0.3);
 }
 
-TEST_CASE("another group's steps on A100 are met by constants fitted without them") {
+// Minutes of fitting: run by name, test_calibrate "[minutes]".
+TEST_CASE("another group's steps on A100 are met by constants fitted without them", "[.][minutes]") {
     if (truth_is_absent()) return;
     const LeftOut found = predict_block("dgx-a100", {"megatron_papers", "mosaic_mpt", "pytorch_jax_fsdp", "vtrain_512"},
                                         [](const Case& c) { return c.source == "vtrain_multi"; });
