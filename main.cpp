@@ -234,7 +234,7 @@ void run_calibrate(const Options& options) {
     }
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
-    check_files_of_calibrate(options);
+    if (!options.out.empty()) check_files_of_calibrate(options);
     if (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty())
         return print(calibrate_steps(options));
     print(calibrate_from_measurements(

@@ -14,6 +14,7 @@
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/errors.h"
+#include "model/provenance.h"
 #include "model/whole_files.h"
 
 namespace stepcast {
@@ -111,12 +112,13 @@ struct Evaluated {
 };
 
 Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, bool software,
-                 const FewShotRequest& request, std::size_t rows) {
+                 const FewShotRequest& request, const std::vector<Case>& cases) {
     Fitted fitted;
     fitted.date = request.date;
     for (const std::string& path : request.measurements)
         fitted.sources.push_back(std::filesystem::path(path).filename().string());
-    fitted.samples = static_cast<int>(rows);
+    fitted.samples = static_cast<int>(cases.size());
+    for (const Case& c : cases) fitted.rows = joined(std::move(fitted.rows), c.rows);
     for (const std::size_t j : chosen)
         fitted.parameters.push_back(
             parameter_of(e.fit, j, software ? e.fit.constants[j].framework : e.fit.constants[j].key));
@@ -137,7 +139,8 @@ std::string framework_path(const FewShotRequest& request) {
     return (out.parent_path() / (out.stem().string() + ".framework.toml")).string();
 }
 
-std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const Case& any, std::size_t rows) {
+std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+    const Case& any = cases.front();
     std::vector<std::size_t> chosen;
     for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
         if (!e.fit.constants[j].framework.empty()) chosen.push_back(j);
@@ -145,25 +148,25 @@ std::string write_framework_file(const Evaluated& e, const FewShotRequest& reque
     holder.framework = any.experiment.framework;
     holder.framework.stated.clear();
     holder.framework.replaced.clear();
-    holder.framework.fitted = fitted_of(e, chosen, true, request, rows);
+    holder.framework.fitted = fitted_of(e, chosen, true, request, cases);
     const std::string path = framework_path(request);
     holder.framework.name = std::filesystem::path(path).stem().string();
     if (holder.framework.name.ends_with(".framework"))
         holder.framework.name.resize(holder.framework.name.size() - std::string(".framework").size());
-    holder.framework.about = fmt::format("{}; costs fitted to {} steps", any.experiment.framework.about, rows);
+    holder.framework.about = fmt::format("{}; costs fitted to {} steps", any.experiment.framework.about, cases.size());
     const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;  // set_key() moves the experiment
     for (const FittedParameter& p : parameters) set_key(holder, {"framework." + p.key, p.value});
     write_whole({{path, write_framework(holder.framework)}});
     return path;
 }
 
-std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, std::size_t rows) {
+std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
     std::vector<std::size_t> chosen;
     for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
         if (request.target == FitTarget::hardware || e.fit.constants[j].framework.empty()) chosen.push_back(j);
     Experiment holder;
     holder.cluster = read_cluster(request.cluster);
-    Fitted fitted = fitted_of(e, chosen, false, request, rows);
+    Fitted fitted = fitted_of(e, chosen, false, request, cases);
     for (const FittedParameter& p : fitted.parameters) set_key(holder, {"cluster." + p.key, p.value});
     const auto& first = fitted.errors.front();
     constexpr double normal = 0.6745;  // median of the absolute of a normal variable
@@ -175,6 +178,8 @@ std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request
                 fitted.correlation.clear();
             }
         fitted.ranges = holder.cluster.fitted->ranges;
+        fitted.constants = holder.cluster.fitted->constants;
+        fitted.rows = joined(std::move(fitted.rows), holder.cluster.fitted->rows);
         for (const HeldOutError& error : holder.cluster.fitted->errors)
             if (error.kind != "step") fitted.errors.push_back(error);
         for (const std::string& source : holder.cluster.fitted->sources)
@@ -231,8 +236,15 @@ StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const
     if (fit.constants.empty()) throw ConfigError("calibrate: the rows exercise no constant of that kind");
     begin_at(cases, fit.constants);
     fit.model = step_rows_model(cases, fit.constants, progress);
-    fit.posterior = most_probable(fit.model, priors_of(fit.constants), all_of(cases.size()),
-                                  Vector(fit.constants.size(), 0.0), Interruptible::stopped);
+    const auto solved = [&](const Vector& start) {
+        return most_probable(fit.model, priors_of(fit.constants), all_of(cases.size()), start, Interruptible::stopped);
+    };
+    Vector start(fit.constants.size(), 0.0);
+    fit.posterior = solved(start);
+    // A host that is faster than its device has no slope: the fit also begins where it would hold the device up.
+    for (std::size_t j = 0; j < start.size(); ++j)
+        if (fit.constants[j].key == "host.layer") start[j] = 1.5;
+    if (Posterior slower = solved(start); slower.cost < fit.posterior.cost) fit.posterior = std::move(slower);
     return fit;
 }
 
@@ -289,9 +301,9 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     for (const Block by : request.blocks)
         e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, Interruptible::stopped));
     if (request.target != FitTarget::hardware)
-        text += "framework written to " + write_framework_file(e, request, rows.cases.front(), rows.cases.size()) + "\n";
+        text += "framework written to " + write_framework_file(e, request, rows.cases) + "\n";
     if (request.target != FitTarget::framework)
-        text += "cluster written to " + write_cluster_file(e, request, rows.cases.size()) + "\n";
+        text += "cluster written to " + write_cluster_file(e, request, rows.cases) + "\n";
     if (Interruptible::stopped()) text += "interrupted: the constants are those of the last pass\n";
     const HeldOutError own = summary_of(e.fit.posterior.errors, "fitted");
     text += constants_table(e.fit);

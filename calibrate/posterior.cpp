@@ -142,7 +142,9 @@ Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& p
         p.noise = noise;
         if (moved < 3e-3 && settled) break;
     }
-    Posterior found{x, {}, {}, inverse(normal_matrix(p, at)), p.noise, at.errors};
+    const double rows = rows_of_belief + static_cast<double>(std::count(used.begin(), used.end(), true));
+    Posterior found{x,       {}, {}, inverse(normal_matrix(p, at)), p.noise, objective(p, at.errors, x) + 2 * rows * std::log(p.noise),
+                    at.errors};
     for (std::size_t j = 0; j < x.size(); ++j) {
         found.sigma.push_back(std::sqrt(found.covariance.at(j, j)));
         found.at_bound.push_back(x[j] <= priors[j].lower + 1e-9 || x[j] >= priors[j].upper - 1e-9);

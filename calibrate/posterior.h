@@ -25,6 +25,7 @@ struct Posterior {
     std::vector<bool> at_bound;
     DenseMatrix covariance;
     double noise = 0;          // scatter of a row about its prediction, one standard deviation
+    double cost = 0;           // less is more probable, of solutions of one problem from different starts
     Vector errors;             // of all rows at x
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
@@ -42,7 +43,7 @@ std::string value_of(const SweepRow& row, const std::string& key) {
 // Steps, or tokens/s where these rank: then p10 of the step is the most.
 Point point_of(const SweepAnswer& r, const SweepRow& row) {
     const Interval& step = row.forecast.step;
-    if (r.objective != Objective::tokens) return {step.p10.si(), step.p50.si(), step.p90.si()};
+    if (r.objective != Objective::tokens) return {step.p10.si() * 1e3, step.p50.si() * 1e3, step.p90.si() * 1e3};
     const double tokens = row.tokens_per_second * row.step.si();
     return {tokens / step.p90.si(), tokens / step.p50.si(), tokens / step.p10.si()};
 }
@@ -109,7 +110,7 @@ void plot_series(const SweepAnswer& r, const std::string& path) {
         data + frame({fmt::format("{}: {} against {}", r.experiment, tokens ? "tokens/s" : "step", chart.x_key),
                       fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "", legend});
     script += fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid 0.2 noborder\n",
-                          gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [s]");
+                          gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]");
     std::string axes;
     if (x.is_wide()) axes += "x";
     if (y.is_wide()) axes += "y";
@@ -118,7 +119,9 @@ void plot_series(const SweepAnswer& r, const std::string& path) {
         if (x.is_wide()) script += log_ticks(x, "x");
         if (y.is_wide()) script += log_ticks(y, "y");
     }
-    script += "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05\n";
+    const double margin = x.is_wide() ? std::pow(x.high / x.low, 0.04) : 0, pad = 0.04 * (x.high - x.low);
+    script += fmt::format("set xrange [{}:{}]\nset offsets 0, 0, graph 0.05, graph 0.05\n",
+                          x.is_wide() ? x.low / margin : x.low - pad, x.is_wide() ? x.high * margin : x.high + pad);
     render_plot(script + plot_command(parts, labels), path);
 }
 

@@ -173,13 +173,11 @@ void Writer::split() {
         add(lm() ? "num_virtual_stages_per_pipeline_rank" : "virtual_pipeline_model_parallel_size", p.vp);
     }
     if (p.sequence_parallel) flag("sequence_parallel", true);
-    if (p.overlap_tp) {
-        if (lm())
-            flag("tp_comm_overlap", true);
-        else if (nemo())
-            flag("ub_tp_comm_overlap", true);
+    if (p.tp > 1) {  // said where it is off too: recipes turn it on
+        if (nemo())
+            flag("ub_tp_comm_overlap", p.overlap_tp);
         else
-            flag("tp_comm_overlap", true, "comm_overlap");
+            flag("tp_comm_overlap", p.overlap_tp, lm() ? "model" : "comm_overlap");
     }
     if (p.cp > 1) add("cp_comm_type", p.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
     if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);

@@ -101,14 +101,16 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
     return found;
 }
 
-// What each cluster was fitted on is gathered once.
+// What each cluster and framework were fitted on is gathered once.
 void add_evidence(std::vector<Comparison>& comparisons) {
     std::map<std::string, std::vector<RowHash>> fitted;
     for (Comparison& c : comparisons) {
         if (!c.refused_because.empty()) continue;
         const Cluster& cluster = c.what.experiment.cluster;
-        const auto [at, fresh] = fitted.try_emplace(cluster.name);
+        const Framework& framework = c.what.experiment.framework;
+        const auto [at, fresh] = fitted.try_emplace(cluster.name + " " + framework.name);
         if (fresh) at->second = fitted_rows(cluster);
+        if (fresh && framework.fitted) at->second = joined(std::move(at->second), framework.fitted->rows);
         c.what.evidence = evidence_of(c.what.rows, at->second, seen_rows());
     }
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/op_kinds.h"
+
 namespace stepcast {
 namespace {
 
@@ -41,19 +43,9 @@ struct Moved {
         return 2.0 * static_cast<double>(op.batch * op.heads * op.head_dim * (op.seq_q + op.seq_k)) * size_of(op.dtype);
     }
     Bytes operator()(const MemoryPass& op) const { return op.read + op.written; }
-    template <typename Other>
-    Bytes operator()(const Other&) const {
-        return {};
-    }
+    Bytes operator()(const OneOf<FusedGemm, HostWork> auto&) const { return {}; }
+    Bytes operator()(const ExchangeOp auto&) const { return {}; }
 };
-
-Dtype dtype_of(const Op& op) {
-    if (const auto* gemm = std::get_if<Gemm>(&op)) return gemm->dtype;
-    if (const auto* grouped = std::get_if<GroupedGemm>(&op)) return grouped->dtype;
-    if (const auto* attention = std::get_if<Attention>(&op)) return attention->dtype;
-    if (const auto* fused = std::get_if<FusedGemm>(&op)) return fused->dtype;
-    return Dtype::bf16;
-}
 
 }  // namespace
 
@@ -72,7 +64,7 @@ double op_energy(const Op& op, Seconds time, const Cluster& cluster) {
     const Bytes moved = std::visit(Moved{}, op);
     if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0))) return 0;
     const double most = (cluster.power.limit - cluster.power.idle) * time.si();
-    return std::min(most, drawn(work, dtype_of(op), moved, cluster));
+    return std::min(most, drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster));
 }
 
 }  // namespace stepcast

@@ -41,8 +41,8 @@ PointEvaluator::PointEvaluator(const Experiment& base)
       bounded_(base.routing.draws == 1 || only_common_factor(base.cluster.noise)) {}
 
 StepBound PointEvaluator::bound(const Parallelism& split) {
-    if (!StepBounds::cover(experiment_)) return memory_alone(split);
     if (closed_forms_.empty()) {
+        if (!StepBounds::cover(experiment_)) return memory_alone(split);
         closed_forms_.emplace_back(experiment_);
         for (int d = 1; draws_routing(experiment_) && d < experiment_.routing.draws; ++d)
             closed_forms_.emplace_back(StepBounds(closed_forms_.front(), d));

@@ -48,7 +48,8 @@ run 0 simulate moe_layer_fast_moe --set parallelism.moe_system=fast_moe --set pa
 stdout_has "against the first"
 [ -s beside/gantt.png ] && [ -s beside/gantt.svg ] || fail "$command_line: no beside/gantt.png"
 run 0 simulate moe_layer_fast_moe moe_layer_alltoall --json
-json 0.label 0.step_s.p50 1.step_s.p50 1.experiment
+stdout_has '"label": "moe_layer_alltoall"'
+stdout_has '"p50"'
 refused 'one experiment' -- simulate moe_layer_fast_moe moe_layer_alltoall --explain
 run 0 simulate gpt3_175b_a100 --tokens 300B --json
 json training.time_s.p10 training.money.p50 training.energy_j.p90 training.goodput.share training.price_source
