@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # scripts/faults.sh [TRIALS] [SEED]: what happens to every verb when something goes wrong around it, as a table. "kept": the exit code
 # says so, what is there is whole, nothing half is left, and no input was touched. Ends with 1 unless every line is kept.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -uo pipefail
 cd "$(dirname "$0")/.."
 trials=${1:-5}

@@ -2,6 +2,7 @@
 # scripts/fuzz.sh MINUTES [TARGET...]: gives each reader (tests/fuzz/targets.cpp) that many minutes of inputs made by libFuzzer,
 # with the address and undefined-behaviour sanitizers. What it finds lies in build/fuzz/findings; copy it into
 # tests/fuzz/corpus/TARGET, where it is a test. Installs clang when none with libFuzzer is there.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:?usage: scripts/fuzz.sh MINUTES [TARGET...]}

@@ -2,6 +2,7 @@
 # scripts/mutate.sh COUNT [SEED]: changes one small thing in a source file of model, sim, calibrate, exec or reports, builds what
 # depends on it, and runs the test program of its folder; COUNT times. Says how many changes a test caught and lists those that
 # none did. Works in a copy (build/mutate), so that the tree stays as it is.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 count=${1:?usage: scripts/mutate.sh COUNT [SEED]}
