@@ -79,3 +79,5 @@ TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of de
     CHECK(found.mean <= 0.12);
     CHECK(found.inside >= 0.3);
 }
+
+// Minutes of fitting: run by name, test_calibrate "[minutes]".
