@@ -80,4 +80,3 @@ TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of de
     CHECK(found.inside >= 0.3);
 }
 
-// Minutes of fitting: run by name, test_calibrate "[minutes]".
