@@ -51,7 +51,7 @@ Rows read_rows(const FewShotRequest& request) {
         std::vector<Comparison> on = read_comparisons(path, request.cluster, request.framework);
         for (std::size_t i = 0; i < on.size(); ++i) {
             const bool elsewhere = own[i].refused_because.empty() && own[i].what.experiment.cluster.gpu.name != device &&
-                                   request.blocks != std::vector<Block>{Block::device};
+                                   request.blocks != std::vector<LeftOut>{LeftOut::device};
             if (elsewhere)
                 ++rows.other_devices;
             else if (!on[i].refused_because.empty())
@@ -108,7 +108,7 @@ std::vector<double> correlations(const StepFit& fit, const std::vector<std::size
 
 struct Evaluated {
     StepFit fit;
-    std::vector<std::pair<Block, std::vector<BlockErrors>>> blocks;
+    std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks;
 };
 
 Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, bool software,
@@ -298,7 +298,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
         throw ConfigError(fmt::format("calibrate: these {} rows determine none of {} constants: nothing is written; "
                                       "expected steps that differ in micro-batch, split or size\n{}",
                                       rows.cases.size(), e.fit.constants.size(), constants_table(e.fit)));
-    for (const Block by : request.blocks)
+    for (const LeftOut by : request.blocks)
         e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, Interruptible::stopped));
     if (request.target != FitTarget::hardware)
         text += "framework written to " + write_framework_file(e, request, rows.cases) + "\n";
@@ -315,7 +315,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }
 
-std::string cross_validate(const FewShotRequest& request, Block by, const Progress& progress) {
+std::string cross_validate(const FewShotRequest& request, LeftOut by, const Progress& progress) {
     const Interruptible interruptible;
     Rows rows = read_rows(request);
     const StepFit fit = fitted_to(rows.cases, request, progress);

@@ -32,9 +32,9 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
                          const std::function<void(std::string_view)>& progress = {});
 
-enum class Block { model, ranks, framework, device };
-Block parse_block(std::string_view text);  // throws ConfigError
-std::string block_of(const Case& what, Block by);
+enum class LeftOut { model, ranks, framework, device };
+LeftOut parse_block(std::string_view text);  // throws ConfigError
+std::string block_of(const Case& what, LeftOut by);
 
 struct BlockErrors {
     std::string left_out;
@@ -47,7 +47,7 @@ struct FewShotRequest {
     std::string cluster, framework;  // presets or files to start from; framework empty: that of each row
     std::string out, date;
     FitTarget target = FitTarget::hardware;
-    std::vector<Block> blocks = {Block::model, Block::ranks};  // left out in turn
+    std::vector<LeftOut> blocks = {LeftOut::model, LeftOut::ranks};  // left out in turn
 };
 
 // Writes `out` (both: the cluster there, the framework in OUT.framework.toml) and returns what to show. Throws ConfigError,
@@ -55,7 +55,7 @@ struct FewShotRequest {
 std::string calibrate_few_shot(const FewShotRequest& request, const std::function<void(std::string_view)>& progress = {});
 
 // Predicts the rows of each block by a fit to the others, for tables; writes nothing.
-std::string cross_validate(const FewShotRequest& request, Block by,
+std::string cross_validate(const FewShotRequest& request, LeftOut by,
                            const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

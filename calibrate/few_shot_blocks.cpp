@@ -11,32 +11,32 @@
 
 namespace stepcast {
 
-Block parse_block(std::string_view text) {
-    if (text == "model") return Block::model;
-    if (text == "ranks") return Block::ranks;
-    if (text == "framework") return Block::framework;
-    if (text == "device") return Block::device;
+LeftOut parse_block(std::string_view text) {
+    if (text == "model") return LeftOut::model;
+    if (text == "ranks") return LeftOut::ranks;
+    if (text == "framework") return LeftOut::framework;
+    if (text == "device") return LeftOut::device;
     throw ConfigError("--cross-validate: \"" + std::string(text) +
                       "\" is no block; expected model, ranks, framework or device");
 }
 
-std::string_view to_string(Block by) {
+std::string_view to_string(LeftOut by) {
     switch (by) {
-        case Block::model: return "model";
-        case Block::ranks: return "ranks";
-        case Block::framework: return "framework";
-        case Block::device: return "device";
+        case LeftOut::model: return "model";
+        case LeftOut::ranks: return "ranks";
+        case LeftOut::framework: return "framework";
+        case LeftOut::device: return "device";
     }
     return "";
 }
 
-std::string block_of(const Case& what, Block by) {
+std::string block_of(const Case& what, LeftOut by) {
     const Experiment& e = what.experiment;
     switch (by) {
-        case Block::model: return e.workload.name;
-        case Block::ranks: return fmt::format("{} ranks", rank_count(e.cluster));
-        case Block::framework: return e.framework.name;
-        case Block::device: return e.cluster.gpu.name;
+        case LeftOut::model: return e.workload.name;
+        case LeftOut::ranks: return fmt::format("{} ranks", rank_count(e.cluster));
+        case LeftOut::framework: return e.framework.name;
+        case LeftOut::device: return e.cluster.gpu.name;
     }
     return "";
 }
@@ -57,7 +57,7 @@ constexpr double p90 = 1.2816;  // of the normal distribution
 
 }  // namespace
 
-std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, Block by,
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough) {
     std::set<std::string> names;
     for (const Case& c : cases) names.insert(block_of(c, by));
@@ -95,7 +95,7 @@ HeldOutError summary_of(const std::vector<double>& errors, const std::string& me
     return sum;
 }
 
-std::string block_table(const std::vector<BlockErrors>& blocks, Block by) {
+std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
     std::string text = fmt::format("  {:<34} {:>5} {:>8} {:>8} {:>8} {:>9} {:>8}\n",
                                    fmt::format("left out by {}", to_string(by)), "rows", "median", "mean", "bias",
                                    "worst", "inside");

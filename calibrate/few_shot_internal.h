@@ -11,11 +11,11 @@ struct StepFit {
     Posterior posterior;
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
-std::string_view to_string(Block by);
+std::string_view to_string(LeftOut by);
 
-std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, Block by,
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough);
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method);
-std::string block_table(const std::vector<BlockErrors>& blocks, Block by);
+std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by);
 
 }  // namespace stepcast

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -79,6 +80,13 @@ double si_value(const std::string& key, const std::string& text) {
     throw ConfigError(fmt::format("fit: {}: \"{}\" is no number with a unit", key, text));
 }
 
+// A difference quotient at a bound must not step outside it, nor rounding.
+static double bounded(const ScaledParameter& p, double x) {
+    const double least = p.prior * std::exp(p.lower), most = p.prior * std::exp(p.upper);
+    constexpr double rounding = 1e-12;
+    return std::clamp(p.prior * std::exp(std::clamp(x, p.lower, p.upper)), least * (1 + rounding), most * (1 - rounding));
+}
+
 std::string value_text(const ScaledParameter& parameter, double x) {
     const double value = parameter.prior * std::exp(x);
     switch (parameter.unit) {
@@ -93,7 +101,7 @@ std::string value_text(const ScaledParameter& parameter, double x) {
 
 Cluster with_value(const Cluster& cluster, const ScaledParameter& parameter, double x) {
     return with_text(cluster, parameter.key,
-                     fmt::format("{:.17g}{}", parameter.prior * std::exp(x), si_unit(parameter.unit)));
+                     fmt::format("{:.17g}{}", bounded(parameter, x), si_unit(parameter.unit)));
 }
 
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text) {

@@ -70,7 +70,7 @@ const Key table[] = {
     {"cluster.link.intra.all_to_all_efficiency", field<&E::cluster, &C::intra, &L::all_to_all_efficiency>,
      "share of the bandwidth that grouped sends and receives reach", 1e-3, 1},
     {"cluster.link.intra.dispatch_efficiency", field<&E::cluster, &C::intra, &L::dispatch_efficiency>,
-     "share of the bandwidth that kernels dispatching tokens reach; 0 = as all_to_all_efficiency", 0, 1},
+     "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = DeepEP's law, or all_to_all_efficiency", 0, 1},
     {"cluster.link.intra.launch", field<&E::cluster, &C::intra, &L::launch>, "fixed cost of a collective call", 0,
      longest},
     {"cluster.link.intra.training", field<&E::cluster, &C::intra, &L::training>,

@@ -61,7 +61,8 @@ std::string show_experiment(const std::string& name, std::span<const Override> o
     const auto layers = lay_experiment(name, overrides);
     std::string text = fmt::format("# {}: every key that has a value, and who said it last\n", layers.experiment.name);
     for (const char* table : {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
-        text += table_text(layers, table, true);
+        if (table != std::string_view("framework") || !layers.experiment.framework.name.empty())
+            text += table_text(layers, table, true);
     return text;
 }
 

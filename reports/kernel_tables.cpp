@@ -14,7 +14,6 @@
 #include "model/whole_files.h"
 #include "reports/compare.h"
 #include "reports/kernel_plots.h"
-#include "reports/summary.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -151,13 +150,14 @@ std::string kernel_markdown(const KernelComparisons& kernels) {
         "| kind | device | dtype | rows | median | mean | bias | worst | inside p10..p90 |\n"
         "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
     for (const KernelSummary& s : kernel_summaries(kernels))
-        text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", s.kind, s.device, s.dtype, s.predicted,
-                            percent_text(s.median_ape), percent_text(s.mape), signed_percent_text(s.bias),
-                            signed_percent_text(s.worst), inside_text(s));
+        text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_text(s.kind),
+                            markdown_text(s.device), markdown_text(s.dtype), s.predicted, percent_text(s.median_ape),
+                            percent_text(s.mape), signed_percent_text(s.bias), signed_percent_text(s.worst),
+                            inside_text(s));
     text += "\n";
     for (const std::string& sentence : evidence_lines(kernels.rows)) text += "- " + sentence + "\n";
-    if (!kernels.rows.empty()) text += "- " + clusters_line(kernels.rows) + "\n";
-    for (const std::string& sentence : refusals(kernels)) text += "- " + sentence + "\n";
+    if (!kernels.rows.empty()) text += "- " + markdown_text(clusters_line(kernels.rows)) + "\n";
+    for (const std::string& sentence : refusals(kernels)) text += "- " + markdown_text(sentence) + "\n";
     return text;
 }
 
@@ -173,10 +173,11 @@ std::string kernel_csv(const KernelComparisons& kernels) {
 }
 
 void write_kernels(const std::string& folder, const std::string& title, const KernelComparisons& kernels) {
-    const auto summary = [&](std::vector<std::string> plots) {
-        return PlannedFile{
-            folder + "/kernels.md",
-            markdown_summary(title, {{"Kernels and collectives", {kernel_markdown(kernels)}, {}, plots}})};
+    const auto summary = [&](const std::vector<std::string>& plots) {
+        std::string text = "# " + markdown_text(title) + ": kernels and collectives\n\n" + kernel_markdown(kernels);
+        for (const std::string& plot : plots)
+            text += fmt::format("\n![{}]({})\n", plot.substr(0, plot.find('.')), plot);
+        return PlannedFile{folder + "/kernels.md", text};
     };
     write_whole({{folder + "/kernels.csv", kernel_csv(kernels)}, summary({})});
     if (!kernels.rows.empty()) write_whole({summary(plot_kernels(kernels, title, folder))});

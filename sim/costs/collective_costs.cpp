@@ -156,7 +156,8 @@ struct Pricer {
         const bool direct = op.by_kernels() && cluster.fabric == Fabric::nvswitch;
         const BytesPerSecond inside = direct ? intra.bandwidth : path.inside;
         Seconds worst(0);
-        const bool dispatched = op.by_kernels() && intra.dispatch.efficiency > 0;
+        // Where the link has a share for dispatch of its own, steps run other kernels than DeepEP's.
+        const bool dispatched = op.by_kernels() && intra.dispatch.efficiency > 0 && intra.dispatch_efficiency == 0;
         for (std::size_t r = 0; r < path.node_of.size(); ++r) {
             const Exchange e = exchange_of(op, r);
             worst = std::max(worst, dispatched ? dispatch(op, e, inside)

@@ -118,7 +118,7 @@ TEST_CASE("every system spreads experts over all ranks, and the recorded ones ha
 TEST_CASE("links that the split crosses have a bandwidth") {
     CHECK(told([](Experiment& e) { e.cluster.intra.bandwidth = {}; }) ==
           "cluster.link.intra.bandwidth: missing; a node has 4 ranks");
-    CHECK(told([](Experiment& e) { e.cluster.nodes = 4, e.cluster.gpus_per_node = 1; }) ==
+    CHECK(told([](Experiment& e) { e.cluster.nodes = 4, e.cluster.gpus_per_node = 1, e.cluster.inter.bandwidth = {}; }) ==
           "cluster.link.inter.bandwidth: missing; there are 4 nodes");
 }
 

@@ -24,6 +24,10 @@ Cluster full() {
                                   : doc.kind == "flop per second"  ? n + " TFLOP/s"
                                   : doc.kind == "name"             ? "pcie"
                                   : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
+                                  : doc.key.ends_with("attention_kernels")
+                                      ? "[[\"flash " + n + "\", \"10 us\", 0.9, 40, 60, 0.5, 1, 0.6, 60, 128]]"
+                                  : doc.kind == "kernels"
+                                      ? "[[\"grouped " + n + "\", \"20 us\", \"0.1 us\", 0.8, 300, 25, 0.85, 1.5]]"
                                   : doc.kind == "curve"
                                       ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
                                       : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";

@@ -26,6 +26,7 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     const Json j = Json::parse(to_json(samples::forecast()));
     CHECK(keys_of(j) == Keys{"experiment",
                              "cluster",
+                             "framework",
                              "step_s",
                              "phases_s",
                              "breakdown_s",

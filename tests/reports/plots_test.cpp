@@ -175,7 +175,7 @@ TEST_CASE("Every plot says how many of how many cases it shows and keeps names a
     plot_breakdown(nine_cases(), "Recorded", folder + "/breakdown");
     for (const char* name : {"/scatter", "/experts", "/breakdown"}) {
         const std::string svg = samples::file_text(folder + name + ".svg");
-        CHECK(svg.find("Recorded: 9 of 9 cases") != std::string::npos);
+        CHECK(svg.find("Recorded on plain-x4: 9 of 9 cases") != std::string::npos);
         CHECK(samples::file_text(folder + name + ".png").starts_with("\x89PNG"));
         CHECK_FALSE(fs::exists(folder + name + ".png.part"));
     }
@@ -207,7 +207,7 @@ TEST_CASE("Bars of many cases are those with the largest errors") {
     }
     plot_breakdown(cases, "Many", folder + "/breakdown");
     const std::string svg = samples::file_text(folder + "/breakdown.svg");
-    CHECK(svg.find("Many: only 48 of 60 cases (12 not shown)") != std::string::npos);
+    CHECK(svg.find("Many on plain-x4: only 48 of 60 cases (12 not shown)") != std::string::npos);
     CHECK(svg.find("case13<") != std::string::npos);
     CHECK(svg.find("case12<") == std::string::npos);
 }
@@ -219,11 +219,11 @@ TEST_CASE("A plot of fewer cases than stated says so") {
     cases[0].forecast.reset();
     cases[1].what.x = 0;
     plot_scatter(cases, "Recorded", folder + "/scatter");
-    CHECK(samples::file_text(folder + "/scatter.svg").find("Recorded: only 8 of 9 cases (1 refused)") !=
+    CHECK(samples::file_text(folder + "/scatter.svg").find("Recorded on plain-x4: only 8 of 9 cases (1 refused)") !=
           std::string::npos);
     plot_against_experts(cases, "Recorded", folder + "/experts", 10);
-    CHECK(samples::file_text(folder + "/experts.svg").find("Recorded: only 7 of 10 cases (1 refused, 2 not shown)") !=
-          std::string::npos);
+    CHECK(samples::file_text(folder + "/experts.svg")
+              .find("Recorded on plain-x4: only 7 of 10 cases (1 refused, 2 not shown)") != std::string::npos);
 }
 
 TEST_CASE("All plots that the cases allow are written, and named") {
@@ -232,10 +232,11 @@ TEST_CASE("All plots that the cases allow are written, and named") {
     CHECK(fs::is_empty(folder));
     std::vector<Comparison> cases{nine_cases()[0]};
     CHECK(plot_comparison(cases, "t", folder) ==
-          std::vector<std::string>{"scatter.png", "breakdown.png", "experts.png"});
+          std::vector<std::string>{"scatter.png", "errors.png", "breakdown.png", "experts.png"});
     cases[0].what.x = 0;
     fs::remove(folder + "/experts.png");
-    CHECK(plot_comparison(cases, "t", folder) == std::vector<std::string>{"scatter.png", "breakdown.png"});
+    CHECK(plot_comparison(cases, "t", folder) ==
+          std::vector<std::string>{"scatter.png", "errors.png", "breakdown.png"});
     CHECK_FALSE(fs::exists(folder + "/experts.png"));
 }
 
@@ -250,7 +251,7 @@ TEST_CASE("A plot of no case is refused rather than empty") {
 TEST_CASE("A single exact case, and curves with points that a log axis cannot show, still plot") {
     const std::string folder = samples::temporary_folder("single");
     plot_scatter({compared("only", "", 20, 20, 20, 20)}, "One", folder + "/scatter");
-    CHECK(samples::file_text(folder + "/scatter.svg").find("One: 1 of 1 cases") != std::string::npos);
+    CHECK(samples::file_text(folder + "/scatter.svg").find("One on plain-x4: 1 of 1 cases") != std::string::npos);
     plot_curves({{"all_reduce", {{0, 1}, {1024, 1e-5}, {4096, 2e-5}}, {{1024, 1e-5}, {4096, 1.9e-5}}}}, "Curves",
                 "payload [bytes]", "time [s]", folder + "/curves");
     CHECK(samples::file_text(folder + "/curves.svg").find("left out, not above 0: 1") != std::string::npos);

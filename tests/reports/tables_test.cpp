@@ -129,7 +129,7 @@ TEST_CASE("Comma-separated values quote what needs it") {
         comparison_csv({compared("a", "s", 100, 110, 95, 120), samples::refused("r", "model \"x\", unknown")});
     CHECK(text ==
           "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n"
-          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,,plain-x4,4,\n"
+          "measurements,a,s,0.1,0.11,0.095,0.12,0.1,,plain-x4,1,\n"
           "cases.csv,r,dense,,,,,,,,,\"model \"\"x\"\", unknown\"\n");
 }
 

@@ -143,16 +143,16 @@ TEST_CASE("a measured run that no experiment fits is refused by its name, and th
     CHECK(found[3].refused_because.empty());
 }
 
-// The preset has four ranks on one node; the runs had two, and eight on two nodes of it.
+// The preset has four ranks; the runs had two, and four under another system than the preset that they name.
 TEST_CASE("a measured layer is predicted under its system on the ranks that it ran on") {
     const TestHome home;
     const auto found = comparisons_of_layers({{"a", "fast_moe", "moe_layer", 8, 2, "step", -1, -1, 0.1, "s"},
-                                              {"b", "mix_moe", "moe_layer_fast_moe", 16, 8, "step", -1, -1, 0.1, "s"}});
+                                              {"b", "mix_moe", "moe_layer_fast_moe", 16, 4, "step", -1, -1, 0.1, "s"}});
     REQUIRE(found.size() == 2);
     for (const Comparison& c : found) REQUIRE(c.refused_because == "");
     CHECK(found[0].what.experiment.parallelism.moe_system == MoeSystem::fast_moe);
     CHECK(rank_count(found[0].what.experiment.cluster) == 2);
     CHECK(found[1].what.experiment.parallelism.moe_system == MoeSystem::mix_moe);
-    CHECK(found[1].what.experiment.cluster.nodes == 2);
-    CHECK(found[1].what.experiment.parallelism.ep == 8);
+    CHECK(found[0].what.experiment.parallelism.ep == 2);
+    CHECK(found[1].what.experiment.parallelism.ep == 4);
 }

@@ -114,7 +114,7 @@ TEST_CASE("a row of a transformer becomes the experiment that its columns say") 
     // Nothing but what a family and a framework imply was left open.
     CHECK(c.assumptions.size() == 2);
     CHECK(c.assumptions[0] == "model family gpt: two-matrix feed-forward, layernorm, learned positions, tied, biases");
-    CHECK(c.assumptions[1].starts_with("framework Megatron-DeepSpeed: plain attention, dropout 0.1, 16-bit gradients"));
+    CHECK(c.assumptions[1].starts_with("framework megatron-deepspeed: plain attention, dropout 0.1, 16-bit gradients"));
 }
 
 TEST_CASE("what a row does not state is listed with what was taken instead") {

@@ -57,13 +57,13 @@ TEST_CASE("causal attention: blocks of queries see what lies before them, over a
         return attention_law_time(shape, kernel, c, GemmSetting::step).si();
     };
     // Four blocks see 64, 128, 192, 256 keys: 640 * 64 pairs a head of 4 * 64 FLOP each. 1,000 heads over 100 SMs of 1 TFLOP/s.
-    CHECK(seconds(1000, 0) == Approx(1000 * 640 * 64 * 256 / 1e14));
+    CHECK(seconds(1000, 0) == Approx(1000.0 * 640 * 64 * 256 / 1e14));
     // One head: its longest block, 64 queries of 256 keys, on one SM.
     CHECK(seconds(1, 0) == Approx(64 * 256 * 256 / 1e12));
     // A window of 32 keys, with a tile of 128 at its edges and the block's own queries: 64, 128, 192, 224.
-    CHECK(seconds(1000, 32) == Approx(1000 * 608 * 64 * 256 / 1e14).epsilon(0.03));
+    CHECK(seconds(1000, 32) == Approx(1000.0 * 608 * 64 * 256 / 1e14).epsilon(0.03));
     kernel.width = 64;  // exponentials take as long as products of 64; a head of 128 would keep its rate
-    CHECK(seconds(1000, 0) == Approx(2 / 1.5 * 1000 * 640 * 64 * 256 / 1e14));
+    CHECK(seconds(1000, 0) == Approx(2 / 1.5 * 1000.0 * 640 * 64 * 256 / 1e14));
 }
 
 TEST_CASE("a cast: launches and bytes by how its scale is found") {
