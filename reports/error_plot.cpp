@@ -12,6 +12,8 @@
 namespace stepcast {
 namespace {
 
+constexpr const char* small_ticks = "set xtics font ',11'\n";  // half a picture's width is narrow for two decades
+
 // The picture ends at a round number that holds nine of ten cases; the rest stands at its edge.
 double edge_of(const std::vector<Comparison>& comparisons) {
     std::vector<double> absolute;
@@ -91,14 +93,14 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         "set multiplot\nset samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "
         "[%]' "
         "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [s]'\nset xrange [{}:{}]\n{}",
-        -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
+        -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x") + small_ticks);
     script += panel(series, 1, edge, true);
     script += fmt::format(
         "unset label 1\nunset label 2\nunset label 3\nunset key\nset lmargin at screen {}\nset rmargin at screen "
         "{}\nset "
         "ylabel ''\nset format y ''\nset xlabel 'length of a sequence [tokens]'\nset logscale x 2\nset xrange "
         "[{}:{}]\n{}",
-        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, ""));
+        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "") + small_ticks);
     render_plot(script + panel(series, 2, edge, false) + "unset multiplot\n", path);
 }
 
