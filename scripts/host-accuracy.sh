@@ -17,6 +17,7 @@ run() { # run NAME EXPERIMENT [OPTION]...: until the machine was quiet, at most 
     local name=$1 attempt
     shift
     for attempt in 1 2 3; do
+        rm -rf "${out:?}/$name"  # a finished run is never replaced
         "$stepcast" execute "$@" --device host --out "$out/$name" >"$out/$name.txt"
         grep -q '^quiet = true' "$out/$name/run.toml" && break
         sleep "$attempt"
