@@ -29,11 +29,11 @@ const std::vector<ModelFamily>& Shelf::families() {
 
 const std::vector<NamedNetwork>& Shelf::networks() {
     if (networks_) return *networks_;
-    networks_.emplace();
+    std::vector<NamedNetwork> read;  // all or, where a file is wrong, none: every row says so then, not the first alone
     const auto folder = std::filesystem::path(sources_path()).parent_path() / "networks";
     std::error_code missing;
     for (const auto& file : std::filesystem::directory_iterator(folder, missing)) {
-        NamedNetwork& network = networks_->emplace_back();
+        NamedNetwork& network = read.emplace_back();
         network.name = file.path().stem().string();
         for (const TomlEntry& entry : read_toml(file.path().string()).entries) {
             if (entry.path == "names") {
@@ -46,6 +46,7 @@ const std::vector<NamedNetwork>& Shelf::networks() {
             network.keys.push_back({"cluster." + entry.path, text});
         }
     }
+    networks_ = std::move(read);
     return *networks_;
 }
 
