@@ -9,6 +9,7 @@
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
 #include "sim/simulate.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -91,14 +92,14 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
 TEST_CASE("the tables of a calibration are what calibrate --measurements reads") {
     const Cluster truth = known_cluster(2);
     const GpuPoints points = collect_gpu_points(simulated_sweeps(truth, 2));
-    const std::filesystem::path folder = std::filesystem::temp_directory_path() / "stepcast_gpu_tables";
+    const TestFolder own;
+    const std::filesystem::path folder = own.path();
     const std::vector<PlannedFile> tables = gpu_tables(points, "NVIDIA H200", (folder / "two").string());
     REQUIRE(tables.size() == 3);
     write_whole(tables);
     BuildingBlocks read;
     read_building_blocks((folder / "two-gemm.csv").string(), truth.gpu, read);
     read_building_blocks((folder / "two-collectives.csv").string(), truth.gpu, read);
-    std::filesystem::remove_all(folder);
     CHECK(read.other_device_rows == 0);
     REQUIRE(read.gemms.size() == points.blocks.gemms.size());
     REQUIRE(read.collectives.size() == points.blocks.collectives.size());

@@ -30,9 +30,13 @@ private:
     std::string before_;
 };
 
+// A folder of its own for every use, since ctest runs many cases side by side; gone at the end.
 class TestFolder {
 public:
-    TestFolder() : path_(std::filesystem::temp_directory_path() / ("stepcast-test-" + std::to_string(getpid()))) {
+    TestFolder() {
+        static int count = 0;
+        path_ = std::filesystem::temp_directory_path() /
+                ("stepcast-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
         std::filesystem::create_directories(path_);
     }
     ~TestFolder() { std::filesystem::remove_all(path_); }

@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "model/presets.h"
 #include "sim/predict.h"
+#include "tests/model/files.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -125,11 +126,8 @@ TEST_CASE("the shipped market knows the price or the power of every shipped GPU,
 }
 
 TEST_CASE("a market file that is not understood is refused with its position") {
-    const auto refused = [](const std::string& text) {
-        const std::string path = (std::filesystem::temp_directory_path() / "stepcast_market.toml").string();
-        std::ofstream(path) << text;
-        return path;
-    };
+    const TestFolder folder;
+    const auto refused = [&](const std::string& text) { return folder.write("market.toml", text); };
     CHECK_THROWS_WITH(read_market(refused("[failures]\nmtbf_per_gpu = \"3 parsecs\"\n")),
                       Catch::Contains(":2:") && Catch::Contains("\"3 parsecs\": expected a time"));
     CHECK_THROWS_WITH(read_market(refused("[[gpu]]\nname = \"X\"\nprize = 3\n")),

@@ -8,6 +8,7 @@
 #include "model/measurements.h"
 #include "sim/predict.h"
 #include "sim/sweep/node_counts.h"
+#include "tests/model/files.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -326,15 +327,14 @@ TEST_CASE("a sweep does not depend on the number of threads, nor on being interr
     CHECK(sweep(q, {.threads = 3}) == one);
     CHECK(one.counts.bounded_away > 0);
 
-    const std::string folder = (std::filesystem::temp_directory_path() / "stepcast_sweep").string();
-    std::filesystem::remove_all(folder);
+    const TestFolder own;
+    const std::string folder = own.path();
     CHECK(sweep(q, {.threads = 2, .out = folder}) == one);
     const auto whole = std::filesystem::file_size(folder + "/sweep.csv");
     for (const auto size : {whole, whole - 5, whole / 2, whole / 7}) {
         std::filesystem::resize_file(folder + "/sweep.csv", size);
         CHECK(sweep(q, {.threads = 2, .out = folder, .resume = true}) == one);
     }
-    std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("what no closed form covers is simulated whole") {
