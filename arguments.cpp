@@ -124,7 +124,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--measurements", options.measurements, "FILE.csv...");
     verb->add_option("--cluster", options.cluster, "file or preset to start from");
     verb->add_option("--framework", options.framework, "framework that the steps ran in, to start from: file or preset");
-    verb->add_option("--fit", options.fit, "what measured steps move: framework, hardware or both");
+    verb->add_option("--fit", options.fit, "what measured steps move: framework, hardware or both; scatter: the intervals' widths");
     verb->add_option("--cross-validate", options.cross_validate,
                      "errors of blocks left out: model, ranks, framework or device; writes nothing");
     verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml");

@@ -13,6 +13,7 @@
 #include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
+#include "calibrate/scatter.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
 #include "early_checks.h"
@@ -204,6 +205,16 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
+// Intervals: without a cluster every row is predicted as shipped.
+std::string calibrate_intervals(const Options& options) {
+    const std::string text =
+        options.cross_validate.empty()
+            ? calibrate_scatter(options.measurements, options.out, current_date(), show_progress)
+            : cross_validate_scatter(options.measurements, parse_block(options.cross_validate), show_progress);
+    show_progress("");
+    return text;
+}
+
 std::string calibrate_steps(const Options& options) {
     const FewShotRequest request{
         .measurements = options.measurements,
@@ -232,6 +243,8 @@ void run_calibrate(const Options& options) {
         return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
                                               : calibrate_host(options, show_progress));
     }
+    if (options.fit == "scatter" || (options.cluster.empty() && !options.cross_validate.empty()))
+        return print(calibrate_intervals(options));
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     if (!options.out.empty()) check_files_of_calibrate(options);

@@ -109,7 +109,7 @@ FitTarget parse_fit_target(std::string_view text) {
     if (text == "framework") return FitTarget::framework;
     if (text == "hardware") return FitTarget::hardware;
     if (text == "both") return FitTarget::both;
-    throw ConfigError("--fit: \"" + std::string(text) + "\" is no target; expected framework, hardware or both");
+    throw ConfigError("--fit: \"" + std::string(text) + "\" is no target; expected framework, hardware, both or scatter");
 }
 
 std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases) {

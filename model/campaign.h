@@ -82,7 +82,7 @@ struct Goodput {
     friend bool operator==(const Goodput&, const Goodput&) = default;
 };
 
-// Three values each: with the p10, p50 and p90 of the step, over its draws or, of one draw, by cluster.noise.step.
+// Three values each: with the p10, p50 and p90 of the step.
 struct Campaign {
     double tokens = 0, steps = 0;
     int ranks = 0;

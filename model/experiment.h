@@ -31,6 +31,20 @@ struct Recorded {
     friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
+// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. A key may be written without its
+// table where one has it: tp for parallelism.tp.
+struct Override {
+    std::string key, value;
+    friend bool operator==(const Override&, const Override&) = default;
+};
+
+// Another way to read what nobody stated ("recompute not stated: full"), as keys on top of the experiment.
+struct Reading {
+    std::string what;
+    std::vector<Override> keys;
+    friend bool operator==(const Reading&, const Reading&) = default;
+};
+
 struct Experiment {
     std::string name;
     Workload workload;
@@ -40,14 +54,10 @@ struct Experiment {
     RoutingSpec routing;
     Run run;
     Recorded recorded;
+    std::vector<Reading> readings;  // of rows of tables; no key of files
     friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. A key may be written without its
-// table where one has it: tp for parallelism.tp.
-struct Override {
-    std::string key, value;
-};
 // The whole key that `word` stands for; throws ConfigError when two tables have it. A word of no table stays as it is.
 std::string whole_key(const std::string& word);
 // Not a key of files: so many ranks, on whole nodes of the cluster; the replicas follow unless dp is set too.

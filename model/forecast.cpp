@@ -22,7 +22,10 @@ std::string calibrated_text(const Forecast& forecast) {
     if (!forecast.calibrated) return "UNCALIBRATED: datasheet values and assumed costs, error not known";
     constexpr double worth_saying = 0.05;
     const double priors = prior_share(forecast);
-    if (priors < worth_saying) return "calibrated";
+    const std::string on = forecast.cluster_steps > 0
+                               ? fmt::format("calibrated on {} steps as a whole", forecast.cluster_steps)
+                               : "calibrated";
+    if (priors < worth_saying) return on;
     std::vector<std::pair<std::string, double>> kinds;  // by share
     for (const CostBasis& b : forecast.basis) {
         if (b.measured) continue;
@@ -33,6 +36,7 @@ std::string calibrated_text(const Forecast& forecast) {
     std::string which;
     for (const auto& [kind, share] : kinds)
         if (share >= 0.01) which += fmt::format("{}{} {:.0f} %", which.empty() ? "" : ", ", kind, 100 * share);
+    if (forecast.cluster_steps > 0) return fmt::format("{}; by themselves not measured: {}", on, which);
     return fmt::format("calibrated for {:.0f} % of the step, the rest rests on priors: {}", 100 * (1 - priors), which);
 }
 

@@ -47,11 +47,30 @@ struct CostBasis {
     friend bool operator==(const CostBasis&, const CostBasis&) = default;
 };
 
+// A way to read what an experiment leaves open, and the step so read over the step as forecast.
+struct OtherReading {
+    std::string what;
+    double step = 1;
+    friend bool operator==(const OtherReading&, const OtherReading&) = default;
+};
+
+// What the interval of a step is made of, in logarithms (docs/intervals.md).
+struct Doubts {
+    double constants = 0;                       // one standard deviation: what fits and priors leave open in constants
+    double faster = 0, slower = 0;              // to p10 and p90 of steps that no fit has read: framework and device
+    double draws_faster = 0, draws_slower = 0;  // to p10 and p90 of the draws
+    std::vector<OtherReading> readings;
+    friend bool operator==(const Doubts&, const Doubts&) = default;
+};
+
 struct Forecast {
     std::string experiment, cluster, framework;
     bool calibrated = false;       // the cluster has a fit; what of this step rests on it says `basis`
+    int cluster_steps = 0;         // whole steps that constants of the cluster were fitted to, where its file says so ..
+    int framework_steps = 0;       // .. and of the framework
     std::vector<CostBasis> basis;  // largest share first
-    Interval step, forward, backward, gradient_sync, optimizer;  // over draws
+    Interval step, forward, backward, gradient_sync, optimizer;  // p50: the median draw's; p10 and p90: the next run's
+    Doubts doubts;                                               // what p10 and p90 are made of
     StepTimes phases;                                            // of the median draw
     Breakdown breakdown;                                         // of the median draw
     MemoryUse memory;
@@ -62,7 +81,7 @@ struct Forecast {
     std::size_t tasks = 0;
     int ranks_simulated = 0;
     int draws = 1;
-    bool noise = false;               // drawn with them
+    bool noise = false;               // of tasks, hosts and ranks: drawn with them
     int median_draw = 0;              // whose step is the median, and what is said of one draw below and above
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
     std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior

@@ -20,14 +20,15 @@ Objective parse_objective(std::string_view text);  // ConfigError names the near
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // varied key, value
 
-// How much worse a configuration is than the first, as a share of it and over the draws that both met. Where its interval
-// contains zero, or the draws are too few to tell, the two are not distinguishable.
+// How much worse a configuration is than the first, as a share of it: over the draws that both met, and by how far forecasts
+// of pairs are off (sim/interval.h). Where its interval contains zero, or the draws are too few to tell, the two are not
+// distinguishable.
 struct Behind {
     double p10 = 0, p50 = 0, p90 = 0;
     bool distinguishable = true;
     friend bool operator==(const Behind&, const Behind&) = default;
 };
-// Of scores by draw, of the same draws in the same order.
+// Over draws alone: of scores by draw, of the same draws in the same order.
 Behind behind(const std::vector<double>& scores, const std::vector<double>& of_first);
 
 // One configuration that was simulated. `step` is the median over the draws, which it is ranked by; tokens/s, utilization
@@ -42,7 +43,7 @@ struct SweepRow {
     int ranks = 0;
     Forecast forecast = {};  // of the same draws
     std::optional<Campaign> campaign = {};  // where a training was asked
-    std::optional<Behind> behind = {};  // the first; where there are several draws
+    std::optional<Behind> behind = {};  // the first
     bool least_within = false;          // of_each: the fewest ranks of its kind that end in time
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };

@@ -138,6 +138,25 @@ const char* key_of(Evidence evidence) {
     return evidence == Evidence::fitted ? "fitted" : evidence == Evidence::seen ? "seen" : "unseen";
 }
 
+// Which constants price the step's critical path.
+Json basis(const Forecast& f) {
+    Json shares = Json::array();
+    for (const CostBasis& b : f.basis)
+        shares.push_back({{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}});
+    return shares;
+}
+
+Json doubts(const Doubts& d) {
+    Json readings = Json::array();
+    for (const OtherReading& r : d.readings) readings.push_back({{"what", r.what}, {"step_ratio", number(r.step)}});
+    return {{"constants_sigma", number(d.constants)},
+            {"unseen_faster", number(d.faster)},
+            {"unseen_slower", number(d.slower)},
+            {"draws_faster", number(d.draws_faster)},
+            {"draws_slower", number(d.draws_slower)},
+            {"readings", readings}};
+}
+
 // Every row has the same keys; what a refused case lacks is null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
@@ -172,10 +191,12 @@ Json row(const Comparison& c) {
         {"peak_error", optional_number(peak_error(c))},
         {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
         {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+        {"interval_log", of_forecast([](const Forecast& f) { return doubts(f.doubts); })},
         {"cluster",
          {{"name", c.what.experiment.cluster.name},
           {"calibrated", c.what.experiment.cluster.fitted.has_value()},
-          {"prior_share", of_forecast([](const Forecast& f) { return number(prior_share(f)); })}}},
+          {"prior_share", of_forecast([](const Forecast& f) { return number(prior_share(f)); })},
+          {"basis", of_forecast(basis)}}},
         {"ranks", predicted ? Json(rank_count(c.what.experiment.cluster)) : Json(nullptr)},
         {"framework", c.what.experiment.framework.name},
         {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
@@ -277,13 +298,10 @@ Json sample(const MeasuredStep& step) {
 
 // Whether the cluster has a fit, and how much of this step rests on it.
 Json cluster_of(const Forecast& f) {
-    Json basis = Json::array();
-    for (const CostBasis& b : f.basis)
-        basis.push_back({{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}});
     return {{"name", f.cluster},
             {"calibrated", f.calibrated},
             {"prior_share", f.basis.empty() ? Json(nullptr) : number(prior_share(f))},
-            {"basis", basis}};
+            {"basis", basis(f)}};
 }
 
 template <class T>
@@ -333,6 +351,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"model_flops_utilization", number(f.model_flops_utilization)},
            {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
            {"causal_mask_counted", false},
+           {"interval_log", doubts(f.doubts)},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},

@@ -212,10 +212,11 @@ std::string doubts(const SweepAnswer& r) {
         r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike == 0) return "";
     const int draws = r.best.front().forecast.draws;
+    const std::string over = draws > 1 ? fmt::format("over the {} draws that both met, ", draws) : "";
     return wrapped(fmt::format(
-        "~ not distinguishable from 1 ({} of {}): over the {} draws that both met, p10 .. p90 of the difference contains "
-        "zero{}; with other draws one of them may come first",
-        alike, r.best.size(), draws, draws < 5 ? " or is of too few draws" : ""));
+        "~ not distinguishable from 1 ({} of {}): {}p10 .. p90 of the difference contains zero{}, as far as forecasts of one "
+        "model's configurations have been off against each other; measured, one of them may come first",
+        alike, r.best.size(), over, draws > 1 && draws < 5 ? " or is of too few draws" : ""));
 }
 
 std::string top_csv(const SweepAnswer& r) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/scatter.h"
 #include "reports/notes.h"
 #include "reports/text.h"
 
@@ -52,7 +53,7 @@ std::string memory_lines(const MemoryUse& m) {
 }
 
 std::string phase_lines(const Forecast& f) {
-    std::string text = fmt::format("{:<24} {:>11}  {}", "phases", "time", f.draws > 1 ? "p10 .. p90" : "");
+    std::string text = fmt::format("{:<24} {:>11}  {}", "phases", "time", has_spread(f.step) ? "p10 .. p90" : "");
     text = without_trailing_blanks(text);
     const auto add = [&](const char* name, Seconds time, const Interval* interval) {
         const std::string range = interval && has_spread(*interval) ? range_text(*interval) : "";
@@ -65,14 +66,33 @@ std::string phase_lines(const Forecast& f) {
     return text;
 }
 
+std::string framework_text(const Forecast& f) {
+    if (f.framework == default_framework) return f.framework + " (none named)";
+    return f.framework + (f.framework_steps > 0 ? fmt::format(" (fitted to {} steps)", f.framework_steps) : "");
+}
+
+// What p10 and p90 are made of, each as if it were alone.
+std::string doubts_line(const Doubts& d) {
+    const auto reach = [](double faster, double slower) {
+        return fmt::format("{:+.0f} .. {:+.0f} %", 100 * std::expm1(-faster), 100 * std::expm1(slower));
+    };
+    const double constants = p90_of_normal * d.constants;
+    std::string text = fmt::format("interval: steps of this framework and device that no fit has read {}; constants {}",
+                                   reach(d.faster, d.slower), reach(constants, constants));
+    if (d.draws_faster > 0 || d.draws_slower > 0)
+        text += fmt::format("; draws {}", reach(d.draws_faster, d.draws_slower));
+    for (const OtherReading& r : d.readings) text += fmt::format("; {}: {:+.0f} %", r.what, 100 * (r.step - 1));
+    return wrapped(text);
+}
+
 }  // namespace
 
 std::string forecast_table(const Forecast& f, bool all_notes) {
     std::string text = fmt::format("step {}", time_text(f.step.p50));
-    if (has_spread(f.step)) text += fmt::format("   p10..p90 {}, mean {}", range_text(f.step), time_text(f.step.mean));
-    if (f.draws > 1) text += fmt::format(", {} draws", f.draws);
+    if (has_spread(f.step)) text += fmt::format("   p10..p90 {}", range_text(f.step));
+    if (f.draws > 1) text += fmt::format(", mean {}, {} draws", time_text(f.step.mean), f.draws);
     text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
-                                       f.framework.empty() ? "" : ", framework " + f.framework, calibrated_text(f)));
+                                       f.framework.empty() ? "" : ", framework " + framework_text(f), calibrated_text(f)));
     text += wrapped(
         fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
                     count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
@@ -83,6 +103,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);
     text += "\n" + memory_lines(f.memory);
+    if (all_notes) text += "\n" + doubts_line(f.doubts);
     const std::string notes = all_notes ? every_note(f.notes) : brief_notes(f.notes);
     return text + (notes.empty() ? "" : "\n") + notes;
 }

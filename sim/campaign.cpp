@@ -27,14 +27,6 @@ bool is_listed(std::string_view list, std::string_view name) {
     return false;
 }
 
-// p10, p50 and p90. A forecast of one draw has no spread of its own: that of the cluster's steps stands for it.
-std::array<Seconds, 3> range_of(const Interval& step, const Noise& noise) {
-    constexpr double p90 = 1.2815515655446004;  // of a standard normal
-    if (step.p10 < step.p90) return {step.p10, step.p50, step.p90};
-    const double factor = std::exp(p90 * noise.step);
-    return {step.p50 / factor, step.p50, step.p50 * factor};
-}
-
 }  // namespace
 
 // With M the mean time between failures of all ranks, d the time of a checkpoint, R that of a restart and t the useful
@@ -91,7 +83,7 @@ Campaign campaign_of(const Training& training, const Experiment& e, const Foreca
     c.currency = training.market.currency;
     c.offer = offer_for(training.market, e.cluster);
     const Joules energy = c.offer.board > Watts(0) ? step_energy(c.offer, c.ranks, f) : Joules(0);
-    const std::array<Seconds, 3> steps = range_of(f.step, e.cluster.noise);
+    const std::array<Seconds, 3> steps{f.step.p10, f.step.p50, f.step.p90};
     constexpr double hour = 3600;
     for (std::size_t i = 0; i < c.time.size(); ++i) {
         c.time[i] = c.steps * steps[i] / c.goodput.share;

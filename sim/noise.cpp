@@ -13,12 +13,9 @@ double spread_factor(double spread, std::mt19937_64& random) {
 }
 
 void add_jitter(const Noise& noise, std::mt19937_64& random, Costs& costs) {
-    if (noise.op == 0 && noise.step == 0) return;
-    const double common = common_factor(noise, random);
+    if (noise.op == 0) return;
     std::normal_distribution<double> normal;
-    for (Seconds& duration : costs.duration)
-        duration *= common * (noise.op > 0 ? std::exp(noise.op * normal(random)) : 1.0);
-    for (Seconds& issue : costs.issue) issue *= common;
+    for (Seconds& duration : costs.duration) duration *= std::exp(noise.op * normal(random));
 }
 
 void add_host_load(const TaskGraph& graph, const Noise& noise, std::mt19937_64& random, Costs& costs) {
@@ -105,16 +102,12 @@ std::mt19937_64 random_of(const Experiment& experiment, int draw) {
     return std::mt19937_64(sequence);
 }
 
-double common_factor(const Noise& noise, std::mt19937_64& random) { return spread_factor(noise.step, random); }
-
 bool needs_timeline(const Noise& noise) {
     return (noise.burst_slowdown > 0 && noise.burst_every > Seconds(0)) ||
            (noise.straggler_rate > 0 && noise.straggler_delay > Seconds(0));
 }
 
-bool only_common_factor(const Noise& noise) { return noise.op == 0 && noise.host == 0 && !needs_timeline(noise); }
-
-bool has_noise(const Noise& noise) { return noise.step > 0 || !only_common_factor(noise); }
+bool has_noise(const Noise& noise) { return noise.op > 0 || noise.host > 0 || needs_timeline(noise); }
 
 void add_noise(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
                Costs& costs) {

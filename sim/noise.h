@@ -11,11 +11,7 @@ namespace stepcast {
 
 std::mt19937_64 random_of(const Experiment& experiment, int draw);
 
-// Log-normal with median 1 and spread noise.step: of everything in a step.
-double common_factor(const Noise& noise, std::mt19937_64& random);
-
-bool has_noise(const Noise& noise);
-bool only_common_factor(const Noise& noise);  // draws differ in nothing but that factor
+bool has_noise(const Noise& noise);       // that is drawn: noise.step, common to a step, is of the interval (sim/interval.h)
 bool needs_timeline(const Noise& noise);      // bursts and stragglers strike at a time of the step
 
 // Changes the costs of one step as this draw has it. `quiet` is its timeline without noise, if needs_timeline().

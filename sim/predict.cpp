@@ -16,6 +16,7 @@
 #include "sim/breakdown.h"
 #include "sim/explain/attribution.h"
 #include "sim/explain/basis.h"
+#include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 
@@ -63,9 +64,13 @@ bool draws_share_graph(const Experiment& e) {
 
 std::vector<Draw> simulate_draws(const Experiment& e) {
     std::vector<Draw> draws;
-    const bool shared = draws_share_graph(e);
+    const bool shared = draws_share_graph(e), equal = shared && !has_noise(e.cluster.noise);
     Simulated quiet;
     for (int d = 0; d < e.routing.draws; ++d) {
+        if (equal && d > 0) {
+            draws.push_back({draws.front().times, d});
+            continue;
+        }
         if (d == 0 || !shared) quiet = simulate_quiet(e, d);
         Costs costs = quiet.costs;
         Timeline timeline = quiet.timeline;
@@ -75,41 +80,38 @@ std::vector<Draw> simulate_draws(const Experiment& e) {
     return draws;
 }
 
-// Draws that differ in nothing but the factor common to a run are one simulation, scaled.
-bool draws_scale(const Experiment& e) { return draws_share_graph(e) && only_common_factor(e.cluster.noise); }
-
-// The one simulation, without noise, and its draws.
-Simulated simulate_scaled(const Experiment& e, std::vector<Draw>& draws) {
-    Simulated s = simulate_quiet(e, 0);
-    const StepTimes base = step_times(s.graph, s.timeline, reporting_rank(s.graph));
-    for (int d = 0; d < e.routing.draws; ++d) {
-        std::mt19937_64 random = random_of(e, d);
-        const double f = common_factor(e.cluster.noise, random);
-        draws.push_back(
-            {{f * base.step, f * base.forward, f * base.backward, f * base.gradient_sync, f * base.optimizer}, d});
-    }
-    return s;
-}
-
-// As the run of this draw went.
-void scale_to(Simulated& s, const Draw& draw) {
-    const double f = draw.times.step / s.timeline.end;
-    for (auto* times : {&s.costs.duration, &s.costs.issue, &s.timeline.start, &s.timeline.finish})
-        for (Seconds& t : *times) t *= f;
-    s.timeline.end *= f;
-}
-
-std::vector<Seconds> steps_of(const std::vector<Draw>& draws) {
-    std::vector<Seconds> steps;
-    for (const Draw& draw : draws) steps.push_back(draw.times.step);
-    return steps;
-}
-
-Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
+// With the doubts of the whole step, but the draws' own reach.
+Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, Doubts doubts) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return {Seconds(mean), Seconds(quantile(values, 0.1)), Seconds(middle_of(values)), Seconds(quantile(values, 0.9))};
+    const Seconds median(middle_of(values));
+    reach_of_draws(values, median.si(), doubts);
+    return predictive_interval(median, Seconds(mean), doubts);
+}
+
+int fitted_steps(const std::optional<Fitted>& fitted) {
+    return fitted && std::ranges::find(fitted->measured, "step") != fitted->measured.end() ? fitted->samples : 0;
+}
+
+// Each reading's step over the experiment's, both of one routing and without noise. A reading that is no legal experiment
+// is none.
+std::vector<OtherReading> other_readings(const Experiment& e, int draw) {
+    std::vector<OtherReading> found;
+    const std::vector<Reading> readings = readings_of(e);
+    if (readings.empty()) return found;
+    const Seconds as_read = simulate_quiet(e, draw).timeline.end;
+    for (const Reading& reading : readings) {
+        Experiment other = e;
+        try {
+            for (const Override& key : reading.keys) set_key(other, key);
+            check_experiment(other);
+        } catch (const ConfigError&) {
+            continue;
+        }
+        found.push_back({reading.what, simulate_quiet(other, draw).timeline.end / as_read});
+    }
+    return found;
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
@@ -163,25 +165,20 @@ double tokens_per_step(const Experiment& e) {
 }
 
 std::vector<Seconds> steps_of_draws(const Experiment& e) {
-    std::vector<Draw> draws;
     if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
-    if (draws_scale(e))
-        simulate_scaled(e, draws);
-    else
-        draws = simulate_draws(e);
-    return steps_of(draws);
+    std::vector<Seconds> steps;
+    for (const Draw& draw : simulate_draws(e)) steps.push_back(draw.times.step);
+    return steps;
 }
 
 Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
 
 Prediction predict_step(const Experiment& e) {
     std::vector<Draw> draws;
-    std::optional<Simulated> kept;  // where all draws are this one, scaled
-    if (draws_scale(e)) {
-        kept = simulate_scaled(e, draws);
-    } else if (e.routing.draws == 1) {
-        kept = simulate_draw(e, 0);
-        draws.push_back({step_times(kept->graph, kept->timeline, reporting_rank(kept->graph)), 0});
+    std::optional<Simulated> only;
+    if (e.routing.draws == 1) {
+        only = simulate_quiet(e, 0);
+        draws.push_back({step_times(only->graph, only->timeline, reporting_rank(only->graph)), 0});
     } else {
         draws = simulate_draws(e);
     }
@@ -191,21 +188,28 @@ Prediction predict_step(const Experiment& e) {
     f.cluster = e.cluster.name;
     f.framework = e.framework.name;
     f.calibrated = e.cluster.fitted.has_value();
+    f.cluster_steps = fitted_steps(e.cluster.fitted);
+    f.framework_steps = fitted_steps(e.framework.fitted);
     f.draws = e.routing.draws;
     f.noise = f.draws > 1 && has_noise(e.cluster.noise);
-    f.step = interval_of(draws, &StepTimes::step);
-    f.forward = interval_of(draws, &StepTimes::forward);
-    f.backward = interval_of(draws, &StepTimes::backward);
-    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync);
-    f.optimizer = interval_of(draws, &StepTimes::optimizer);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    if (kept && draws.size() > 1) scale_to(*kept, median_draw);
-    Simulated s = kept ? std::move(*kept) : simulate_draw(e, median_draw.index);
+    Simulated s = only ? std::move(*only) : simulate_draw(e, median_draw.index);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
+    f.doubts = doubts_of(e, f.basis);
+    f.doubts.readings = other_readings(e, median_draw.index);
+    f.step = interval_of(draws, &StepTimes::step, f.doubts);
+    f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
+    f.backward = interval_of(draws, &StepTimes::backward, f.doubts);
+    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync, f.doubts);
+    f.optimizer = interval_of(draws, &StepTimes::optimizer, f.doubts);
+    f.doubts.draws_faster = f.doubts.draws_slower = 0;
+    std::vector<double> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step.si());
+    reach_of_draws(steps, f.step.p50.si(), f.doubts);
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();

@@ -16,10 +16,11 @@ namespace stepcast {
 // The value in the middle; of an even number the lower, so that it is one that occurred.
 double middle_of(std::vector<double> values);
 
-// `draws` of the experiment's routing; without noise and with one draw p10 = p50 = p90 = mean. Of several the median is
-// the lower of the two in the middle, so that it is one step: phases, breakdown and trace are of that draw.
+// `draws` of the experiment's routing; with one draw p50 = mean is the step as simulated, noise or not. Of several the median is
+// the lower of the two in the middle, so that it is one step: phases, breakdown and trace are of that draw. p10 and p90 are
+// the predictive interval of sim/interval.h.
 Forecast predict(const Experiment& experiment);
-// The step of every draw, in order, and nothing else: what predict() takes its interval from.
+// The step of every draw, in order, and nothing else.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);
 
 // The same, with the step that it is about: `timeline` ends at `forecast.step.p50`.

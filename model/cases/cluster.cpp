@@ -138,6 +138,10 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
                 e.cluster = std::move(cluster);
                 for (const Override& one : network.keys) set_key(e, one);
                 cluster = std::move(e.cluster);
+                if (cluster.fitted)  // on another network
+                    std::erase_if(cluster.fitted->parameters, [](const FittedParameter& p) {
+                        return p.key.starts_with("link.inter.") || p.key.starts_with("network.");
+                    });
                 assumptions.push_back(fmt::format("network between nodes: {} of model/presets/networks", network.name));
             }
     const auto nics = nics_in(interconnect);

@@ -15,7 +15,6 @@ namespace stepcast {
 namespace {
 
 constexpr const char* default_cluster = "h200-x1";
-constexpr int draws = 200;  // for the interval
 
 bool holds(const std::vector<std::string>& header, std::initializer_list<const char*> columns) {
     return std::all_of(columns.begin(), columns.end(), [&](const char* column) {
@@ -68,7 +67,6 @@ Experiment script_on(const Cluster& cluster) {
     Experiment e;
     e.cluster = cluster;
     e.parallelism.eager_script = true;
-    if (cluster.noise.step > 0) e.routing.draws = draws;
     return e;
 }
 

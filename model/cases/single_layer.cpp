@@ -56,7 +56,6 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& sh
     e.parallelism.micro_batch = required(row, "mbs");
     e.parallelism.moe_system = MoeSystem::alltoall;
     e.routing.kind = RoutingSpec::Kind::uniform;
-    if (e.cluster.noise.step > 0) e.routing.draws = 200;
     result.assumptions.push_back(fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",
                                              to_string(e.workload.dtype)));
     check_experiment(e);

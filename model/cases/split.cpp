@@ -252,6 +252,28 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Paralleli
 
 }  // namespace
 
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    std::vector<Reading> readings;
+    if (!states(row, "recompute") && !e.framework.recompute) {
+        // The estimate of memory decides: as if it were a sixth too high or too low.
+        constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
+        std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
+        for (const double room : {more, less}) {
+            const ChosenRecompute other = fitting_recompute(e, room);
+            if (std::find(seen.begin(), seen.end(), other) != seen.end()) continue;
+            seen.push_back(other);
+            readings.push_back({fmt::format("recompute {} of {} layers a stage", to_string(other.kind), other.layers),
+                                {{"parallelism.recompute_layers", "0"},
+                                 {"parallelism.recompute", std::string(to_string(other.kind))},
+                                 {"parallelism.recompute_layers", std::to_string(other.layers)}}});
+        }
+    }
+    if (!states(row, "vp") && p.pp > 1 && p.vp > 1 && p.stage_layers.empty())
+        readings.push_back({"one piece a stage", {{"parallelism.vp", "1"}}});
+    return readings;
+}
+
 Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
                      std::vector<std::string>& assumptions) {
     const Framework& framework = experiment.framework;

@@ -219,7 +219,7 @@ Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf
     set_graphs(row, e, said);
     adopt_framework(e);
     set_routing(row, e, said);
-    if (e.cluster.noise.step > 0) e.routing.draws = 200;  // an interval from the spread of what the fit had not seen
+    e.readings = readings_of_row(row, e);
     check_experiment(e);
     if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
     result.measured_step = seconds_in(row, "step_s");

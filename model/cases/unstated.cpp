@@ -92,14 +92,13 @@ int fitting_micro_batch(const Experiment& experiment) {
     return 1;
 }
 
-ChosenRecompute fitting_recompute(const Experiment& experiment) {
+ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
     Experiment e = experiment;
     auto& p = e.parallelism;
-    constexpr double doubt = 1.15;  // of the estimate: what comes so near was made to fit by other means
     const auto fits = [&](Recompute kind, int layers) {
         p.recompute = kind;
         p.recompute_layers = layers;
-        return estimated_memory(e) <= doubt * e.cluster.gpu.memory;
+        return estimated_memory(e) <= room * e.cluster.gpu.memory;
     };
     if (fits(Recompute::none, 0)) return {};
     if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0)) return {Recompute::selective, 0};

@@ -16,8 +16,11 @@ int fitting_micro_batch(const Experiment& experiment);
 struct ChosenRecompute {
     Recompute kind = Recompute::none;
     int layers = 0;  // as Parallelism::recompute_layers
+    friend bool operator==(const ChosenRecompute&, const ChosenRecompute&) = default;
 };
-// The least that fits: none, then the scores of plain attention, then whole layers of a stage, as few as possible.
-ChosenRecompute fitting_recompute(const Experiment& experiment);
+// The least whose estimate fits into `room` of the memory: none, then the scores of plain attention, then whole layers of a
+// stage, as few as possible.
+inline constexpr double usual_room = 1.15;  // what comes so near was made to fit by other means
+ChosenRecompute fitting_recompute(const Experiment& experiment, double room = usual_room);
 
 }  // namespace stepcast

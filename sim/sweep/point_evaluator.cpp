@@ -10,18 +10,6 @@
 namespace stepcast {
 namespace {
 
-// As predict() draws them; a single draw has no noise.
-std::vector<double> factors_of(const Experiment& e) {
-    if (e.routing.draws == 1 || !only_common_factor(e.cluster.noise))
-        return std::vector<double>(static_cast<std::size_t>(e.routing.draws), 1.0);
-    std::vector<double> factors;
-    for (int d = 0; d < e.routing.draws; ++d) {
-        std::mt19937_64 random = random_of(e, d);
-        factors.push_back(has_noise(e.cluster.noise) ? common_factor(e.cluster.noise, random) : 1.0);
-    }
-    return factors;
-}
-
 // Whether each draw has a routing of its own, for any split.
 bool draws_routing(const Experiment& e) {
     return e.routing.draws > 1 && e.workload.moe.experts > 0 &&
@@ -36,9 +24,7 @@ PointEvaluator::PointEvaluator(const Experiment& base)
       price_(base.cluster.price_per_gpu_hour * ranks_ / 3600),
       peak_flops_(ranks_ * peak(base.cluster.gpu, base.workload.dtype)),
       flops_of_token_(model_flops(base, 1)),
-      factors_(factors_of(base)),
-      factor_(middle_of(factors_)),
-      bounded_(base.routing.draws == 1 || only_common_factor(base.cluster.noise)) {}
+      bounded_(base.routing.draws == 1 || !has_noise(base.cluster.noise)) {}
 
 StepBound PointEvaluator::bound(const Parallelism& split) {
     if (closed_forms_.empty()) {
@@ -48,7 +34,6 @@ StepBound PointEvaluator::bound(const Parallelism& split) {
             closed_forms_.emplace_back(StepBounds(closed_forms_.front(), d));
     }
     StepBound found = closed_forms_.size() > 1 ? bound_draws(split) : closed_forms_.front()(split);
-    if (closed_forms_.size() == 1) found.lower *= factor_, found.estimate *= factor_;
     if (!bounded_) found.lower = Seconds(0);
     return found;
 }
@@ -56,10 +41,10 @@ StepBound PointEvaluator::bound(const Parallelism& split) {
 StepBound PointEvaluator::bound_draws(const Parallelism& split) {
     std::vector<double> lower, estimate;
     StepBound all;
-    for (std::size_t d = 0; d < closed_forms_.size(); ++d) {
-        const StepBound one = closed_forms_[d](split);
-        lower.push_back(factors_[d] * one.lower.si());
-        estimate.push_back(factors_[d] * one.estimate.si());
+    for (StepBounds& closed_form : closed_forms_) {
+        const StepBound one = closed_form(split);
+        lower.push_back(one.lower.si());
+        estimate.push_back(one.estimate.si());
         all.peak = std::max(all.peak, one.peak);
         all.fits = all.fits && one.fits;
     }

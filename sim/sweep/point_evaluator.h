@@ -11,8 +11,8 @@ namespace stepcast {
 // Of one workload on one cluster. One thread at a time.
 //
 // A step is ranked by its median over the draws, so that is what is bounded: the median of the bounds of all draws, as no
-// median rises when a draw falls. Draws of the routing have a closed form each; a noise factor common to a step multiplies
-// its bound; noise of other kinds may shorten single tasks and leaves no bound but 0. The peak is that of the worst draw.
+// median rises when a draw falls. Draws of the routing have a closed form each; noise that is drawn may shorten single tasks
+// and leaves no bound but 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
     explicit PointEvaluator(const Experiment& base);
@@ -31,9 +31,7 @@ private:
     double price_;               // of all ranks, a second
     FlopsPerSecond peak_flops_;  // of all ranks
     Flops flops_of_token_;
-    std::vector<double> factors_;           // of the step, by draw
-    double factor_ = 1;                     // their median
-    bool bounded_ = true;                   // no noise but that factor
+    bool bounded_ = true;                   // no noise is drawn
     std::vector<StepBounds> closed_forms_;  // by draw where draws have a routing each, else one; empty: not covered
 };
 

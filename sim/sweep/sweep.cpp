@@ -9,6 +9,7 @@
 
 #include "model/errors.h"
 #include "sim/campaign.h"
+#include "sim/interval.h"
 #include "sim/predict.h"
 #include "sim/sweep/mpi.h"
 #include "sim/sweep/search.h"
@@ -36,20 +37,23 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     return row;
 }
 
-// Each beside the first, draw by draw; nothing where the objective has no draws.
+// Each beside the first: over the draws that both met, and by what forecasts of pairs have been off by.
 void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
                         Objective objective) {
-    if (rows.empty() || rows.front().forecast.draws == 1 || objective == Objective::memory) return;
+    if (rows.empty() || objective == Objective::memory) return;
     const auto scores_of = [&](std::size_t i) {
         const PointId id = search.incumbents().best()[i].id;
         const Candidate& candidate = search.simulated().at(id).first;
+        std::vector<Seconds> steps{rows[i].step};
+        if (rows[i].forecast.draws > 1) steps = steps_of_draws(space.experiment_of(id));
         std::vector<double> found;
-        for (const Seconds step : steps_of_draws(space.experiment_of(id)))
-            found.push_back(score(objective, candidate, step));
+        for (const Seconds step : steps) found.push_back(score(objective, candidate, step));
         return found;
     };
     const std::vector<double> first = scores_of(0);
-    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].behind = behind(scores_of(i), first);
+    for (std::size_t i = 1; i < rows.size(); ++i)
+        rows[i].behind = widened(behind(scores_of(i), first),
+                                 reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
 }
 
 // Where all of a training ends in time, the least ranks of each setting but their number; nothing where none does.
@@ -119,7 +123,7 @@ std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& sear
 }
 
 // The most frequent reasons, for a complaint.
-std::string reasons(const std::map<std::string, std::uint64_t, std::less<>>& counts) {
+std::string most_frequent(const Reasons& counts) {
     std::vector<std::pair<std::uint64_t, std::string>> sorted;
     for (const auto& [reason, points] : counts) sorted.emplace_back(points, reason);
     std::ranges::sort(sorted, std::greater<>());
@@ -135,12 +139,12 @@ void check_found(const SweepSpace& space, const SweepSearch& search) {
         throw ConfigError(
             fmt::format("sweep: none of {} configurations is legal: {}; expected other values, "
                         "--vary parallelism.dp=rest, or --vary parallelism=all",
-                        space.point_count(), reasons(s.illegal)));
+                        space.point_count(), most_frequent(s.illegal)));
     if (search.simulated().empty())
         throw ConfigError(
             fmt::format("sweep: none of {} legal configurations is feasible: {}; expected a larger space "
                         "or looser --where",
-                        s.legal, reasons(s.infeasible)));
+                        s.legal, most_frequent(s.infeasible)));
 }
 
 void check(const SweepQuestion& q) {

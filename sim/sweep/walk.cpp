@@ -5,22 +5,6 @@
 #include "model/errors.h"
 
 namespace stepcast {
-namespace {
-
-std::string without_numbers(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        const bool digit = c >= '0' && c <= '9';
-        if (!digit)
-            out += c;
-        else if (out.empty() || out.back() != '#')
-            out += '#';
-    }
-    return out;
-}
-
-}  // namespace
-
 int ranks_left(const Cluster& cluster, const Parallelism& p) {
     const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
     return static_cast<int>(std::max(1L, rank_count(cluster) / taken));
@@ -74,8 +58,7 @@ bool SplitWalk::set(std::size_t level, int value) {
     return !broken;
 }
 
-// Where the fast rules do not say all: the numbers of a complaint are left out, so that alike points are counted
-// together.
+// Where the fast rules do not say all.
 void SplitWalk::leaf() {
     follow_framework(base_.experiment.framework, split_);  // later levels than what they follow: set anew each time
     if (base_.rules_suffice) return visitor_.legal(inner_, split_);
@@ -84,7 +67,7 @@ void SplitWalk::leaf() {
     try {
         check_experiment(tried);
     } catch (const ConfigError& error) {
-        return visitor_.illegal(without_numbers(error.what()), 1);
+        return visitor_.illegal(error.what(), 1);
     }
     visitor_.legal(inner_, split_);
 }

@@ -10,12 +10,9 @@ namespace {
 
 constexpr double rounding = 1e-9;  // of sums in another order
 
-void count(std::map<std::string, std::uint64_t, std::less<>>& counts, std::string_view reason, std::uint64_t points) {
-    const auto found = counts.find(reason);
-    if (found == counts.end())
-        counts.emplace(reason, points);
-    else
-        found->second += points;
+void count_infeasible(Screened& out, std::string_view reason) {
+    const auto found = out.infeasible.find(reason);
+    found == out.infeasible.end() ? void(out.infeasible.emplace(reason, 1)) : void(++found->second);
 }
 
 }  // namespace
@@ -70,8 +67,8 @@ void merge(Cells& cells, const Cells& more) {
 void merge(Screened& all, Screened&& more) {
     all.legal += more.legal;
     all.bounded_away += more.bounded_away;
-    for (const auto& [reason, points] : more.illegal) count(all.illegal, reason, points);
-    for (const auto& [reason, points] : more.infeasible) count(all.infeasible, reason, points);
+    for (const auto& [reason, points] : more.illegal) count_reason(all.illegal, reason, points);
+    for (const auto& [reason, points] : more.infeasible) all.infeasible[reason] += points;
     all.candidates.insert(all.candidates.end(), more.candidates.begin(), more.candidates.end());
     merge(all.cells, more.cells);
 }
@@ -138,7 +135,7 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
     const SweepVisitor visitor{
         .legal = [&](std::uint64_t inner,
                      const Parallelism& split) { screen_point(base, inner, split, incumbents, out); },
-        .illegal = [&](std::string_view reason, std::uint64_t points) { count(out.illegal, reason, points); }};
+        .illegal = [&](std::string_view reason, std::uint64_t points) { count_reason(out.illegal, reason, points); }};
     space_.visit(base.base, item, visitor);
 }
 
@@ -150,18 +147,18 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
         try {
             check_experiment(tried);  // also what no rule about splits is about
         } catch (const ConfigError& error) {
-            return count(out.illegal, error.what(), 1);
+            return count_reason(out.illegal, error.what(), 1);
         }
         base.evaluator.emplace(tried);
     }
     ++out.legal;
     const StepBound bound = base.evaluator->bound(split);
-    if (!bound.fits) return count(out.infeasible, "does not fit into the device's memory", 1);
+    if (!bound.fits) return count_infeasible(out, "does not fit into the device's memory");
     const PointFacts facts = base.evaluator->facts(split, bound.peak);
     const bool costs = question_.objective == Objective::cost || question_.second == Objective::cost;
-    if (costs && facts.price == 0) return count(out.infeasible, "cluster.price_per_gpu_hour is not stated", 1);
+    if (costs && facts.price == 0) return count_infeasible(out, "cluster.price_per_gpu_hour is not stated");
     for (const Constraint& c : question_.where)
-        if (!can_hold(c, facts, bound.lower)) return count(out.infeasible, "not " + c.text, 1);
+        if (!can_hold(c, facts, bound.lower)) return count_infeasible(out, "not " + c.text);
     if (bound.estimate > Seconds(0))
         note_cell(base.number, split,
                   question_.objective == Objective::tokens ? bound.estimate / facts.tokens : bound.estimate, out.cells);

@@ -8,6 +8,7 @@
 #include "sim/sweep/constraints.h"
 #include "sim/sweep/incumbents.h"
 #include "sim/sweep/point_evaluator.h"
+#include "sim/sweep/reasons.h"
 
 namespace stepcast {
 
@@ -54,7 +55,7 @@ void merge(Cells& cells, const Cells& more);
 
 struct Screened {
     std::uint64_t legal = 0, bounded_away = 0;
-    std::map<std::string, std::uint64_t, std::less<>> illegal, infeasible;
+    Reasons illegal, infeasible;
     std::vector<Candidate> candidates;
     Cells cells;
     friend bool operator==(const Screened&, const Screened&) = default;

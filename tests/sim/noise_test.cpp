@@ -125,11 +125,10 @@ TEST_CASE("which processes need what") {
     Noise noise;
     CHECK_FALSE(has_noise(noise));
     noise.step = 0.1;
-    CHECK(has_noise(noise));
-    CHECK(only_common_factor(noise));
+    CHECK_FALSE(has_noise(noise));  // of the interval, not of draws
     noise.straggler_rate = 0.1;
-    CHECK(only_common_factor(noise));  // late by nothing
+    CHECK_FALSE(has_noise(noise));  // late by nothing
     noise.straggler_delay = 1_s;
     CHECK(needs_timeline(noise));
-    CHECK_FALSE(only_common_factor(noise));
+    CHECK(has_noise(noise));
 }

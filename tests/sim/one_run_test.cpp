@@ -1,12 +1,14 @@
-// One run of 13 billion weights on 16 H100 as an experiment and as a row of a cases file: one experiment, one step.
+// One run of 13 billion weights on 16 H100 as an experiment, as a row of a cases file and as a point of a sweep: one step and
+// one interval, to the digit.
 #include "model/cases/cases.h"
 #include "model/experiment.h"
-#include "sim/sweep/point_evaluator.h"
+#include "sim/predict.h"
+#include "sim/sweep/sweep.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
 
-TEST_CASE("an experiment and a case of the same run are simulated to the same step, in every framework") {
+TEST_CASE("simulate, compare and sweep say the same of one run, with and without a framework") {
     const TestFolder folder;
     const std::string text =
         "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
@@ -24,9 +26,18 @@ TEST_CASE("an experiment and a case of the same run are simulated to the same st
         std::vector<Override> overrides;
         if (!framework.empty()) overrides.push_back({"framework.preset", framework});
         const Experiment e = read_experiment(file, overrides);
-        Experiment of_case = case_of(row, "", framework).experiment;
-        of_case.routing.draws = e.routing.draws;  // the spread of a case's device is drawn; the step beneath is one
-        CHECK(of_case.framework.name == (framework.empty() ? "default" : framework));
-        CHECK(simulated_step(of_case) == simulated_step(e));
+        std::vector<Comparison> compared(1);
+        compared[0].what = case_of(row, "", framework);
+        predict_all(compared);
+        REQUIRE(compared[0].forecast);
+        CHECK(compared[0].what.experiment.framework.name == (framework.empty() ? "default" : framework));
+        const Forecast simulated = predict(e);
+        CHECK(compared[0].forecast->step == simulated.step);
+        CHECK(compared[0].forecast->doubts == simulated.doubts);
+        const SweepAnswer swept = sweep({.experiment = e, .axes = {parse_axis("parallelism.tp=4")}, .top = 1});
+        REQUIRE(swept.best.size() == 1);
+        CHECK(swept.best[0].step == simulated.step.p50);
+        CHECK(swept.best[0].forecast.step == simulated.step);
+        CHECK(swept.best[0].tokens_per_second == simulated.tokens_per_second);
     }
 }

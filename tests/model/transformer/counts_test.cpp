@@ -47,6 +47,7 @@ TEST_CASE("parameter counts of the presets are the published ones to the paramet
     CHECK(total("llama3-70b") == 70'553'706'496);
     CHECK(total("llama3-405b") == 405'853'388'800);
     CHECK(total("mixtral-8x7b") == 46'702'792'704);
+    CHECK(total("mixtral-8x22b") == 140'620'634'112);
     CHECK(total("deepseek-v2") == 235'741'434'880);
     CHECK(total("deepseek-v3") == 671'026'404'352 + 58 * 256);
     CHECK(total("qwen3-30b-a3b") == 30'532'122'624 - 48 * 2 * 128);

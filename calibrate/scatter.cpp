@@ -1,0 +1,205 @@
+#include "calibrate/scatter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/few_shot_internal.h"
+#include "calibrate/kernel_comparisons.h"
+#include "model/errors.h"
+#include "model/measurements.h"
+#include "model/whole_files.h"
+#include "sim/interval.h"
+#include "sim/predict.h"
+
+namespace stepcast {
+namespace {
+
+using Rows = std::vector<const ScatterRow*>;
+constexpr double tail = 0.1;  // of the rows lie beyond an interval's end
+
+std::pair<std::string, std::string> group_of(const ScatterRow& row) {
+    return {row.what.experiment.framework.name, row.what.experiment.cluster.gpu.name};
+}
+
+std::map<std::pair<std::string, std::string>, Rows> groups_of(const std::vector<ScatterRow>& rows,
+                                                              const std::vector<bool>& used) {
+    std::map<std::pair<std::string, std::string>, Rows> groups;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        if (used[i]) groups[group_of(rows[i])].push_back(&rows[i]);
+    return groups;
+}
+
+// The end of an interval about 0, with this width.
+double end_of(const ScatterRow& row, double width, bool slower) {
+    Doubts doubts = row.forecast.doubts;
+    doubts.faster = doubts.slower = width;
+    const Interval i = predictive_interval(Seconds(1), Seconds(1), doubts);
+    return std::log(slower ? i.p90.si() : i.p10.si());
+}
+
+// The least width that leaves at most `share` of the rows beyond.
+double least_width(double share, const std::function<double(double width)>& beyond) {
+    double low = 0, high = 8;
+    if (beyond(low) <= share) return low;
+    while (high - low > 1e-4) {
+        const double middle = (low + high) / 2;
+        (beyond(middle) <= share ? high : low) = middle;
+    }
+    return high;
+}
+
+Scatter scatter_of_group(const Rows& rows) {
+    const auto width = [&](bool slower) {
+        return least_width(tail, [&](double w) {
+            const auto beyond = std::ranges::count_if(rows, [&](const ScatterRow* row) {
+                const double end = end_of(*row, w, slower);
+                return slower ? row->off > end : row->off < end;
+            });
+            return static_cast<double>(beyond) / static_cast<double>(rows.size());
+        });
+    };
+    return {width(false), width(true)};
+}
+
+int blocks_in(const Rows& rows) {
+    std::set<std::string> blocks;
+    for (const ScatterRow* row : rows) blocks.insert(block_of(row->what, LeftOut::model));
+    return static_cast<int>(blocks.size());
+}
+
+struct Pair {
+    double distance, off, weight;
+};
+
+std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vector<bool>& used) {
+    std::map<std::tuple<std::string, std::string, std::string, int>, Rows> alike;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const auto [framework, gpu] = group_of(rows[i]);
+        if (used[i])
+            alike[{rows[i].what.series, framework, gpu, rank_count(rows[i].what.experiment.cluster)}].push_back(&rows[i]);
+    }
+    std::vector<Pair> pairs;
+    for (const auto& [what, of] : alike)
+        for (std::size_t i = 0; i < of.size(); ++i)
+            for (std::size_t j = 0; j < i; ++j)
+                pairs.push_back({distance(of[i]->forecast.basis, of[j]->forecast.basis), std::abs(of[i]->off - of[j]->off),
+                                 1 / static_cast<double>(of.size())});
+    return pairs;
+}
+
+// Both sides together: a fifth of the pairs lies beyond.
+PairScatter pair_scatter(const std::vector<Pair>& pairs) {
+    constexpr double close = 0.05;
+    const auto share_beyond = [&](auto of, auto reach) {
+        double all = 0, beyond = 0;
+        for (const Pair& p : pairs) {
+            if (!of(p)) continue;
+            all += p.weight;
+            if (p.off > reach(p)) beyond += p.weight;
+        }
+        return all > 0 ? beyond / all : 0;
+    };
+    PairScatter found;
+    found.near = least_width(2 * tail, [&](double w) {
+        return share_beyond([](const Pair& p) { return p.distance < close; }, [&](const Pair&) { return w; });
+    });
+    found.far = least_width(2 * tail, [&](double w) {
+        return share_beyond([](const Pair& p) { return p.distance >= close; },
+                            [&](const Pair& p) { return std::hypot(found.near, w * p.distance); });
+    });
+    return found;
+}
+
+}  // namespace
+
+std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements,
+                                     const std::function<void(std::string_view)>& progress) {
+    std::vector<ScatterRow> rows;
+    for (const std::string& path : measurements) {
+        if (holds_kernels(path)) continue;
+        std::vector<Comparison> all = read_comparisons(path, "");
+        predict_all(all, progress);
+        for (Comparison& c : all)
+            if (c.forecast)
+                rows.push_back({std::move(c.what), *c.forecast, std::log(c.what.measured_step / c.forecast->step.p50)});
+    }
+    if (rows.empty()) throw ConfigError("calibrate: no row of these files states a step that can be predicted");
+    return rows;
+}
+
+ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<bool>& used) {
+    constexpr std::size_t least_rows = 3;
+    ScatterTable table;
+    std::vector<double> medians;
+    for (const auto& [name, of] : groups_of(rows, used)) {
+        table.groups.push_back(
+            {name.first, name.second, static_cast<int>(of.size()), blocks_in(of), scatter_of_group(of)});
+        std::vector<double> offs;
+        for (const ScatterRow* row : of) offs.push_back(row->off);
+        if (offs.size() >= least_rows) medians.push_back(quantile(offs, 0.5));
+    }
+    if (!medians.empty())
+        table.frameworks = {std::max(0.0, -quantile(medians, tail)), std::max(0.0, quantile(medians, 1 - tail))};
+    table.pairs = pair_scatter(pairs_of(rows, used));
+    return table;
+}
+
+Interval interval_by(const ScatterTable& table, const ScatterRow& row) {
+    Doubts doubts = row.forecast.doubts;
+    const Experiment& e = row.what.experiment;
+    const Scatter scatter = scatter_of(table, e.framework, e.cluster);
+    doubts.faster = scatter.faster;
+    doubts.slower = scatter.slower;
+    return predictive_interval(row.forecast.step.p50, row.forecast.step.mean, doubts);
+}
+
+std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by) {
+    std::set<std::string> names;
+    for (const ScatterRow& row : rows) names.insert(block_of(row.what, by));
+    std::vector<BlockErrors> found;
+    for (const std::string& name : names) {
+        std::vector<bool> used;
+        for (const ScatterRow& row : rows) used.push_back(block_of(row.what, by) != name);
+        const ScatterTable table = fit_scatter(rows, used);
+        BlockErrors block{name, {}, 0};
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (used[i]) continue;
+            const Interval step = interval_by(table, rows[i]);
+            block.errors.push_back(-rows[i].off);
+            block.inside += step.p10 <= rows[i].what.measured_step && rows[i].what.measured_step <= step.p90 ? 1 : 0;
+        }
+        found.push_back(std::move(block));
+    }
+    return found;
+}
+
+std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,
+                              const std::string& date, const std::function<void(std::string_view)>& progress) {
+    const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
+    ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    table.date = date;
+    for (const std::string& path : measurements)
+        if (!holds_kernels(path)) table.sources.push_back(std::filesystem::path(path).filename().string());
+    write_whole({{out, write_scatter(table)}});
+    return fmt::format("scatter of {} steps in {} pairs of framework and device written to {}\n", rows.size(),
+                       table.groups.size(), out) +
+           block_table(leave_out_scatter(rows, LeftOut::model), LeftOut::model);
+}
+
+std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
+                                   const std::function<void(std::string_view)>& progress) {
+    const std::vector<BlockErrors> blocks = leave_out_scatter(scatter_rows(measurements, progress), by);
+    if (blocks.size() < 2)
+        throw ConfigError(fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",
+                                      to_string(by), to_string(by)));
+    return block_table(blocks, by);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,142 @@
+#include "sim/interval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "model/calibration.h"
+#include "model/measurements.h"
+#include "sim/explain/elasticity.h"
+
+namespace stepcast {
+namespace {
+
+// Nobody fitted it here: rates lie close together on all devices, times differ by factors (sim/explain/elasticity.h).
+double assumed_error(const CostBasis& constant) {
+    const bool time = constant.key.starts_with("host.") || constant.key.ends_with("latency");
+    return time ? assumed_time_error : assumed_share_error;
+}
+
+// Of the constants that a fit determined: its covariance, with the share of the step that each prices.
+double variance_of_fit(const Fitted& fitted, const std::vector<CostBasis>& basis) {
+    const auto& parameters = fitted.parameters;
+    std::vector<double> errors(parameters.size(), 0.0);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        for (const CostBasis& b : basis)
+            if (parameters[i].determined && b.key == parameters[i].key)
+                errors[i] += b.share * parameters[i].relative_error;
+    double variance = 0;
+    const bool correlated = fitted.correlation.size() == parameters.size() * (parameters.size() + 1) / 2;
+    for (std::size_t i = 0; i < errors.size(); ++i)
+        for (std::size_t j = 0; j <= i; ++j)
+            if (i == j)
+                variance += errors[i] * errors[i];
+            else if (correlated)
+                variance += 2 * fitted.correlation[i * (i + 1) / 2 + j] * errors[i] * errors[j];
+    return std::max(0.0, variance);
+}
+
+bool determined_by(const std::optional<Fitted>& fitted, const std::string& key) {
+    return fitted && std::ranges::any_of(fitted->parameters, [&](const FittedParameter& p) {
+               return p.determined && p.key == key;
+           });
+}
+
+// Of constants that no fit determined: of one kind they are wrong together, kinds by themselves.
+double variance_of_priors(const Framework& framework, const std::vector<CostBasis>& basis) {
+    std::map<std::string, double> by_kind;
+    for (const CostBasis& b : basis)
+        if (!b.measured && !determined_by(framework.fitted, b.key)) by_kind[b.kind] += b.share * assumed_error(b);
+    double variance = 0;
+    for (const auto& [kind, error] : by_kind) variance += error * error;
+    return variance;
+}
+
+double normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+// Chance that the logarithm of step over median is below x, of a normal of other widths to either side.
+double chance(double x, double faster, double slower) {
+    const double width = (x < 0 ? faster : slower) / p90_of_normal;
+    if (width <= 0) return x < 0 ? 0 : x > 0 ? 1 : 0.5;
+    return normal(x / width);
+}
+
+double mixture_quantile(const Doubts& d, double faster, double slower, double share) {
+    const auto below = [&](double x) {
+        double sum = chance(x, faster, slower);
+        for (const OtherReading& r : d.readings) sum += chance(x - std::log(r.step), faster, slower);
+        return sum / (1.0 + static_cast<double>(d.readings.size()));
+    };
+    double low = 0, high = 0;
+    for (const OtherReading& r : d.readings) low = std::min(low, std::log(r.step)), high = std::max(high, std::log(r.step));
+    low -= 4 * faster + 1e-6, high += 4 * slower + 1e-6;
+    for (int i = 0; i < 60; ++i) {
+        const double middle = (low + high) / 2;
+        (below(middle) < share ? low : high) = middle;
+    }
+    return (low + high) / 2;
+}
+
+}  // namespace
+
+Doubts doubts_of(const Experiment& e, const std::vector<CostBasis>& basis) {
+    Doubts d;
+    double variance = variance_of_priors(e.framework, basis);
+    if (e.cluster.fitted) variance += variance_of_fit(*e.cluster.fitted, basis);
+    if (e.framework.fitted) variance += variance_of_fit(*e.framework.fitted, basis);
+    d.constants = std::sqrt(variance);
+    const Scatter scatter = scatter_of(shipped_scatter(), e.framework, e.cluster);
+    d.faster = scatter.faster;
+    d.slower = scatter.slower;
+    return d;
+}
+
+void reach_of_draws(const std::vector<double>& values, double median, Doubts& doubts) {
+    if (!(median > 0)) return;
+    const double low = quantile(values, 0.1), high = quantile(values, 0.9);
+    doubts.draws_faster = low > 0 ? std::max(0.0, std::log(median / low)) : 0;
+    doubts.draws_slower = std::max(0.0, std::log(high / median));
+}
+
+std::vector<Reading> readings_of(const Experiment& e) {
+    std::vector<Reading> readings = e.readings;
+    if (e.framework.name == default_framework && e.workload.kind == Workload::Kind::transformer)
+        readings.push_back({"no framework named: an eager one", {{"framework.preset", "eager"}}});
+    return readings;
+}
+
+Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
+    const double constants = p90_of_normal * d.constants;
+    const double faster = std::hypot(constants, d.faster, d.draws_faster),
+                 slower = std::hypot(constants, d.slower, d.draws_slower);
+    if (d.readings.empty()) return {mean, std::exp(-faster) * median, median, std::exp(slower) * median};
+    const double low = mixture_quantile(d, faster, slower, 0.1), high = mixture_quantile(d, faster, slower, 0.9);
+    return {mean, std::exp(std::min(low, 0.0)) * median, median, std::exp(std::max(high, 0.0)) * median};
+}
+
+double distance(const std::vector<CostBasis>& a, const std::vector<CostBasis>& b) {
+    std::map<std::string, double> difference;
+    for (const CostBasis& c : a) difference[c.kind] += c.share;
+    for (const CostBasis& c : b) difference[c.kind] -= c.share;
+    double squares = 0;
+    for (const auto& [kind, share] : difference) squares += share * share;
+    return std::sqrt(squares);
+}
+
+double reach_of_pair(const Forecast& a, const Forecast& b, const PairScatter& pairs) {
+    const double within = std::hypot(pairs.near, pairs.far * distance(a.basis, b.basis));
+    if (a.cluster == b.cluster && a.framework == b.framework) return within;
+    const auto half = [](const Forecast& f) { return std::log(f.step.p90 / f.step.p10) / 2; };
+    return std::hypot(half(a), half(b));
+}
+
+Behind widened(const Behind& by_draws, double reach) {
+    const double middle = std::log1p(by_draws.p50);
+    Behind found = by_draws;
+    found.p10 = std::expm1(middle - std::hypot(reach, middle - std::log1p(by_draws.p10)));
+    found.p90 = std::expm1(middle + std::hypot(reach, std::log1p(by_draws.p90) - middle));
+    found.distinguishable = by_draws.distinguishable && (found.p10 > 0 || found.p90 < 0);
+    return found;
+}
+
+}  // namespace stepcast

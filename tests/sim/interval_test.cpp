@@ -1,0 +1,118 @@
+#include "sim/interval.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+constexpr double z = p90_of_normal;
+double log_of(Seconds time) { return std::log(time.si()); }
+
+}  // namespace
+
+// Squares add to either side: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above
+// sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
+TEST_CASE("the parts of an interval add up as squares, to either side by themselves") {
+    Doubts d;
+    d.constants = 0.04 / z;
+    d.faster = 0.03;
+    d.slower = 0.12;
+    d.draws_slower = 0.03;
+    const Interval i = predictive_interval(Seconds(1), Seconds(1.1), d);
+    CHECK(log_of(i.p10) == Approx(-0.05));
+    CHECK(log_of(i.p90) == Approx(0.13));
+    CHECK(i.p50 == Seconds(1));
+    CHECK(i.mean == Seconds(1.1));
+}
+
+// Two equal readings without doubt, one twice as long: p10 is the first, p90 the second. With a narrow doubt of 0.01 to p90
+// the upper tenth of the mixture is the upper fifth of the second: 0.8416 / 1.2816 x 0.01 above it.
+TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
+    Doubts d;
+    d.readings = {{"recompute", 2}};
+    const Interval bare = predictive_interval(Seconds(1), Seconds(1), d);
+    CHECK(bare.p10.si() == Approx(1));
+    CHECK(bare.p90.si() == Approx(2));
+    d.faster = d.slower = 0.01;
+    CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p90) - std::log(2) == Approx(0.8416 / z * 0.01).epsilon(1e-3));
+}
+
+// Host work at 0.5, half of the step: 0.25. GEMMs and attention at 0.15: 0.3 x 0.15 and 0.2 x 0.15 of different kinds.
+// The GEMM rate that a fit determined to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and correlated by -0.5:
+// 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x 0.05.
+TEST_CASE("constants widen a step by their errors times the shares of the step that they price") {
+    Experiment e;
+    std::vector<CostBasis> basis{{"host", "host.call", false, 0.5},
+                                 {"GEMM", "kernel.gemm_efficiency", false, 0.3},
+                                 {"attention", "kernel.attention_efficiency", false, 0.2}};
+    CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.25, 0.045, 0.03)));
+    e.cluster.fitted.emplace();
+    e.cluster.fitted->parameters = {{"kernel.gemm_efficiency", "0.7", "0.7", 0.04, true},
+                                    {"host.call", "5 us", "5 us", 0.1, true}};
+    basis[0].measured = basis[1].measured = basis[2].measured = true;
+    CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.012, 0.05)));
+    e.cluster.fitted->correlation = {1, -0.5, 1};
+    CHECK(doubts_of(e, basis).constants == Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05)));
+}
+
+// Believed: 0.1 of the device's noise, and of frameworks nobody fitted 0.24 slower: 0.26. Two blocks at 0.02 weigh as much as
+// the belief: sqrt((0.02^2 + 0.26^2) / 2).
+TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody fitted") {
+    ScatterTable table;
+    table.frameworks = {0, 0.24};
+    Cluster cluster;
+    cluster.gpu.name = "A100";
+    cluster.noise.step = 0.1 / z;
+    Framework framework;
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.1));  // none: every key is the experiment's
+    framework.name = "trainer";
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.26));
+    CHECK(scatter_of(table, framework, cluster).faster == Approx(0.1));
+    table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.02}}};
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(std::sqrt((0.02 * 0.02 + 0.26 * 0.26) / 2)));
+    framework.fitted.emplace();
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(std::sqrt((0.02 * 0.02 + 0.1 * 0.1) / 2)));
+}
+
+// 3 % behind with a reach of 2 %, in logarithms: told apart; of 5 %: not. Another machine's forecast is off by itself:
+// half of the logarithm of p90 over p10 each, 0.3 and 0.4.
+TEST_CASE("two forecasts are told apart by the error of their difference") {
+    const Behind by_draws{0.03, 0.03, 0.03, true};
+    CHECK(widened(by_draws, 0.02).distinguishable);
+    CHECK_FALSE(widened(by_draws, 0.05).distinguishable);
+    CHECK(std::log1p(widened(by_draws, 0.05).p90) == Approx(std::log1p(0.03) + 0.05));
+    Forecast a, b;
+    a.basis = {{"GEMM", "kernel.gemm_efficiency", true, 0.8}, {"host", "host.call", true, 0.2}};
+    b.basis = {{"GEMM", "kernel.gemm_efficiency", true, 0.5}, {"host", "host.call", true, 0.5}};
+    CHECK(reach_of_pair(a, a, {0.03, 0.1}) == Approx(0.03));
+    CHECK(reach_of_pair(a, b, {0.03, 0.1}) == Approx(std::hypot(0.03, 0.1 * 0.3 * std::sqrt(2))));
+    a.step = {Seconds(1), Seconds(1), Seconds(1), Seconds(std::exp(0.6))};
+    b.step = {Seconds(1), Seconds(std::exp(-0.8)), Seconds(1), Seconds(1)};
+    b.cluster = "another";
+    CHECK(reach_of_pair(a, b, {0.03, 0.1}) == Approx(0.5));
+}
+
+TEST_CASE("a scatter file is read back as it was written, and a wrong key is refused with its place") {
+    const TestFolder folder;
+    ScatterTable table;
+    table.date = "2026-01-02";
+    table.sources = {"a.csv"};
+    table.frameworks = {0.0625, 0.25};
+    table.pairs = {0.03125, 0.5};
+    table.groups = {{"trainer", "A100", 30, 2, {0.125, 0.25}}};
+    CHECK(read_scatter(folder.write("scatter.toml", write_scatter(table))) == table);
+    CHECK_THROWS_WITH(read_scatter(folder.write("wrong.toml", "[pairs]\nnaer = 1\n")),
+                      Catch::Contains("wrong.toml:2:1") && Catch::Contains("near"));
+}
+
+TEST_CASE("nobody named a framework: the step is also read as an eager one's") {
+    Experiment e = read_experiment("llama3_8b_h100_fsdp");
+    set_key(e, {"framework.preset", "default"});
+    REQUIRE(readings_of(e).size() == 1);
+    set_key(e, {"framework.preset", "torchtitan"});
+    CHECK(readings_of(e).empty());
+}

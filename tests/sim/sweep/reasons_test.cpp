@@ -1,0 +1,26 @@
+#include "sim/sweep/reasons.h"
+
+#include <catch2/catch.hpp>
+
+using namespace stepcast;
+
+// 96 stands in both; 64 and 256 span a range that 128 does not widen and 1024 does (as a number, not as text).
+TEST_CASE("complaints that differ in numbers only are one reason with the ranges of the numbers") {
+    Reasons reasons;
+    count_reason(reasons, "batch: 96 is no multiple of dp x micro_batch = 256", 1);
+    count_reason(reasons, "batch: 96 is no multiple of dp x micro_batch = 64", 2);
+    count_reason(reasons, "batch: 96 is no multiple of dp x micro_batch = 128", 4);
+    CHECK(reasons == Reasons{{"batch: 96 is no multiple of dp x micro_batch = 64..256", 7}});
+    count_reason(reasons, "batch: 96 is no multiple of dp x micro_batch = 1024", 8);
+    count_reason(reasons, "tp does not divide workload.heads", 3);
+    count_reason(reasons, "tp does not divide workload.heads", 3);
+    CHECK(reasons == Reasons{{"batch: 96 is no multiple of dp x micro_batch = 64..1024", 15},
+                             {"tp does not divide workload.heads", 6}});
+}
+
+// Parts of a large sweep come in any order, and with ranges already.
+TEST_CASE("ranges of reasons join whatever the order") {
+    CHECK(with_ranges("tp 2..8 of 4", "tp 16 of 4") == "tp 2..16 of 4");
+    CHECK(with_ranges("tp 16 of 4", "tp 2..8 of 4") == "tp 2..16 of 4");
+    CHECK(with_ranges("tp 16 of 4", "pp 16 of 4").empty());
+}
