@@ -149,9 +149,20 @@ std::string count_lines(const SweepAnswer& r) {
            reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal);
 }
 
+// Of every row that is shown, once.
+std::string machines_of(const SweepAnswer& r) {
+    std::vector<std::string> names;
+    for (const auto* rows : {&r.of_each, &r.best, &r.scaling})
+        for (const SweepRow& row : *rows)
+            if (!row.forecast.cluster.empty() && std::ranges::find(names, row.forecast.cluster) == names.end())
+                names.push_back(row.forecast.cluster);
+    if (names.empty()) names.push_back(r.cluster);
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::string title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, machines_of(r), framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
                        objective_text(r),
                        r.work_differs ? ", as tokens per step differ between configurations" : "");
 }

@@ -29,7 +29,8 @@ for file in "$sources"/README.md "$sources"/docs/*.md; do
         case $line in
             '$ stepcast '*)
                 arguments=${line#'$ stepcast '}
-                run 0 ${arguments%%  *#*}
+                arguments=${arguments%%  *#*}
+                run 0 ${arguments//tests\/data/$sources/tests/data}  # which has patterns
                 squeeze <.stdout >.squeezed
                 commands=$((commands + 1))
                 shown=command ;;
