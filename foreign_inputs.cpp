@@ -41,6 +41,7 @@ void import_machine(const Options& options) {
             case ForeignFormat::nccl_topology:
             case ForeignFormat::nccl_graph: read_nccl_topology(text, path, machine); break;
             case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
+            case ForeignFormat::lspci: read_lspci(text, path, machine); break;
             default: throw ConfigError(path + ": is no description of a machine; expected one beside the others");
         }
     }

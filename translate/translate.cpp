@@ -22,7 +22,7 @@ struct FormatName {
     ForeignFormat format;
     std::string_view name;
 };
-constexpr std::array<FormatName, 10> names{{{ForeignFormat::megatron, "megatron"},
+constexpr std::array<FormatName, 11> names{{{ForeignFormat::megatron, "megatron"},
                                             {ForeignFormat::nemo, "nemo"},
                                             {ForeignFormat::megatron_bridge, "megatron-bridge"},
                                             {ForeignFormat::torchtitan, "torchtitan"},
@@ -31,7 +31,8 @@ constexpr std::array<FormatName, 10> names{{{ForeignFormat::megatron, "megatron"
                                             {ForeignFormat::topology_matrix, "topo"},
                                             {ForeignFormat::nccl_topology, "nccl-topology"},
                                             {ForeignFormat::nccl_graph, "nccl-graph"},
-                                            {ForeignFormat::nvidia_smi, "nvidia-smi"}}};
+                                            {ForeignFormat::nvidia_smi, "nvidia-smi"},
+                                            {ForeignFormat::lspci, "lspci"}}};
 
 constexpr std::size_t largest = 16 << 20;  // a description; larger files are logs or traces
 
@@ -208,7 +209,7 @@ ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::s
 
 bool is_cluster(ForeignFormat format) {
     return format == ForeignFormat::topology_matrix || format == ForeignFormat::nccl_topology ||
-           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi;
+           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi || format == ForeignFormat::lspci;
 }
 
 ForeignFormat recognise_foreign(const std::string& path) {
@@ -232,6 +233,9 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (has(text, "GPU0") && (has(text, " X ") || has(text, "\tX")) &&
         (has(text, "CPU Affinity") || has(text, "SYS") || has(text, "NV") || has(text, "PIX")))
         return ForeignFormat::topology_matrix;
+    if ((has(text, "3D controller") || has(text, "VGA compatible controller") || has(text, "Processing accelerators")) &&
+        (has(text, "NVIDIA") || has(text, "Advanced Micro Devices")) && (has(text, "bridge") || has(text, ".0 ")))
+        return ForeignFormat::lspci;
     if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
     if (text[first] == '{') {
         if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
