@@ -90,8 +90,12 @@ std::string emitted(const Experiment& experiment, const std::string& format, con
 
 bool import_foreign(const Options& options) {
     auto format = ForeignFormat::none;
-    if (options.format == "auto")
+    // A log that begins with the dump of its arguments is an experiment, unless a table of its steps is asked for.
+    const bool log = !options.pattern.empty() || options.out.ends_with(".csv");
+    if (options.format == "auto" && !log)
         format = recognise_foreign(options.inputs.front());
+    else if (options.format == "auto")
+        return false;
     else if (std::ranges::find(log_formats, options.format) == log_formats.end())
         format = parse_foreign_format(options.format, log_formats);
     if (format == ForeignFormat::none) return false;

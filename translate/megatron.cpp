@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "translate/shell.h"
 
 namespace stepcast {
 namespace {
+
+bool of_experts(std::string_view key) { return key.starts_with("workload.moe."); }
 
 struct Direct {
     const char *theirs, *ours;
@@ -76,13 +77,17 @@ std::string lower(std::string text) {
     return text;
 }
 
-Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks) {
+Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full) {
     MegatronSource s{document, dialect, ranks};
+    s.full = full;
     s.t.path = document.path;
     s.t.format = s.lm() ? "Megatron-LM" : dialect == MegatronDialect::nemo ? "NeMo" : "Megatron-Bridge";
     s.t.framework = s.lm() ? "megatron-lm" : dialect == MegatronDialect::nemo ? "nemo" : "megatron-bridge";
+    const auto* deepspeed = s.d.find_any({"deepspeed", "zero_stage"});
+    if (s.lm() && deepspeed && (deepspeed->name == "zero_stage" || flag_in(*deepspeed))) s.t.framework = "megatron-deepspeed";
+    const bool with_experts = s.d.states("num_experts") || s.d.states("num_moe_experts") || !s.full;
     for (const auto& [theirs, ours] : direct)
-        if (const auto* v = s.d.find(theirs)) s.t.set(ours, integer_in(*v), v->at);
+        if (const auto* v = s.d.find(theirs); v && !(of_experts(ours) && !with_experts)) s.t.set(ours, integer_in(*v), v->at);
     take_model(s);
     take_experts(s);
     take_split(s);
@@ -93,24 +98,6 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     take_world(s);
     leave_rest(s);
     return std::move(s.t);
-}
-
-Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path) {
-    Document document{path, {}};
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        const auto& [text, at] = arguments[i];
-        if (!text.starts_with("--") || text.size() < 3) continue;
-        const auto equals = text.find('=');
-        auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
-        std::ranges::replace(name, '-', '_');
-        std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-        if (equals == std::string::npos)
-            while (i + 1 < arguments.size() && !arguments[i + 1].text.starts_with("--") &&
-                   !arguments[i + 1].text.ends_with(".py"))
-                value += (value.empty() ? "" : " ") + arguments[++i].text;
-        document.add(name, value.empty() ? "true" : value, at);
-    }
-    return document;
 }
 
 }  // namespace stepcast

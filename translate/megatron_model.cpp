@@ -1,22 +1,17 @@
 #include "translate/megatron_source.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 
 namespace stepcast {
-void take_model(MegatronSource& s) {
-    s.sized = s.t.find("workload.layers") && s.t.find("workload.hidden");
-    if (const auto* v = s.d.find_any({"seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}))
-        s.t.set("workload.seq", integer_in(*v), v->at);
-    if (!s.sized)
-        s.t.open.push_back("layers and widths: the file leaves them to a recipe; name the model with --model");
-    else
-        s.t.set("workload.kind", "transformer", s.t.find("workload.layers")->at);
+namespace {
 
-    const auto* activation = s.d.find("activation");
+void take_feed_forward(MegatronSource& s) {
+    const auto* activation = s.d.find_any({"activation", "activation_func"});
     const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
     const std::string named = activation ? lower(activation->value) : "";
     const bool gated = (gate && flag_in(*gate)) || named.find("glu") != std::string::npos;
@@ -24,57 +19,25 @@ void take_model(MegatronSource& s) {
         s.t.set("workload.gated", gated ? "true" : "false", (gate ? gate : activation)->at);
     else if (s.sized)
         s.t.take_default("workload.gated", "false");
-    if ((s.d.find("squared_relu") && s.d.flag("squared_relu")) || named == "squared-relu")
-        s.t.set("workload.activation", "relu", s.d.find_any({"squared_relu", "activation"})->at);
-
+    const auto* squared = s.d.find("squared_relu");
+    if ((squared && flag_in(*squared)) || named == "squared-relu" || named == "squared_relu")
+        s.t.set("workload.activation", "relu", (squared ? squared : activation)->at);
     const long hidden = s.t.count("workload.hidden", 0);
     if (const auto* v = s.d.find("ffn_hidden_size"))
         s.t.set("workload.ffn", integer_in(*v), v->at);
     else if (s.sized)
         s.t.take_default("workload.ffn", std::to_string(gated && s.lm() ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
-    const bool grouped = !s.lm() || s.d.flag("group_query_attention");
+}
+
+void take_attention(MegatronSource& s) {
+    const bool grouped = !s.lm() || !s.d.states("num_query_groups") || s.d.flag("group_query_attention", s.full);
     if (const auto* v = s.d.find("num_query_groups")) {
         if (grouped)
             s.t.set("workload.kv_heads", integer_in(*v), v->at);
         else
             s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
     }
-    if (const auto* v = s.d.find("normalization"))
-        s.t.set("workload.norm", lower(v->value) == "rmsnorm" ? "rmsnorm" : "layernorm", v->at);
-    else if (s.sized)
-        s.t.take_default("workload.norm", "layernorm");
-    if (const auto* v = s.d.find("position_embedding_type")) {
-        const auto kind = lower(v->value);
-        s.t.set("workload.positions",
-               kind == "rope" || kind == "yarn" || kind == "mrope" ? "rotary"
-               : kind == "learned_absolute"                        ? "learned"
-               : kind == "relative"                                ? "relative"
-                                                                   : "none",
-               v->at);
-    } else if (const auto* old = s.d.find("use_rotary_position_embeddings"); old && flag_in(*old)) {
-        s.t.set("workload.positions", "rotary", old->at);
-    } else if (s.sized) {
-        s.t.take_default("workload.positions", "learned");
-    }
-    if (s.dialect == MegatronDialect::nemo)
-        s.set_flag("workload.linear_bias", "bias", false, true);
-    else if (s.dialect == MegatronDialect::bridge)
-        s.set_flag("workload.linear_bias", "add_bias_linear", false, true);
-    else
-        s.set_flag("workload.linear_bias", "disable_bias_linear", true, true);
-    if (const auto* v = s.d.find("add_qkv_bias"); v && flag_in(*v))
-        s.t.set("workload.qkv_bias", "true", v->at);
-    else if (const auto* bias = s.t.find("workload.linear_bias"))
-        s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
-    if (s.lm())
-        s.set_flag("workload.tied", "untie_embeddings_and_output_weights", true, true);
-    else
-        s.set_flag("workload.tied", "share_embeddings_and_output_weights", false, true);
-    const auto attention = s.d.number("attention_dropout"), hidden_drop = s.d.number("hidden_dropout");
-    if (const auto* v = s.d.find_any({"hidden_dropout", "attention_dropout"}))
-        s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0), hidden_drop.value_or(0))), v->at);
-    else if (s.sized)
-        s.t.take_default("workload.dropout", "0.1");
+    if (const auto* v = s.d.find("num_key_value_heads")) s.t.set("workload.kv_heads", integer_in(*v), v->at);  // Megatron-DeepSpeed
     if (const auto* v = s.d.find("multi_latent_attention"); v && flag_in(*v)) {
         s.t.set("workload.attention", "mla", v->at);
         for (const auto& [theirs, ours, otherwise] :
@@ -87,14 +50,81 @@ void take_model(MegatronSource& s) {
     } else if (s.sized) {
         s.t.take_default("workload.attention", "flash");
     }
-    for (const char* name : {"hybrid_layer_pattern", "hybrid_override_pattern", "window_size"})
-        if (const auto* v = s.d.find(name))
-            s.t.problems.push_back(fmt::format("{} ({}): layers of several kinds; the forecast has attention in each",
-                                              name, v->at));
-    if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
-        s.t.problems.push_back("mtp_num_layers (" + v->at + "): multi-token prediction is not in the forecast");
+}
+
+void take_norms_and_positions(MegatronSource& s) {
+    if (const auto* v = s.d.find("normalization"))
+        s.t.set("workload.norm", lower(v->value) == "rmsnorm" ? "rmsnorm" : "layernorm", v->at);
+    else if (s.sized)
+        s.t.take_default("workload.norm", "layernorm");
+    const auto* old = s.d.find("use_rotary_position_embeddings");
+    if (const auto* v = s.d.find("position_embedding_type"); v && !(old && flag_in(*old))) {
+        const auto kind = lower(v->value);
+        s.t.set("workload.positions",
+                kind == "rope" || kind == "yarn" || kind == "mrope" ? "rotary"
+                : kind == "learned_absolute"                        ? "learned"
+                : kind == "relative"                                ? "relative"
+                                                                    : "none",
+                v->at);
+    } else if (old && flag_in(*old)) {
+        s.t.set("workload.positions", "rotary", old->at);
+    } else if (s.sized) {
+        s.t.take_default("workload.positions", "learned");
+    }
+}
+
+// The dump of a run's arguments and --yaml-cfg files name the flag's destination, the opposite of some flags.
+void take_biases_and_ends(MegatronSource& s) {
+    const auto flag = [&](const char* key, const char* theirs, const char* opposite) {
+        if (opposite != nullptr && s.d.states(opposite) && !s.d.states(theirs))
+            s.set_flag(key, opposite, true, true);
+        else
+            s.set_flag(key, theirs, false, true);
+    };
+    if (s.dialect == MegatronDialect::nemo)
+        flag("workload.linear_bias", "bias", nullptr);
+    else
+        flag("workload.linear_bias", "add_bias_linear", "disable_bias_linear");
+    if (const auto* v = s.d.find("add_qkv_bias"); v && flag_in(*v))
+        s.t.set("workload.qkv_bias", "true", v->at);
+    else if (const auto* bias = s.t.find("workload.linear_bias"))
+        s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
+    flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
+    const auto attention = s.d.number("attention_dropout"), hidden_drop = s.d.number("hidden_dropout");
+    if (const auto* v = s.d.find_any({"hidden_dropout", "attention_dropout"}))
+        s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0), hidden_drop.value_or(0))), v->at);
+    else if (s.sized)
+        s.t.take_default("workload.dropout", "0.1");
     if (s.sized && !s.t.find("workload.vocab"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+}
+
+// What changes the work of some layers and is not in the forecast.
+void name_other_layers(MegatronSource& s) {
+    for (const char* name : {"hybrid_layer_pattern", "hybrid_override_pattern"})
+        if (const auto* v = s.d.find(name))
+            s.t.problems.push_back(fmt::format("{} ({}): layers of several kinds; the forecast has attention in each", name, v->at));
+    if (const auto* v = s.d.find("window_size"); v && lower(v->value) != "none")
+        s.t.problems.push_back("window_size (" + v->at + "): the forecast has attention to all earlier tokens");
+    if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
+        s.t.problems.push_back("mtp_num_layers (" + v->at + "): multi-token prediction is not in the forecast");
+}
+
+}  // namespace
+
+void take_model(MegatronSource& s) {
+    s.sized = s.t.find("workload.layers") && s.t.find("workload.hidden");
+    if (const auto* v = s.d.find_any({"seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}))
+        s.t.set("workload.seq", integer_in(*v), v->at);
+    if (!s.sized)
+        s.t.open.push_back("layers and widths: the file leaves them to a recipe; name the model with --model");
+    else
+        s.t.set("workload.kind", "transformer", s.t.find("workload.layers")->at);
+    take_feed_forward(s);
+    take_attention(s);
+    take_norms_and_positions(s);
+    take_biases_and_ends(s);
+    name_other_layers(s);
     if (const auto* v = s.d.find("optimizer"))
         s.t.set("workload.optimizer", lower(v->value) == "sgd" ? "sgd" : "adam", v->at);
     else if (s.sized)

@@ -13,6 +13,7 @@ struct MegatronSource {
     long ranks = 0;     // of the launch; 0 = not told
     Translation t = {};
     bool sized = true;  // the file describes the model, so its defaults count
+    bool full = false;  // every argument is stated, those left at their defaults too: the dump of a run
 
     [[nodiscard]] bool lm() const { return dialect == MegatronDialect::lm; }
     // Theirs, or where it is inverted the opposite, as ours.

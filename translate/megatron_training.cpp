@@ -12,7 +12,10 @@ void take_data_parallel(MegatronSource& s) {
     const auto* optim = s.d.find("optim.name");
     const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"});
     const auto* fsdp2 = s.d.find_any({"use_torch_fsdp2", "dist.use_torch_fsdp2"});
-    if (fsdp && flag_in(*fsdp)) {
+    const auto* stage = s.d.find("zero_stage");
+    if (stage) {  // Megatron-DeepSpeed
+        s.t.set("parallelism.zero", integer_in(*stage), stage->at);
+    } else if (fsdp && flag_in(*fsdp)) {
         const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
         s.t.set("parallelism.zero", how == "no_shard" ? 0L : how == "optim" ? 1L : how == "optim_grads" ? 2L : 3L, fsdp->at);
     } else if (fsdp2 && flag_in(*fsdp2)) {

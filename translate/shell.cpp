@@ -244,6 +244,9 @@ void Reader::run(const ShellCommand& command, int depth) {
         skip_next_ = skipped && (command.then == "&&" || command.then == "||");
         return;
     }
+    for (const ShellWord& document : command.documents)
+        if (document.raw.find_first_not_of(" \t\n") == document.raw.find('{') && document.raw.find('{') != std::string::npos)
+            launch.documents.push_back({variables_.filled(document), variables_.place(document.line)});
     std::size_t i = 0;
     while (i < words.size() && assigned_name(words[i].raw) > 0) variables_.assign(words[i++]);
     std::optional<bool> status = true;

@@ -141,6 +141,24 @@ Pieces ShellVariables::expand(const ShellWord& word) {
     return pieces;
 }
 
+std::string ShellVariables::filled(const ShellWord& document) {
+    const std::string& raw = document.raw;
+    std::string text;
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+        const bool braces = raw.compare(i, 2, "${") == 0;
+        const std::size_t begin = i + (braces ? 2 : 1);
+        std::size_t end = begin;
+        while (raw[i] == '$' && end < raw.size() && is_name(raw[end])) ++end;
+        if (end == begin || (braces && (end >= raw.size() || raw[end] != '}'))) {
+            text += raw[i];
+            continue;
+        }
+        text += joined(value_of(raw.substr(begin, end - begin), document.line));
+        i = braces ? end : end - 1;
+    }
+    return text;
+}
+
 std::string ShellVariables::text_of(const ShellWord& word) { return joined(expand(word)); }
 
 // + and - at level 0, * / % at level 1, names, numbers and brackets at level 2.

@@ -31,6 +31,8 @@ public:
     // Pieces of a word: text beside variables is glued, several elements of an array stay apart.
     ShellPieces expand(const ShellWord& word);
     std::string text_of(const ShellWord& word);
+    // $NAME and ${NAME} put in, all else left as it stands.
+    std::string filled(const ShellWord& document);
     // Variables and substitutions that nothing sets: taken as empty.
     [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_texts_; }
 
