@@ -11,11 +11,10 @@ install(DIRECTORY calibrate/patterns DESTINATION ${CMAKE_INSTALL_DATADIR}/stepca
 # Man page and completion, by the program from what --help shows.
 set(written ${CMAKE_BINARY_DIR}/manual)
 file(MAKE_DIRECTORY ${written})
-add_custom_command(OUTPUT ${written}/stepcast.1 ${written}/stepcast ${written}/_stepcast DEPENDS stepcast COMMENT ""
+add_custom_command(TARGET stepcast POST_BUILD COMMENT ""
   COMMAND stepcast generate man > ${written}/stepcast.1
   COMMAND stepcast generate bash > ${written}/stepcast
   COMMAND stepcast generate zsh > ${written}/_stepcast)
-add_custom_target(manual ALL DEPENDS ${written}/stepcast.1)
 install(FILES ${written}/stepcast.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${written}/stepcast DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 foreach(folder site-functions vendor-completions)  # where zsh looks below /usr/local, and below /usr in Debian
