@@ -105,7 +105,7 @@ class _Pictured(_Answer):
 
 @dataclass(frozen=True)
 class Interval:
-    """Seconds. p10 and p90: four of five draws lie between; without draws all four are equal."""
+    """Seconds. p10 and p90: the next measured step lies between with four chances in five; p50 is the step as simulated."""
 
     mean: float
     p10: float

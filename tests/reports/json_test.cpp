@@ -37,6 +37,7 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
                              "model_flops_utilization",
                              "model_tflops_per_gpu",
                              "causal_mask_counted",
+                             "interval_log",
                              "tasks",
                              "ranks_simulated",
                              "draws",

@@ -102,7 +102,7 @@ TEST_CASE("a scatter file is read back as it was written, and a wrong key is ref
     table.date = "2026-01-02";
     table.sources = {"a.csv"};
     table.frameworks = {0.0625, 0.25};
-    table.pairs = {0.03125, 0.5};
+    table.pairs = {0.0312, 0.5};
     table.groups = {{"trainer", "A100", 30, 2, {0.125, 0.25}}};
     CHECK(read_scatter(folder.write("scatter.toml", write_scatter(table))) == table);
     CHECK_THROWS_WITH(read_scatter(folder.write("wrong.toml", "[pairs]\nnaer = 1\n")),

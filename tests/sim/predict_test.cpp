@@ -50,7 +50,9 @@ TEST_CASE("noise that is common to a step moves no step, and draws of it are one
     CHECK(predict(e).step.p90 > plain.step.p90);
     const Interval one = predict(e).step;
     e.routing.draws = 50;
-    CHECK(predict(e).step == one);
+    CHECK(predict(e).step.p50 == one.p50);
+    CHECK(predict(e).step.p10 == one.p10);
+    CHECK(predict(e).step.p90 == one.p90);
     e.cluster.noise.op = 0.1;
     const Forecast f = predict(e);
     CHECK(f.doubts.draws_slower > 0);
