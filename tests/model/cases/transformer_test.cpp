@@ -214,6 +214,20 @@ TEST_CASE("a DeepSeek row has latent attention, dense first layers, shared exper
     CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
 }
 
+TEST_CASE("a row says whether embedding and logits share their weights, and what its allocator reserved") {
+    const CasesHome home;
+    CHECK_FALSE(case_with(deepseek_cells).experiment.workload.tied);
+    auto cells = deepseek_cells;
+    cells.emplace_back("notes", "tied embeddings; peak reserved 50.18 GiB on rank 0");
+    CHECK(case_with(cells).experiment.workload.tied);
+    CHECK(case_with(cells).measured_peak == parse_bytes("50.18 GiB"));
+    cells.back().second = "untied embeddings";
+    CHECK_FALSE(case_with(cells).experiment.workload.tied);
+    cells.back().second = "emptied caches";
+    CHECK_FALSE(case_with(cells).experiment.workload.tied);
+    CHECK_FALSE(case_with(cells).measured_peak);
+}
+
 TEST_CASE("notes about dense layers and shared experts change the family's") {
     const CasesHome home;
     auto cells = deepseek_cells;
