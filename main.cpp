@@ -204,6 +204,16 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
+// Tables of kernels: every device from its nameplate and the other machines' constants.
+std::string cross_validate_kernels(const Options& options) {
+    if (options.cross_validate != "device")
+        throw ConfigError("--cross-validate " + options.cross_validate +
+                          ": of tables of kernels only a device can be left out; expected device");
+    KernelComparisons kernels;
+    for (const std::string& path : options.measurements) add(kernels, read_transferred_kernels(path));
+    return "every device from its nameplate and the constants of the others\n" + kernel_table(kernels);
+}
+
 std::string calibrate_steps(const Options& options) {
     const FewShotRequest request{
         .measurements = options.measurements,
@@ -232,6 +242,8 @@ void run_calibrate(const Options& options) {
         return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
                                               : calibrate_host(options, show_progress));
     }
+    if (!options.cross_validate.empty() && std::all_of(options.measurements.begin(), options.measurements.end(), holds_kernels))
+        return print(cross_validate_kernels(options));
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     if (!options.out.empty()) check_files_of_calibrate(options);
