@@ -305,11 +305,13 @@ SweepQuestion question_of(const Options& options) {
     return question;
 }
 
+std::string program_version() { return "stepcast " STEPCAST_VERSION; }
+
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
     CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.",
                  "stepcast");
-    app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+    app.set_version_flag("--version", program_version());
     app.require_subcommand(1);
     add_verbs(app, options, verbs);
     try {

@@ -41,6 +41,8 @@ ImportRequest import_request_of(const Options& options);
 // The same where the inputs are profiles or the output of nccl-tests.
 ProfileImport profile_import_of(const Options& options);
 
+std::string program_version();  // "stepcast 0.1.0"
+
 // One function a verb.
 struct Verbs {
     void (*simulate)(const Options&);

@@ -34,13 +34,14 @@
 #include "reports/campaign_table.h"
 #include "reports/chrome_trace.h"
 #include "reports/columns_table.h"
+#include "reports/compare_page.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
 #include "reports/gantt_plot.h"
 #include "reports/json.h"
 #include "reports/kernel_tables.h"
-#include "reports/summary.h"
-#include "reports/sweep_plots.h"
+#include "reports/step_page.h"
+#include "reports/sweep_page.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
 #include "reports/text.h"
@@ -103,9 +104,14 @@ void simulate_beside(const Options& options, const std::vector<Variant>& variant
         pictures.back().title = v.label;
     }
     print(options.json ? columns_json(columns) : columns_table(columns));
-    if (!options.out.empty()) {
+    if (options.out.empty()) return;
+    Page page = columns_page(columns);
+    for (const Variant& v : variants)
+        add_once(page.provenance, origin_of(asked_experiment(options, v.experiment, v.overrides, true), program_version()));
+    write_with_plots(options.out, page, [&] {
         plot_gantts(pictures, options.out + "/gantt");
-    }
+        page.sections.front().plots = {"gantt.png"};
+    });
 }
 
 void run_simulate(const Options& options) {
@@ -127,10 +133,16 @@ void run_simulate(const Options& options) {
     print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
     if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (!options.out.empty()) {
+    if (options.out.empty()) return;
+    Page page = forecast_page(experiment, forecast, why, whole);
+    page.provenance = origin_of(experiment, program_version());
+    write_with_plots(options.out, page, [&] {
         plot_gantts(std::vector{gantt_of(experiment, prediction)}, options.out + "/gantt");
-        if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
-    }
+        page.sections.front().plots = {"gantt.png"};
+        if (!why) return;
+        plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
+        page.sections[2].plots = {"elasticity.png"};
+    });
 }
 
 // Beside the first process of an MPI launcher, which alone answers and complains.
@@ -172,7 +184,7 @@ void run_sweep(const Options& options) {
         print_best(options, question, result);
     else
         print(options.json ? to_json(result) : sweep_table(result));
-    if (!options.out.empty()) write_sweep(options.out, result);
+    if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, program_version()));
 }
 
 void run_execute(const Options& options) {
@@ -199,6 +211,11 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) folder->finish(measurement);
+    if (folder) {
+        Page page = run_page(experiment, measurement);
+        add_once(page.provenance, origin_of(experiment, program_version()));
+        write_page(options.out, page);
+    }
     if (!options.trace.empty())
         write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
@@ -258,12 +275,11 @@ void run_compare(const Options& options) {
     predict_all(comparisons, show_progress);
     show_progress("");
     const CompareSummary summary = summarise(comparisons);
-    const std::string title = "Predicted against measured";
     if (options.json) print(to_json(summary, comparisons, kernels));
     if (!options.json && steps) print(comparison_table(comparisons));
     if (!options.json) print(kernel_table(kernels));
-    if (!options.out.empty() && steps) write_comparison(options.out, title, comparisons);
-    if (!options.out.empty() && !kernels.rows.empty()) write_kernels(options.out, title, kernels);
+    if (!options.out.empty() && (steps || !kernels.rows.empty()))
+        write_comparison(options.out, options.inputs, comparisons, kernels, program_version());
     if (!steps && kernels.rows.empty()) throw ConfigError("no kernel can be predicted: the reasons are above");
     if (summary.cases > 0 && summary.predicted == 0)
         throw ConfigError("none of " + std::to_string(summary.cases) +
