@@ -61,9 +61,9 @@ std::string evidence_text(const Comparisons& comparisons) {
 
 // Of unseen cases where there are any: they alone say how well it predicts.
 Comparisons telling(const Comparisons& comparisons, std::string& which) {
-    for (const auto& [evidence, name] : {std::pair{Evidence::unseen, "that no fit has seen"},
-                                         {Evidence::seen, "that were seen, but not fitted, while the model was made"},
-                                         {Evidence::fitted, "that the cluster was fitted on: errors of the fit, no evidence"}}) {
+    for (const auto& [evidence, name] : {std::pair{Evidence::unseen, " that no fit has seen"},
+                                         {Evidence::seen, ", known while the model was made but not fitted"},
+                                         {Evidence::fitted, " of the fit itself: no evidence for other runs"}}) {
         which = name;
         if (Comparisons chosen = of_evidence(comparisons, evidence); !chosen.empty()) return chosen;
     }
@@ -81,10 +81,10 @@ void add_answer(Page& page, const Comparisons& comparisons) {
     std::string which;
     const CompareSummary s = summarise(telling(comparisons, which));
     page.answer = percent_text(s.mape);
-    page.beside_answer = fmt::format("mean error of {} step{} {}", s.predicted, s.predicted == 1 ? "" : "s", which);
+    page.beside_answer = fmt::format("mean error of {} step{}{}", s.predicted, s.predicted == 1 ? "" : "s", which);
     page.facts.push_back({"Bias and worst", fmt::format("bias {}, median {}, worst {} ({})", signed_percent_text(s.bias),
                                                         percent_text(s.median_ape), signed_percent_text(s.worst_error), s.worst_case)});
-    page.facts.push_back({"Measured inside the interval", inside_count_text(all),
+    page.facts.push_back({"Interval", inside_count_text(all),
                           all.with_interval == 0 ? Tone::plain : 2 * all.inside_of_them >= all.with_interval ? Tone::good : Tone::doubt});
     for (const Evidence evidence : all_evidence)
         if (const Comparisons chosen = of_evidence(comparisons, evidence); !chosen.empty()) {
@@ -107,7 +107,7 @@ void add_warnings(Page& page, const Comparisons& comparisons) {
         page.warnings.emplace_back("None of these cases is new to the model: nothing here says how well it predicts other runs.");
     std::set<std::string> uncalibrated;
     for (const Comparison& c : comparisons)
-        if (c.forecast && !c.forecast->calibrated) uncalibrated.insert(c.what.experiment.cluster.name);
+        if (c.forecast && !c.what.experiment.cluster.fitted) uncalibrated.insert(c.what.experiment.cluster.name);
     for (const std::string& cluster : uncalibrated)
         page.warnings.push_back(fmt::format("Cluster {} was never fitted to measurements: its costs are datasheet values and assumptions.", cluster));
     for (const std::string& assumption : all_assumptions(comparisons)) page.warnings.push_back("Assumed: " + assumption + ".");

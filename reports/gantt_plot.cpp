@@ -71,7 +71,7 @@ std::vector<Placed> shares_of(const GanttRow& row, double y, Seconds longest) {
             const double share = std::min(1.0, shares[bin][static_cast<std::size_t>(look.kind)]);
             if (share < 0.01 || look.kind == GanttKind::idle) continue;
             const bool exchange = look.kind == GanttKind::exchange;
-            const double low = exchange ? y + half - strip * share : from, high = exchange ? y + half : std::min(y + half, from + 2 * half * share);
+            const double low = exchange ? y + half * (1 - 2 * share) : from, high = exchange ? y + half : std::min(y + half, from + 2 * half * share);
             placed.push_back({look.kind, static_cast<double>(bin) * width, static_cast<double>(bin + 1) * width, low, high});
             if (!exchange) from = high;
         }
@@ -206,7 +206,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     const std::string title = gantts.size() == 1 ? gantts.front().title + ": one step, " + time_text(longest)
                                                  : fmt::format("{} steps on one axis", gantts.size());
     const bool crowded = std::ranges::any_of(gantts, [](const Gantt& g) { return std::ranges::any_of(g.rows, is_crowded); });
-    const std::string meaning = std::string(crowded ? "heights: shares of the time, as the slots are too many to show" : "numbers: micro-batches") +
+    const std::string meaning = std::string(crowded ? "heights: shares of the time, as slots are too many to show" : "numbers: micro-batches") +
                                 "; hatched: the rank's devices do nothing";
     std::string script = frame({title, meaning, "", {"backward, weights.."}});
     script += "unset key\nunset grid\nset multiplot\nset xrange [0:" + fmt::format("{:.7g}", 1.005 * longest.si() * unit.factor) +

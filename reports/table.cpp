@@ -82,7 +82,7 @@ std::string markdown_of(const Table& table) {
 }
 
 std::string html_of(const Table& table) {
-    std::string text = std::string("<div class=\"table") + (table.columns.size() <= 4 ? " narrow" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
+    std::string text = std::string("<div class=\"table") + (table.columns.size() <= 3 ? " narrow" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
                        html_text(table.name.empty() ? table.columns.front().name : table.name) + "\"><table>\n";
     if (!table.name.empty()) text += "<caption>" + html_text(table.name) + "</caption>\n";
     text += "<thead><tr>";

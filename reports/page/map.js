@@ -96,7 +96,8 @@ function sweepMap(section) {
     }
     const longest = Math.max(...rows.map((v) => v.length));
     const margin = { left: 40 + 8 * longest, top: 8, bottom: 44 };
-    const width = Math.max(46, Math.min(96, 700 / columns.length)), height = 32;
+    const room = heatPlace.node().clientWidth - margin.left - 14;
+    const width = Math.max(46, Math.min(96, room / columns.length)), height = 32;
     const x = d3.scaleBand().domain(d3.range(columns.length)).range([margin.left, margin.left + width * columns.length]);
     const y = d3.scaleBand().domain(d3.range(rows.length)).range([margin.top, margin.top + height * rows.length]);
     const figures = [...found.values()].map((p) => (data.of_token ? p.tokens : p.step));
@@ -132,8 +133,7 @@ function sweepMap(section) {
     const sorted = [...fitting].sort((a, b) => a.peak - b.peak || a.step - b.step);
     const front = [];
     for (const p of sorted) if (!front.length || worth(p) < worth(front[front.length - 1])) front.push(p);
-    const room = Math.max(300, Math.min(760, place.node().clientWidth - (matchMedia("(max-width: 860px)").matches ? 4 : 330)));
-    const w = room, h = 320, m = { left: 62, right: 14, top: 28, bottom: 46 };
+    const w = Math.max(300, Math.min(760, frontPlace.node().clientWidth)), h = 320, m = { left: 62, right: 14, top: 28, bottom: 46 };
     frontSvg.attr("width", w).attr("height", h).attr("viewBox", `0 0 ${w} ${h}`).html("");
     if (!front.length) return;
     const up = (p) => (data.of_token ? p.tokens : p.step);

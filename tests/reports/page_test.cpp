@@ -169,7 +169,7 @@ TEST_CASE("a comparison's page takes its figure from what no fit has seen") {
     all.pop_back();
     page = compare_page("t", {"b.csv"}, all, {});
     CHECK(page.answer == "50.0 %");
-    CHECK_THAT(page.beside_answer, Catch::Contains("errors of the fit, no evidence"));
+    CHECK_THAT(page.beside_answer, Catch::Contains("of the fit itself: no evidence"));
     CHECK_THAT(page.warnings.front(), Catch::StartsWith("None of these cases is new"));
     page = compare_page("t", {"b.csv"}, {samples::refused("x", "why")}, {});
     CHECK(page.answer == "nothing predicted");
