@@ -145,7 +145,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("FILE", options.inputs)->required();
     verb->add_option("--format", options.format,
                      "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
-                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi");
+                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi, lspci");
     verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it");
     add_foreign(verb, options);
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");

@@ -41,6 +41,7 @@ void import_machine(const Options& options) {
             case ForeignFormat::nccl_topology:
             case ForeignFormat::nccl_graph: read_nccl_topology(text, path, machine); break;
             case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
+            case ForeignFormat::lspci: read_lspci(text, path, machine); break;
             default: throw ConfigError(path + ": is no description of a machine; expected one beside the others");
         }
     }
@@ -89,8 +90,12 @@ std::string emitted(const Experiment& experiment, const std::string& format, con
 
 bool import_foreign(const Options& options) {
     auto format = ForeignFormat::none;
-    if (options.format == "auto")
+    // A log that begins with the dump of its arguments is an experiment, unless a table of its steps is asked for.
+    const bool log = !options.pattern.empty() || options.out.ends_with(".csv");
+    if (options.format == "auto" && !log)
         format = recognise_foreign(options.inputs.front());
+    else if (options.format == "auto")
+        return false;
     else if (std::ranges::find(log_formats, options.format) == log_formats.end())
         format = parse_foreign_format(options.format, log_formats);
     if (format == ForeignFormat::none) return false;

@@ -1,59 +1,82 @@
 #include "translate/machine.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "translate/devices.h"
 
 namespace stepcast {
 namespace {
 
-// One NVLink, bytes per second and direction, by datasheet: 25 GB/s to NVLink 4, 50 with NVLink 5.
-double nvlink_gigabytes(const std::string& gpu) { return gpu.find("B200") != std::string::npos || gpu.find("B300") != std::string::npos ? 50 : 25; }
+// What is known of the device before its files speak of links.
+struct Datasheet {
+    Cluster cluster;
+    std::string from;            // "dgx-h100", or the datasheet's name
+    BytesPerSecond nvlink{25e9};  // of one link and direction
+    int nvlinks = 0;
+    bool preset = true;
+};
 
-// "NVIDIA H100 80GB HBM3" -> the preset of H100: the whole name, then its words.
-std::string preset_of(const std::string& name) {
-    std::vector<std::string> tries{name};
-    std::string word;
-    for (const char c : name + " ")
-        if (c != ' ' && c != '-') {
-            word += c;
-        } else {
-            const bool letter_and_digit = std::ranges::any_of(word, [](char x) { return std::isdigit(static_cast<unsigned char>(x)); }) &&
-                                          std::ranges::any_of(word, [](char x) { return std::isalpha(static_cast<unsigned char>(x)); });
-            if (letter_and_digit) tries.push_back(word);
-            word.clear();
-        }
-    for (const auto& each : tries) {
+Datasheet datasheet_of(const KnownDevice& device) {
+    Datasheet sheet;
+    if (device.nvlink > BytesPerSecond(0)) sheet.nvlink = device.nvlink;
+    sheet.nvlinks = device.nvlinks;
+    if (!device.cluster.empty()) {
+        sheet.cluster = read_cluster(device.cluster);
+        sheet.from = sheet.cluster.name;
+        return sheet;
+    }
+    sheet.preset = false;
+    sheet.from = device.source;
+    sheet.cluster.gpu = device.gpu;
+    sheet.cluster.name = device.name;
+    sheet.cluster.fabric = Fabric::pcie;
+    sheet.cluster.intra.bandwidth = BytesPerSecond(24e9);  // PCIe 4 x16 as NCCL counts
+    sheet.cluster.inter.bandwidth = BytesPerSecond(25e9);
+    return sheet;
+}
+
+// By an option, a name, a number, or links and capability that only one device has.
+std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu, std::string& how) {
+    const std::string told = !gpu.empty() ? gpu : m.gpu;
+    if (!told.empty()) {
+        if (const auto device = device_named(told)) return datasheet_of(*device);
         try {
-            return preset_path(PresetKind::cluster, each);
+            Datasheet sheet;
+            sheet.cluster = read_cluster(preset_path(PresetKind::cluster, told));
+            sheet.from = sheet.cluster.name;
+            return sheet;
         } catch (const ConfigError&) {
-            continue;
+            return std::nullopt;
         }
     }
-    return "";
+    if (!m.pci.empty())
+        if (const auto device = device_of_pci(m.pci)) {
+            how = " (its PCI number " + m.pci + ")";
+            return datasheet_of(*device);
+        }
+    how = " (guessed from its links)";
+    const auto device = device_of_links(m.sm, m.nvlinks);
+    return device ? std::optional(datasheet_of(*device)) : std::nullopt;
 }
 
-// By its links or its capability, where only one device has them.
-std::string guessed(const Machine& m) {
-    if (m.sm == 70) return "V100";
-    if (m.sm == 80 || m.nvlinks == 12) return "A100";
-    return "";
-}
-
-void lay_links(const Machine& m, Cluster& c, const Cluster& known, std::vector<std::string>& report) {
+void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector<std::string>& report) {
+    const Cluster& known = sheet.cluster;
     c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
     if (!m.links_told) {
         report.push_back("assumed: the NVLink of " + known.name + "; the files do not tell");
         c.network.nics = m.nics;
         return;
     }
-    const BytesPerSecond nvlink(m.nvlinks * nvlink_gigabytes(known.gpu.name) * 1e9);
+    // Without a switch each GPU has links of its own to every other, and rings use them all.
+    const int apart = (m.gpus - 1) * m.nvlinks;
+    const BytesPerSecond nvlink = (!m.paired && apart <= sheet.nvlinks ? apart : m.nvlinks) * sheet.nvlink;
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0) ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth
                                                                : BytesPerSecond(24e9);
@@ -79,27 +102,28 @@ bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 MachineFile cluster_of_machine(Machine m, const std::string& name, const std::string& gpu) {
     MachineFile file;
     file.report = m.from;
-    const std::string told = !gpu.empty() ? gpu : !m.gpu.empty() ? m.gpu : guessed(m);
-    if (told.empty())
-        throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}); expected --gpu NAME, for example "
-                                      "--gpu H100, or the output of nvidia-smi -q -x beside it",
-                                      m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm));
-    const auto path = preset_of(told);
-    if (path.empty())
-        throw ConfigError("--gpu " + told + ": no preset has its datasheet; expected a device of `stepcast list presets`, or "
-                          "a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
-    const Cluster known = read_cluster(path);
+    std::string how;
+    const auto sheet = find_datasheet(m, gpu, how);
+    const std::string told = !gpu.empty() ? gpu : m.gpu;
+    if (!sheet && !told.empty())
+        throw ConfigError("--gpu " + told + ": no preset has its datasheet, nor has model/presets/devices.toml; expected a device "
+                          "of these, or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
+    if (!sheet)
+        throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
+                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn beside it",
+                                      m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
+                                      m.pci.empty() ? "" : ", PCI " + m.pci));
+    const Cluster& known = sheet->cluster;
     Cluster c = known;
     c.name = name;
     c.nodes = 1;
     c.gpus_per_node = m.gpus;
     if (m.memory > Bytes(0)) c.gpu.memory = m.memory;
-    lay_links(m, c, known, file.report);
-    const bool same = c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
+    lay_links(m, c, *sheet, file.report);
+    const bool same = sheet->preset && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());
-    file.report.push_back(fmt::format("device: {} by the datasheet in {}{}", known.gpu.name, known.name,
-                                      gpu.empty() && m.gpu.empty() ? " (guessed from its links)" : ""));
-    c.source = fmt::format("described by its own files; datasheet of {}", known.name);
+    file.report.push_back(fmt::format("device: {} by the datasheet in {}{}", known.gpu.name, sheet->from, how));
+    c.source = fmt::format("described by its own files; datasheet of {}", sheet->from);
     std::string head;
     for (const auto& line : m.from) head += "# " + line + "\n";
     for (const auto& line : m.notes) {

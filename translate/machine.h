@@ -12,6 +12,7 @@ namespace stepcast {
 struct Machine {
     int gpus = 0;
     std::string gpu;            // name of the device, as a file or an option says it
+    std::string pci;            // "10de:2330", vendor and number of the device
     int sm = 0;                 // compute capability: 90
     Bytes memory;               // of one device
     int nvlinks = 0;            // from one GPU, to all others together
@@ -32,6 +33,7 @@ struct Machine {
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi topo -m
 void read_nccl_topology(const std::string& text, const std::string& path, Machine& machine);
 void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi -q -x
+void read_lspci(const std::string& text, const std::string& path, Machine& machine);       // lspci, with or without -nn
 
 struct MachineFile {
     std::string text;  // a cluster file

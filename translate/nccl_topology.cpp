@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -53,7 +52,7 @@ struct Walk {
     double pcie = 0;
     bool to_switch = false;
     std::map<int, int> speeds;  // Mb/s -> NICs
-    std::set<std::string> gpu_bus;
+    std::string device;  // PCI number of the first GPU
 };
 
 void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& w) {
@@ -66,6 +65,9 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
             const bool nic = kind.starts_with("0x0207") || kind.starts_with("0x0200");
             if (gpu) {
                 ++w.gpus;
+                const std::string vendor = child.attribute("vendor").as_string(), device = child.attribute("device").as_string();
+                if (w.device.empty() && vendor.starts_with("0x") && device.starts_with("0x") && device != "0x0000")
+                    w.device = vendor.substr(2) + ":" + device.substr(2);
                 w.pcie = std::max(w.pcie, pcie_gigabytes(child));
             }
             if (nic && child.children("nic").begin() == child.children("nic").end()) ++w.bare_nics;
@@ -113,6 +115,7 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     if (w.gpus == 0) throw ConfigError(path + ": no GPU in it");
     machine.gpus = w.gpus;
     machine.sm = w.sm;
+    if (machine.pci.empty()) machine.pci = w.device;
     machine.pcie = gigabytes(w.pcie);
     machine.nvlinks = w.links;
     machine.paired = w.links > 0 && !w.to_switch && w.gpu_peers == 1;

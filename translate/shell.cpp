@@ -1,7 +1,6 @@
 #include "translate/shell.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -10,30 +9,16 @@
 
 #include "model/errors.h"
 #include "model/whole_files.h"
-#include "translate/shell_words.h"
+#include "translate/shell_variables.h"
 
 namespace stepcast {
 namespace {
 
-using Pieces = std::vector<ShellArgument>;
-
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-// NAME=.. or NAME+=..: length of the name, 0 = no assignment.
-std::size_t assigned_name(const std::string& raw) {
-    std::size_t end = 0;
-    while (end < raw.size() && is_name(raw[end])) ++end;
-    if (end == 0 || std::isdigit(static_cast<unsigned char>(raw[0]))) return 0;
-    if (raw.compare(end, 1, "=") == 0 || raw.compare(end, 2, "+=") == 0) return end;
-    return 0;
-}
-
 class Reader {
 public:
-    Reader(std::string path, std::map<std::string, std::string> given) : path_(std::move(path)) {
-        for (auto& [name, value] : given) variables_[name] = {{value, "--env " + name}};
-    }
+    Reader(std::string path, const std::map<std::string, std::string>& given) : path_(std::move(path)), variables_(given) {}
     void read(const std::string& text, const std::string& path, int depth);
+    [[nodiscard]] const std::vector<std::string>& unknown() const { return variables_.unknown(); }
     ShellLaunch launch;
 
 private:
@@ -43,216 +28,26 @@ private:
         std::string word;
     };
     [[nodiscard]] bool active() const { return branches_.empty() || (branches_.back().taken && branches_.back().outer); }
-    [[nodiscard]] std::string place(int line) const { return fmt::format("{}:{}", file_, line); }
 
-    Pieces value_of(const std::string& name, int line);
-    Pieces parameter(const std::string& inside, int line);
-    Pieces expand(const ShellWord& word);
-    std::string text_of(const ShellWord& word);
-    long arithmetic(std::string_view& text, int line, int level);
-    std::string sum(std::string_view text, int line);
-    Pieces array(const std::string& inside, int line);
-
-    void assign(const ShellWord& word);
     std::optional<bool> test(const std::vector<ShellWord>& words);
     std::optional<bool> one_test(std::vector<std::string> words);
     void keyword(const std::string& first, const std::vector<ShellWord>& words);
     std::optional<bool> simple(const std::vector<ShellWord>& words);
+    bool leading_word(const ShellCommand& command, std::vector<ShellWord>& words);
+    void condition(const ShellCommand& command, const std::vector<ShellWord>& words);
     void run(const ShellCommand& command, int depth);
+    std::optional<bool> effect(const std::vector<ShellWord>& words, int depth);
     void keep_launch(const std::vector<ShellWord>& words);
     void case_pattern(const std::string& raw);
 
-    std::string path_, file_;
-    std::map<std::string, Pieces> variables_;
+    std::string path_;
+    ShellVariables variables_;
     std::vector<Branch> branches_;
-    std::set<std::string> unknown_;
     std::optional<bool> condition_;
     std::string joined_by_;  // what stood between the last two tests of a condition
     bool in_condition_ = false, skip_next_ = false, pattern_next_ = false;
     std::size_t best_ = 0;
 };
-
-Pieces Reader::value_of(const std::string& name, int line) {
-    if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
-    if (unknown_.insert(name).second && name != "@" && name != "*" && name != "#")
-        launch.unknown.push_back(fmt::format("{} ({})", name, place(line)));
-    return {};
-}
-
-std::string joined(const Pieces& pieces) {
-    std::string text;
-    for (const auto& piece : pieces) text += (text.empty() ? "" : " ") + piece.text;
-    return text;
-}
-
-// The inside of ${..}.
-Pieces Reader::parameter(const std::string& inside, int line) {
-    std::size_t end = 0;
-    if (!inside.empty() && inside[0] == '#') {
-        const auto count = value_of(inside.substr(1, inside.find('[') - 1), line).size();
-        return {{std::to_string(count), place(line)}};
-    }
-    while (end < inside.size() && is_name(inside[end])) ++end;
-    if (end == 0 && !inside.empty()) ++end;
-    const auto name = inside.substr(0, end);
-    auto rest = inside.substr(end);
-    if (rest.starts_with("[@]") || rest.starts_with("[*]")) return value_of(name, line);
-    if (rest.starts_with('[')) {
-        const auto all = value_of(name, line);
-        const auto index = static_cast<std::size_t>(std::max(0, std::atoi(rest.c_str() + 1)));
-        return index < all.size() ? Pieces{all[index]} : Pieces{};
-    }
-    if (rest.starts_with(':')) rest.erase(0, 1);
-    const auto known = variables_.find(name);
-    const bool set = known != variables_.end() && !joined(known->second).empty();
-    if (!rest.empty() && (rest[0] == '-' || rest[0] == '=')) {
-        if (set) return known->second;
-        auto otherwise = expand({rest.substr(1), line});
-        if (rest[0] == '=') variables_[name] = otherwise;
-        return otherwise;
-    }
-    if (!rest.empty() && rest[0] == '+') return set ? expand({rest.substr(1), line}) : Pieces{};
-    return value_of(name, line);
-}
-
-// Pieces of a word: text beside variables is glued, several elements of an array stay apart.
-Pieces Reader::expand(const ShellWord& word) {
-    const std::string& raw = word.raw;
-    Pieces pieces;
-    std::string text, at = place(word.line);
-    bool any = false, in_double = false;
-    const auto glue = [&](const Pieces& values) {
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            if (i > 0) {
-                pieces.push_back({text, at});
-                text.clear();
-            }
-            if (text.empty()) at = values[i].at;
-            text += values[i].text;
-            any = true;
-        }
-    };
-    for (std::size_t i = 0; i < raw.size(); ++i) {
-        const char c = raw[i];
-        if (c == '\'' && !in_double) {
-            const auto close = raw.find('\'', i + 1);
-            text += raw.substr(i + 1, close == std::string::npos ? close : close - i - 1);
-            any = true;
-            i = close == std::string::npos ? raw.size() : close;
-        } else if (c == '"') {
-            in_double = !in_double;
-            any = true;
-        } else if (c == '\\' && i + 1 < raw.size()) {
-            ++i;
-            if (raw[i] != '\n') text += raw[i];
-        } else if (c == '$' && raw.compare(i, 3, "$((") == 0) {
-            const auto close = raw.find("))", i);
-            glue({{sum(std::string_view(raw).substr(i + 3, close == std::string::npos ? close : close - i - 3), word.line),
-                   place(word.line)}});
-            i = close == std::string::npos ? raw.size() : close + 1;
-        } else if (c == '$' && i + 1 < raw.size() && (raw[i + 1] == '{' || raw[i + 1] == '(')) {
-            const char opens = raw[i + 1], closes = opens == '{' ? '}' : ')';
-            int depth = 0;
-            std::size_t close = i + 1;
-            for (; close < raw.size(); ++close) {
-                if (raw[close] == opens) ++depth;
-                if (raw[close] == closes && --depth == 0) break;
-            }
-            const auto inside = raw.substr(i + 2, close - i - 2);
-            if (opens == '{')
-                glue(parameter(inside, word.line));
-            else if (unknown_.insert(inside).second)
-                launch.unknown.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(word.line)));
-            i = close;
-        } else if (c == '$' && i + 1 < raw.size() && (is_name(raw[i + 1]) || raw[i + 1] == '@' || raw[i + 1] == '*')) {
-            std::size_t end = i + 1;
-            if (std::isdigit(static_cast<unsigned char>(raw[end])) || !is_name(raw[end]))
-                ++end;
-            else
-                while (end < raw.size() && is_name(raw[end])) ++end;
-            glue(value_of(raw.substr(i + 1, end - i - 1), word.line));
-            i = end - 1;
-        } else {
-            text += c;
-            any = true;
-        }
-    }
-    if (any || !text.empty()) pieces.push_back({text, at});
-    return pieces;
-}
-
-std::string Reader::text_of(const ShellWord& word) { return joined(expand(word)); }
-
-// + and - at level 0, * / % at level 1, names, numbers and brackets at level 2.
-long Reader::arithmetic(std::string_view& text, int line, int level) {
-    const auto blank = [&] {
-        while (!text.empty() && (text[0] == ' ' || text[0] == '$' || text[0] == '{' || text[0] == '}'))
-            text.remove_prefix(1);
-    };
-    blank();
-    if (level == 2) {
-        if (!text.empty() && text[0] == '(') {
-            text.remove_prefix(1);
-            const long value = arithmetic(text, line, 0);
-            blank();
-            if (!text.empty()) text.remove_prefix(1);
-            return value;
-        }
-        if (!text.empty() && text[0] == '-') {
-            text.remove_prefix(1);
-            return -arithmetic(text, line, 2);
-        }
-        std::size_t end = 0;
-        while (end < text.size() && is_name(text[end])) ++end;
-        const std::string word(text.substr(0, end));
-        text.remove_prefix(std::max<std::size_t>(end, text.empty() ? 0 : 1));
-        const bool digits = !word.empty() && std::isdigit(static_cast<unsigned char>(word[0]));
-        return std::atol((digits ? word : joined(value_of(word, line))).c_str());
-    }
-    long value = arithmetic(text, line, level + 1);
-    for (blank(); !text.empty(); blank()) {
-        const char sign = text[0];
-        if (std::string_view(level == 0 ? "+-" : "*/%").find(sign) == std::string_view::npos) break;
-        text.remove_prefix(1);
-        const long other = arithmetic(text, line, level + 1);
-        if (sign == '+') value += other;
-        if (sign == '-') value -= other;
-        if (sign == '*') value *= other;
-        if ((sign == '/' || sign == '%') && other != 0) value = sign == '/' ? value / other : value % other;
-    }
-    return value;
-}
-
-std::string Reader::sum(std::string_view text, int line) {
-    if (text.size() > 500) return "0";
-    return std::to_string(arithmetic(text, line, 0));
-}
-
-Pieces Reader::array(const std::string& inside, int line) {
-    Pieces all;
-    for (const ShellCommand& command : shell_commands(inside, path_))
-        for (const ShellWord& word : command.words)
-            for (auto& piece : expand({word.raw, word.line + line - 1})) all.push_back(std::move(piece));
-    return all;
-}
-
-void Reader::assign(const ShellWord& word) {
-    const auto end = assigned_name(word.raw);
-    const auto name = word.raw.substr(0, end);
-    const bool more = word.raw[end] == '+';
-    const auto raw = word.raw.substr(end + (more ? 2 : 1));
-    const bool list = raw.starts_with('(') && raw.ends_with(')');
-    Pieces value = list ? array(raw.substr(1, raw.size() - 2), word.line) : expand({raw, word.line});
-    auto& held = variables_[name];
-    if (!more)
-        held = std::move(value);
-    else if (list)
-        held.insert(held.end(), value.begin(), value.end());
-    else
-        held = {{joined(held) + joined(value), value.empty() ? "" : value.front().at}};
-    if (constexpr std::size_t most = 100'000; held.size() > most)
-        throw ConfigError(place(word.line) + ": " + name + " has more than 100000 elements");
-}
 
 std::optional<bool> Reader::one_test(std::vector<std::string> w) {
     bool negated = false;
@@ -283,7 +78,7 @@ std::optional<bool> Reader::test(const std::vector<ShellWord>& words) {
     for (std::size_t i = 1; i < words.size(); ++i) {
         const std::string& raw = words[i].raw;
         if (raw == "]]" || raw == "]") break;
-        texts.push_back(text_of(words[i]));
+        texts.push_back(variables_.text_of(words[i]));
     }
     return one_test(std::move(texts));
 }
@@ -314,7 +109,7 @@ void Reader::keyword(const std::string& first, const std::vector<ShellWord>& wor
         Branch& branch = branches_.emplace_back();
         branch.outer = was_active;
         branch.is_case = true;
-        branch.word = words.size() > 1 ? text_of(words[1]) : "";
+        branch.word = words.size() > 1 ? variables_.text_of(words[1]) : "";
         pattern_next_ = true;
     } else if (!branches_.empty()) {
         branches_.pop_back();  // fi, esac
@@ -336,9 +131,9 @@ std::optional<bool> Reader::simple(const std::vector<ShellWord>& words) {
 }
 
 void Reader::keep_launch(const std::vector<ShellWord>& words) {
-    Pieces all;
+    ShellPieces all;
     for (const ShellWord& word : words)
-        for (const auto& piece : expand(word)) {
+        for (const auto& piece : variables_.expand(word)) {
             std::size_t at = 0;
             while (at < piece.text.size()) {
                 const auto from = piece.text.find_first_not_of(" \t\n\\", at);
@@ -359,94 +154,111 @@ void Reader::keep_launch(const std::vector<ShellWord>& words) {
     launch.arguments = std::move(all);
 }
 
-void Reader::run(const ShellCommand& command, int depth) {
-    std::vector<ShellWord> words = command.words;
+// Takes away a word that opens, continues or ends a block, or stands before a command; false when the command ends with it.
+bool Reader::leading_word(const ShellCommand& command, std::vector<ShellWord>& words) {
     static const std::set<std::string> leading{"then", "do", "{", "time", "exec", "nohup", "export", "local",
                                                "readonly", "declare", "eval", "command"};
     static const std::set<std::string> blocks{"if", "elif", "else", "fi", "case", "esac"};
-    while (!words.empty()) {
-        const std::string first = words[0].raw;
-        if (first == "then") {
-            if (!branches_.empty()) {
-                if (branches_.back().outer && !condition_)
-                    launch.notes.push_back(
-                        fmt::format("the branch at {} is not taken: its condition is not known", place(words[0].line)));
-                branches_.back().taken = condition_.value_or(false) && !branches_.back().done;
-                branches_.back().done = branches_.back().done || branches_.back().taken;
-            }
-            in_condition_ = false;
+    const std::string first = words[0].raw;
+    if (first == "then") {
+        if (!branches_.empty()) {
+            if (branches_.back().outer && !condition_)
+                launch.notes.push_back(fmt::format("the branch at {} is not taken: its condition is not known",
+                                                   variables_.place(words[0].line)));
+            branches_.back().taken = condition_.value_or(false) && !branches_.back().done;
+            branches_.back().done = branches_.back().done || branches_.back().taken;
         }
-        if (pattern_next_ && first != "esac" && (command.then == ")" || command.then == "|")) {
-            Branch& b = branches_.back();
-            case_pattern(first);
-            if (command.then == "|") return;
-            b.taken = b.fits && !b.done;
-            b.done = b.done || b.fits;
-            b.fits = pattern_next_ = false;
-            return;
-        }
-        if (blocks.contains(first)) {
-            keyword(first, words);
-            if (first == "case") return;
-            words.erase(words.begin());
-            continue;
-        }
-        if (first == "for" || first == "while" || first == "until") {
-            if (active())
-                launch.notes.push_back(fmt::format("the loop at {} is read once, not run", place(words[0].line)));
-            return;
-        }
-        if (first == "done" || first == "}") return;
-        if (!leading.contains(first) && !(first.starts_with('-') && first.size() == 2)) break;
-        words.erase(words.begin());
+        in_condition_ = false;
     }
+    if (pattern_next_ && first != "esac" && (command.then == ")" || command.then == "|")) {
+        Branch& b = branches_.back();
+        case_pattern(first);
+        words.clear();
+        if (command.then == "|") return false;
+        b.taken = b.fits && !b.done;
+        b.done = b.done || b.fits;
+        b.fits = pattern_next_ = false;
+        return false;
+    }
+    if (blocks.contains(first)) {
+        keyword(first, words);
+        if (first == "case") words.clear();
+        if (first == "case") return false;
+        words.erase(words.begin());
+        return true;
+    }
+    if (first == "for" || first == "while" || first == "until") {
+        if (active())
+            launch.notes.push_back(fmt::format("the loop at {} is read once, not run", variables_.place(words[0].line)));
+        words.clear();
+        return false;
+    }
+    if (first == "done" || first == "}") {
+        words.clear();
+        return false;
+    }
+    if (!leading.contains(first) && !(first.starts_with('-') && first.size() == 2)) return false;
+    words.erase(words.begin());
+    return true;
+}
+
+// One test of the condition of an `if`, joined with those before.
+void Reader::condition(const ShellCommand& command, const std::vector<ShellWord>& words) {
+    const auto status = simple(words);
+    const bool either = condition_.value_or(false) || status.value_or(false);
+    const bool both = condition_.value_or(true) && status.value_or(true);
+    const bool known = condition_ && status;
+    if (joined_by_ == "||")
+        condition_ = either ? std::optional(true) : known ? std::optional(false) : std::nullopt;
+    else if (joined_by_ == "&&")
+        condition_ = !both ? std::optional(false) : known ? std::optional(true) : std::nullopt;
+    else
+        condition_ = status;
+    joined_by_ = command.then;
+}
+
+// What a command does to what is known: another file read, a launch kept. Its status, where it can be told.
+std::optional<bool> Reader::effect(const std::vector<ShellWord>& words, int depth) {
+    if ((words[0].raw == "source" || words[0].raw == ".") && words.size() > 1 && depth < 5) {
+        const auto beside = std::filesystem::path(path_).parent_path() / variables_.text_of(words[1]);
+        if (std::error_code none; std::filesystem::is_regular_file(beside, none))
+            read(read_text(beside.string(), "a script"), beside.string(), depth + 1);
+        else
+            launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", beside.string()));
+        return true;
+    }
+    const auto status = simple(words);
+    if (!status) keep_launch(words);
+    return status;
+}
+
+void Reader::run(const ShellCommand& command, int depth) {
+    std::vector<ShellWord> words = command.words;
+    while (!words.empty() && leading_word(command, words)) {}
     if (command.then == ";;") pattern_next_ = !branches_.empty() && branches_.back().is_case;
     if (words.empty()) return;
     const bool skipped = skip_next_;
     skip_next_ = false;
-    if (in_condition_) {
-        const auto status = simple(words);
-        const bool either = condition_.value_or(false) || status.value_or(false);
-        const bool both = condition_.value_or(true) && status.value_or(true);
-        const bool known = condition_ && status;
-        if (joined_by_ == "||")
-            condition_ = either ? std::optional(true) : known ? std::optional(false) : std::nullopt;
-        else if (joined_by_ == "&&")
-            condition_ = !both ? std::optional(false) : known ? std::optional(true) : std::nullopt;
-        else
-            condition_ = status;
-        joined_by_ = command.then;
-        return;
-    }
+    if (in_condition_) return condition(command, words);
     if (!active() || skipped) {
         skip_next_ = skipped && (command.then == "&&" || command.then == "||");
         return;
     }
+    for (const ShellWord& document : command.documents)
+        if (document.raw.find_first_not_of(" \t\n") == document.raw.find('{') && document.raw.find('{') != std::string::npos)
+            launch.documents.push_back({variables_.filled(document), variables_.place(document.line)});
     std::size_t i = 0;
-    while (i < words.size() && assigned_name(words[i].raw) > 0) assign(words[i++]);
+    while (i < words.size() && assigned_name(words[i].raw) > 0) variables_.assign(words[i++]);
     std::optional<bool> status = true;
-    if (i < words.size()) {
-        const std::vector<ShellWord> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-        if ((rest[0].raw == "source" || rest[0].raw == ".") && rest.size() > 1 && depth < 5) {
-            const auto beside = std::filesystem::path(path_).parent_path() / text_of(rest[1]);
-            if (std::error_code none; std::filesystem::is_regular_file(beside, none))
-                read(read_text(beside.string(), "a script"), beside.string(), depth + 1);
-            else
-                launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", beside.string()));
-        } else {
-            status = simple(rest);
-            if (!status) keep_launch(rest);
-        }
-    }
+    if (i < words.size()) status = effect({words.begin() + static_cast<std::ptrdiff_t>(i), words.end()}, depth);
     skip_next_ = (command.then == "&&" && status != std::optional(true)) ||
                  (command.then == "||" && status != std::optional(false));
 }
 
 void Reader::read(const std::string& text, const std::string& path, int depth) {
-    const auto before = file_;
-    file_ = path;
+    const auto before = variables_.enter(path);
     for (const ShellCommand& command : shell_commands(text, path)) run(command, depth);
-    file_ = before;
+    variables_.enter(before);
 }
 
 void read_directives(const std::string& text, ShellLaunch& launch) {
@@ -470,6 +282,7 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
     Reader reader(path, given);
     reader.read(text, path, 0);
     read_directives(text, reader.launch);
+    reader.launch.unknown = reader.unknown();
     if (reader.launch.arguments.empty())
         throw ConfigError(path + ": launches no training; expected a line with torchrun, python or srun and its flags");
     return std::move(reader.launch);

@@ -14,6 +14,7 @@ struct ShellArgument {
 };
 struct ShellLaunch {
     std::vector<ShellArgument> arguments;  // of the command that trains: program, its options, the script and its flags
+    std::vector<ShellArgument> documents;  // here-documents that are JSON, with the variables of their place put in
     std::vector<std::string> unknown;      // variables that the script does not set: taken as empty
     std::vector<std::string> notes;        // branches and loops that were passed over
     std::map<std::string, std::string> directives;  // "#SBATCH --nodes=4": nodes -> 4

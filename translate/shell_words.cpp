@@ -97,8 +97,9 @@ private:
         documents_.push_back(end);
     }
     // Bodies of here-documents follow the line that names them.
-    void skip_bodies() {
-        for (const std::string& end : documents_)
+    void take_bodies() {
+        for (const std::string& end : documents_) {
+            ShellWord body{"", line_};
             while (at_ < text_.size()) {
                 const auto stop = std::min(text_.find('\n', at_), text_.size());
                 auto line = text_.substr(at_, stop - at_);
@@ -106,7 +107,10 @@ private:
                 ++line_;
                 line.erase(0, line.find_first_not_of('\t'));
                 if (line == end) break;
+                body.raw += line + "\n";
             }
+            if (!commands_.empty()) commands_.back().documents.push_back(std::move(body));
+        }
         documents_.clear();
     }
     void step();
@@ -134,7 +138,7 @@ void Splitter::step() {
         end_command("\n");
         ++at_;
         ++line_;
-        skip_bodies();
+        take_bodies();
     } else if (c == ' ' || c == '\t' || c == '\r') {
         end_word();
         ++at_;

@@ -12,6 +12,7 @@ struct ShellWord {
 };
 struct ShellCommand {
     std::vector<ShellWord> words;
+    std::vector<ShellWord> documents;  // bodies of its here-documents
     std::string then;  // what stands behind it: "\n", ";", "&&", "||", "|", "&", ";;", ")"
 };
 

@@ -112,6 +112,7 @@ void read_links(const Matrix& m, Machine& machine) {
 }
 
 void read_nics(const Matrix& m, Machine& machine) {
+    machine.nics = machine.other_nics = 0;
     for (std::size_t c = 0; c < m.columns.size(); ++c) {
         if (is_gpu(m.columns[c])) continue;
         const bool near = std::ranges::any_of(m.rows, [&](const auto& row) { return row[c] == "PIX" || row[c] == "PXB"; });
@@ -124,6 +125,7 @@ void read_nics(const Matrix& m, Machine& machine) {
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine) {
     const Matrix m = read_matrix(text, path);
     machine.gpus = static_cast<int>(m.rows.size());
+    machine.links_told = true;
     read_links(m, machine);
     read_nics(m, machine);
     machine.numa_nodes = static_cast<int>(m.numa.size());

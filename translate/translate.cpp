@@ -22,7 +22,7 @@ struct FormatName {
     ForeignFormat format;
     std::string_view name;
 };
-constexpr std::array<FormatName, 10> names{{{ForeignFormat::megatron, "megatron"},
+constexpr std::array<FormatName, 11> names{{{ForeignFormat::megatron, "megatron"},
                                             {ForeignFormat::nemo, "nemo"},
                                             {ForeignFormat::megatron_bridge, "megatron-bridge"},
                                             {ForeignFormat::torchtitan, "torchtitan"},
@@ -31,11 +31,16 @@ constexpr std::array<FormatName, 10> names{{{ForeignFormat::megatron, "megatron"
                                             {ForeignFormat::topology_matrix, "topo"},
                                             {ForeignFormat::nccl_topology, "nccl-topology"},
                                             {ForeignFormat::nccl_graph, "nccl-graph"},
-                                            {ForeignFormat::nvidia_smi, "nvidia-smi"}}};
+                                            {ForeignFormat::nvidia_smi, "nvidia-smi"},
+                                            {ForeignFormat::lspci, "lspci"}}};
 
 constexpr std::size_t largest = 16 << 20;  // a description; larger files are logs or traces
 
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
+
+bool is_yaml_configuration(const std::string& text) {
+    return has(text, "language_model:") && has(text, "model_parallel:") && has(text, "num_layers:");
+}
 
 std::string read_described(const std::string& path) {
     return read_text(path, "a script, a configuration or a description of a machine", largest);
@@ -51,6 +56,13 @@ void drop_sections(Document& document, std::initializer_list<std::string_view> s
             }
 }
 
+void drop_bridge_sections(Document& d) {
+    drop_sections(d, {"ConfigContainer."});
+    drop_sections(d, {"model.", "train.", "ddp.", "dist."});
+    for (auto& value : d.values)
+        if (value.name == "mixed_precision.grad_reduce_in_fp32") value.name = "grad_reduce_in_fp32";
+}
+
 void set_machine(Translation& t, Document& d, std::initializer_list<std::string_view> nodes,
                  std::initializer_list<std::string_view> devices) {
     const auto *n = d.find_any(nodes), *g = d.find_any(devices);
@@ -59,9 +71,23 @@ void set_machine(Translation& t, Document& d, std::initializer_list<std::string_
     t.set("cluster.gpus_per_node", integer_in(*g), g->at);
 }
 
+// DeepSpeed's JSON that a script writes for its own launch: precision, stage and batch that no flag states.
+void add_deepspeed(Document& d, const ShellLaunch& launch) {
+    if (!d.states("deepspeed") && !d.states("deepspeed_config")) return;
+    for (const auto& [text, at] : launch.documents) {
+        const Document json = read_yaml(text, at);
+        for (const auto& [theirs, flag] : {std::pair{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"},
+                                           {"zero_optimization.stage", "zero_stage"}, {"train_batch_size", "global_batch_size"},
+                                           {"train_micro_batch_size_per_gpu", "micro_batch_size"}})
+            for (const NamedValue& value : json.values)
+                if (value.name == theirs && !value.value.empty() && !d.states(flag)) d.add(flag, value.value, at);
+    }
+}
+
 Translation translate_script(const std::string& text, const std::string& path, const TranslateOptions& options) {
     const auto launch = read_launch(text, path, options.environment);
     Document d = megatron_arguments(launch.arguments, path);
+    add_deepspeed(d, launch);
     for (const auto& [name, value] : launch.directives) {
         auto key = "sbatch_" + name;
         std::ranges::replace(key, '-', '_');
@@ -77,7 +103,10 @@ Translation translate_script(const std::string& text, const std::string& path, c
     const long ranks = digits(each) ? integer_in(*each) * (digits(count) ? integer_in(*count) : 1) : 0;
     const auto at = each ? each->at : "";
     const long per_node = digits(each) ? integer_in(*each) : 0;
-    Translation t = translate_megatron(d, MegatronDialect::lm, ranks);
+    // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
+    const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
+    if (dotted) drop_bridge_sections(d);
+    Translation t = translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm, ranks);
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, at);
         t.set("cluster.gpus_per_node", per_node, at);
@@ -156,16 +185,27 @@ void choose_variant(Document& d, const std::string& variant, std::string& gpu, l
     d.add("mixed_precision.name", parts[2].starts_with("fp8") ? "bf16_with_fp8_mixed" : parts[2] + "_mixed", d.path);
 }
 
+// A dump of a run's arguments, which states every default and the world.
+Translation translate_dump(Document d) {
+    const auto* world = d.find("world_size");
+    Translation t = translate_megatron(d, MegatronDialect::lm, world ? integer_in(*world) : 0, true);
+    if (world) t.open.push_back(fmt::format("the machine of its {} ranks: say it with --cluster and --gpus {}", world->value, world->value));
+    return t;
+}
+
+// --yaml-cfg of Megatron-LM: the flags' destinations in tables.
+Translation translate_yaml_arguments(Document d) {
+    drop_sections(d, {"language_model.", "model_parallel.", "training."});
+    return translate_megatron(d, MegatronDialect::lm, 0, true);
+}
+
 Translation translate_bridge(Document d, const TranslateOptions& options) {
     std::string gpu;
     long ranks = 0;
     const bool table =
         std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
     if (table) choose_variant(d, options.variant, gpu, ranks);
-    drop_sections(d, {"ConfigContainer.", "model.", "train.", "ddp.", "dist."});
-    drop_sections(d, {"model.", "train.", "ddp.", "dist."});
-    for (auto& value : d.values)
-        if (value.name == "mixed_precision.grad_reduce_in_fp32") value.name = "grad_reduce_in_fp32";
+    drop_bridge_sections(d);
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
     if (ranks > 0) {
         const auto* each = d.find("num_gpus_per_node");
@@ -208,7 +248,7 @@ ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::s
 
 bool is_cluster(ForeignFormat format) {
     return format == ForeignFormat::topology_matrix || format == ForeignFormat::nccl_topology ||
-           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi;
+           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi || format == ForeignFormat::lspci;
 }
 
 ForeignFormat recognise_foreign(const std::string& path) {
@@ -232,6 +272,9 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (has(text, "GPU0") && (has(text, " X ") || has(text, "\tX")) &&
         (has(text, "CPU Affinity") || has(text, "SYS") || has(text, "NV") || has(text, "PIX")))
         return ForeignFormat::topology_matrix;
+    if ((has(text, "3D controller") || has(text, "VGA compatible controller") || has(text, "Processing accelerators")) &&
+        (has(text, "NVIDIA") || has(text, "Advanced Micro Devices")) && (has(text, "bridge") || has(text, ".0 ")))
+        return ForeignFormat::lspci;
     if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
     if (text[first] == '{') {
         if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
@@ -240,6 +283,7 @@ ForeignFormat recognise_foreign(const std::string& path) {
         return ForeignFormat::none;
     }
     if (has(text, "MODEL_ARGS:") && has(text, "--")) return ForeignFormat::megatron;
+    if (is_argument_dump(text) || is_yaml_configuration(text)) return ForeignFormat::megatron;
     if (has(text, "[parallelism]") && (has(text, "_parallel_degree") || has(text, "flavor"))) return ForeignFormat::torchtitan;
     if (has(text, "flavor") && has(text, "[model]")) return ForeignFormat::torchtitan;
     if (has(text, "perf_matrix:") || has(text, "ConfigContainer:")) return ForeignFormat::megatron_bridge;
@@ -247,7 +291,8 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (has(text, "trainer:") && has(text, "model:")) return ForeignFormat::nemo;
     if (yaml && has(text, "model:") && (has(text, "train:") || has(text, "ddp:"))) return ForeignFormat::megatron_bridge;
     const bool script = text.starts_with("#!") || path.ends_with(".sh") || path.ends_with(".sbatch");
-    if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") || has(text, "--micro-batch-size"))
+    if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") || has(text, "--micro-batch-size") ||
+        has(text, "model.tensor_model_parallel_size="))
         return script || has(text, "torchrun") || has(text, "python") ? ForeignFormat::megatron : ForeignFormat::none;
     return ForeignFormat::none;
 }
@@ -258,8 +303,10 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
     Translation t;
     switch (format) {
         case ForeignFormat::megatron:
-            t = has(text, "MODEL_ARGS:") ? translate_megatron_yaml(read_yaml(text, path))
-                                         : translate_script(text, path, options);
+            t = has(text, "MODEL_ARGS:")       ? translate_megatron_yaml(read_yaml(text, path))
+                : is_argument_dump(text)       ? translate_dump(dumped_arguments(text, path))
+                : is_yaml_configuration(text) ? translate_yaml_arguments(read_yaml(text, path))
+                                               : translate_script(text, path, options);
             break;
         case ForeignFormat::nemo: t = translate_nemo(read_yaml(text, path)); break;
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options); break;

@@ -21,6 +21,7 @@ enum class ForeignFormat : std::uint8_t {
     nccl_topology,
     nccl_graph,
     nvidia_smi,  // nvidia-smi -q -x
+    lspci,
 };
 std::string_view to_string(ForeignFormat format);
 // Throws ConfigError that names these formats and `others`, which are read elsewhere.

@@ -7,6 +7,7 @@
 #include "model/whole_files.h"
 #include "tests/model/files.h"
 #include "tests/translate/shared_configs.h"
+#include "translate/translate.h"
 
 using namespace stepcast;
 using Catch::Matchers::Contains;
@@ -87,6 +88,54 @@ TEST_CASE("XML that describes a machine, and XML that does not") {
     CHECK(smi.memory == Bytes(183359.0 * 1048576));
 }
 
+// The RTX 3090 (10de:2204) has no preset: its datasheet stands in devices.toml. sm 86 alone is A40, A10, A6000 or RTX 3090.
+TEST_CASE("a device without a preset gets its datasheet and priors by its PCI number or name") {
+    const TestFolder folder;
+    const auto node = [](const std::string& device) {
+        Machine m;
+        read_nccl_topology("<system version=\"1\"><cpu numaid=\"0\"><pci class=\"0x030000\" vendor=\"0x10de\"" + device +
+                               " link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"86\"/></pci></cpu></system>",
+                           "t.xml", m);
+        return m;
+    };
+    const auto file = cluster_of_machine(node(" device=\"0x2204\""), "gaming", "");
+    const auto c = read_cluster(folder.write("gaming.toml", file.text));
+    CHECK(c.gpu.name == "RTX 3090");
+    CHECK(c.gpu.memory_bandwidth == BytesPerSecond(936e9));
+    CHECK(c.gpu.bf16 == FlopsPerSecond(71.2e12));
+    CHECK(c.fabric == Fabric::pcie);
+    CHECK(c.intra.bandwidth == BytesPerSecond(24e9));
+    CHECK(c.noise.step > 0.1);
+    CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", ""); }), Contains("which GPU is not told (0 NVLinks, sm 86)"));
+    CHECK(read_cluster(folder.write("a.toml", cluster_of_machine(node(""), "x", "NVIDIA RTX A6000").text)).gpu.sms == 84);
+    CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", "Voodoo 2"); }), Contains("no preset has its datasheet"));
+}
+
+// Four A100 with four links to each other use all twelve; behind a switch NV12 are the same twelve.
+TEST_CASE("links of a board without a switch add up") {
+    const auto m = matrix("\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tNV4\tNV4\nGPU1\tNV4\tX\tNV4\tNV4\n"
+                          "GPU2\tNV4\tNV4\tX\tNV4\nGPU3\tNV4\tNV4\tNV4\tX\n");
+    const TestFolder folder;
+    CHECK(read_cluster(folder.write("c.toml", cluster_of_machine(m, "c", "A100").text)).intra.bandwidth == BytesPerSecond(300e9));
+}
+
+TEST_CASE("lspci settles the device and leaves the links to others") {
+    const std::string text =
+        "06:00.0 Bridge: NVIDIA Corporation GH100 [H100 NVSwitch] [10de:22a3] (rev a1)\n"
+        "18:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n"
+        "1a:00.0 Infiniband controller [0207]: Mellanox Technologies MT2910 Family [ConnectX-7] [15b3:1021]\n"
+        "2a:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n";
+    Machine m;
+    read_lspci(text, "lspci.txt", m);
+    CHECK(std::tuple(m.gpus, m.gpu, m.pci, m.nics, m.links_told) == std::tuple(2, "H100 SXM5 80GB", "10de:2330", 1, false));
+    Machine both = matrix(four);
+    read_lspci(text, "lspci.txt", both);
+    CHECK(std::tuple(both.gpus, both.gpu, both.nvlinks, both.nics, both.links_told) == std::tuple(4, "H100 SXM5 80GB", 18, 1, true));
+    CHECK_THAT(complaint([&] { read_lspci("00:1f.0 ISA bridge: Intel Corporation C621\n", "l.txt", m); }), Contains("no GPU"));
+    const TestFolder folder;
+    CHECK(recognise_foreign(folder.write("l.txt", text)) == ForeignFormat::lspci);
+}
+
 TEST_CASE("real descriptions of machines read as their table says") {
     const auto configs = shared_configs();
     if (configs.empty()) {
@@ -105,6 +154,7 @@ TEST_CASE("real descriptions of machines read as their table says") {
     CHECK(std::tuple(gaming.gpus, gaming.sm, gaming.nvlinks, gaming.nics, gaming.numa_nodes) == std::tuple(8, 86, 0, 1, 2));
     CHECK(gaming.pcie == BytesPerSecond(24e9));
     CHECK(gaming.nic == BytesPerSecond(7e9));
+    CHECK(gaming.pci == "10de:2204");
     Machine azure;
     read_nccl_topology(text("nccl_topo_azure_ndv5.xml"), "t.xml", azure);
     CHECK(std::tuple(azure.gpus, azure.nics, azure.links_told) == std::tuple(8, 8, false));

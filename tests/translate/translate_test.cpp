@@ -80,6 +80,57 @@ TEST_CASE("variables of a script are settable, and what then cannot run is said"
     CHECK_THAT(lines(gpt.problems), Contains("exclude each other"));
 }
 
+TEST_CASE("launchers in the forms of Megatron's relatives") {
+    const auto file = [](const char* name) { return test_data() + "/launch/" + name; };
+    // bf16, stage and micro-batch stand in the here-document, with the script's variables in it.
+    const auto deepspeed = translate(file("deepspeed_document.sh"), {});
+    CHECK(deepspeed.framework == "megatron-deepspeed");
+    check_values(deepspeed, {{"workload.dtype", "bf16"}, {"parallelism.zero", "1"}, {"workload.kv_heads", "4"}, {"workload.norm", "rmsnorm"},
+                             {"workload.positions", "rotary"}, {"parallelism.dp", "1"}, {"parallelism.recompute", "none"}});
+    // Sizes by name, a beginning of a flag, what the caller gives as $3 and $4.
+    TranslateOptions positional;
+    positional.environment = {{"3", "1"}, {"4", "128"}};
+    const auto named = translate(file("sizes_by_name.sh"), positional);
+    check_values(named, {{"workload.layers", "32"}, {"workload.kv_heads", "8"}, {"parallelism.tp", "4"}, {"parallelism.pp", "2"}, {"parallelism.vp", ""},
+                         {"parallelism.dp", "2"}, {"parallelism.micro_batch", "1"}, {"parallelism.global_batch", "128"},
+                         {"parallelism.recompute", "selective"}, {"parallelism.sequence_parallel", "true"}, {"workload.dtype", "bf16"}});
+    // Dotted overrides are Megatron-Bridge's.
+    TranslateOptions model;
+    model.model = "llama3-70b";
+    const auto bridge = translate(file("overrides.sh"), model);
+    CHECK(bridge.framework == "megatron-bridge");
+    check_values(bridge, {{"parallelism.tp", "4"}, {"parallelism.pp", "4"}, {"parallelism.vp", "5"}, {"parallelism.cp", "2"}, {"parallelism.dp", "2"},
+                          {"parallelism.global_batch", "128"}, {"parallelism.overlap_tp", "true"}, {"cluster.nodes", "8"}});
+    // A run prints every argument and its world.
+    const auto dump = translate(file("arguments.log"), {});
+    check_values(dump, {{"workload.layers", "64"}, {"workload.vocab", "152064"}, {"workload.kv_heads", "8"}, {"workload.moe.top_k", ""},
+                        {"workload.qkv_bias", "true"}, {"workload.linear_bias", "false"}, {"workload.tied", "false"},
+                        {"parallelism.vp", "4"}, {"parallelism.dp", "4"}, {"parallelism.recompute", "selective"}, {"workload.attention", "flash"}});
+    CHECK(dump.find("workload.hidden")->at == file("arguments.log") + ":20");
+    const auto tables = translate(file("tables.yaml"), {});
+    check_values(tables, {{"workload.layers", "24"}, {"workload.hidden", "1024"}, {"workload.gated", "true"}, {"parallelism.tp", "2"},
+                          {"parallelism.zero", "1"}, {"workload.dtype", "bf16"}, {"workload.linear_bias", "false"}});
+}
+
+// 61 layers over pp 4 x vp 2: 8 pieces. "Et*3|(tt|)*6t.." in Megatron's letters; 62 = 60 + embedding + loss over 2 stages.
+TEST_CASE("layouts of a pipeline, and layers that count the ends") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& flags) {
+        return translate(folder.write("a.sh", "torchrun --nproc_per_node 8 p.py --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+                                              "--max-position-embeddings 8 --micro-batch-size 1 --bf16 " + flags + "\n"), {});
+    };
+    const auto layout = with("--num-layers 61 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout \"Et*7|(t*8|)*6t*6mL\"");
+    CHECK(value(layout, "parallelism.vp") == "2");
+    CHECK(value(layout, "parallelism.stage_layers") == "[7, 8, 8, 8, 8, 8, 8, 6]");
+    CHECK_THAT(complaint([&] { with("--num-layers 4 --pipeline-model-parallel-layout \"(t|t\""); }), Contains("closing bracket"));
+    CHECK_THAT(complaint([&] { with("--num-layers 4 --pipeline-model-parallel-layout \"(((t*9999)*9999)*9999)\""); }), Contains("20000 letters"));
+    const auto ends = with("--num-layers 62 --pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split "
+                           "--account-for-loss-in-pipeline-split");
+    CHECK(value(ends, "parallelism.stage_layers") == "[15, 16, 16, 15]");
+    CHECK(value(with("--num-layers 62 --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 14"), "parallelism.stage_layers") ==
+          "[14, 16, 16, 16]");
+}
+
 TEST_CASE("a translated file reads as an experiment") {
     const auto t = translate(own_script, {});
     const auto e = read_experiment_text(experiment_text(t), own_script, std::vector<Override>{{"cluster.preset", "dgx-h100"}});

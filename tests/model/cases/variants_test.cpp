@@ -146,6 +146,10 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
     CHECK(with({{"notes", "LoRA fine-tuning; rank 32"}}).workload.adapter_rank == 32);
     CHECK(with({{"case_id", "finetune_lora_llama2-70b"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "fine-tuning SFT, packed"}}).workload.adapter_rank == 0);
+    CHECK(with({{"notes", "QLoRA"}}).workload.adapter_rank == 16);
+    // Ranks of a latent attention are no adapters.
+    for (const char* notes : {"MLA: kv_lora_rank 512", "q_lora_rank=1536, kv-lora 512", "kv lora rank 512", "exploration run"})
+        CHECK(with({{"notes", notes}}).workload.adapter_rank == 0);
 }
 
 TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity by all-to-all") {

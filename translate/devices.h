@@ -1,0 +1,30 @@
+// GPUs by the names and numbers that descriptions of machines give them: model/presets/devices.toml. Internal to translate/.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+struct KnownDevice {
+    std::string name;
+    std::vector<std::string> pci;  // "10de:2330"
+    int sm = 0, nvlinks = 0;
+    BytesPerSecond nvlink;  // of one link and direction
+    std::string cluster;    // preset with its datasheet and constants; "" = the datasheet is gpu and source
+    Gpu gpu;
+    std::string source;
+    friend bool operator==(const KnownDevice&, const KnownDevice&) = default;
+};
+
+std::vector<KnownDevice> known_devices();
+// The device all of whose words are in the text, the one with most words: "NVIDIA A100-SXM4-80GB" is A100.
+std::optional<KnownDevice> device_named(const std::string& text);
+std::optional<KnownDevice> device_of_pci(const std::string& id);  // "10de:2330"
+// The only device of this capability with so many NVLinks; nothing where several have. 0 = not told.
+std::optional<KnownDevice> device_of_links(int sm, int nvlinks);
+
+}  // namespace stepcast

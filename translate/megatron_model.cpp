@@ -1,0 +1,170 @@
+#include "translate/megatron_source.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+void take_feed_forward(MegatronSource& s) {
+    const auto* activation = s.d.find_any({"activation", "activation_func"});
+    const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
+    const std::string named = activation ? lower(activation->value) : "";
+    const bool gated = (gate && flag_in(*gate)) || named.find("glu") != std::string::npos;
+    if (gate || activation)
+        s.t.set("workload.gated", gated ? "true" : "false", (gate ? gate : activation)->at);
+    else if (s.sized)
+        s.t.take_default("workload.gated", "false");
+    const auto* squared = s.d.find("squared_relu");
+    if ((squared && flag_in(*squared)) || named == "squared-relu" || named == "squared_relu")
+        s.t.set("workload.activation", "relu", (squared ? squared : activation)->at);
+    const long hidden = s.t.count("workload.hidden", 0);
+    if (const auto* v = s.d.find("ffn_hidden_size"))
+        s.t.set("workload.ffn", integer_in(*v), v->at);
+    else if (s.sized)
+        s.t.take_default("workload.ffn", std::to_string(gated && s.lm() ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
+}
+
+void take_attention(MegatronSource& s) {
+    const bool grouped = !s.lm() || !s.d.states("num_query_groups") || s.d.flag("group_query_attention", s.full);
+    if (const auto* v = s.d.find("num_query_groups")) {
+        if (grouped)
+            s.t.set("workload.kv_heads", integer_in(*v), v->at);
+        else
+            s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
+    }
+    if (const auto* v = s.d.find("num_key_value_heads")) s.t.set("workload.kv_heads", integer_in(*v), v->at);  // Megatron-DeepSpeed
+    if (const auto* v = s.d.find("multi_latent_attention"); v && flag_in(*v)) {
+        s.t.set("workload.attention", "mla", v->at);
+        for (const auto& [theirs, ours, otherwise] :
+             {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", 32L}, {"qk_head_dim", "workload.mla.nope_dim", 128L},
+              {"qk_pos_emb_head_dim", "workload.mla.rope_dim", 64L}, {"v_head_dim", "workload.mla.value_dim", 128L}})
+            if (const auto* size = s.d.find(theirs))
+                s.t.set(ours, integer_in(*size), size->at);
+            else
+                s.t.take_default(ours, std::to_string(otherwise));
+    } else if (s.sized) {
+        s.t.take_default("workload.attention", "flash");
+    }
+}
+
+void take_norms_and_positions(MegatronSource& s) {
+    if (const auto* v = s.d.find("normalization"))
+        s.t.set("workload.norm", lower(v->value) == "rmsnorm" ? "rmsnorm" : "layernorm", v->at);
+    else if (s.sized)
+        s.t.take_default("workload.norm", "layernorm");
+    const auto* old = s.d.find("use_rotary_position_embeddings");
+    if (const auto* v = s.d.find("position_embedding_type"); v && !(old && flag_in(*old))) {
+        const auto kind = lower(v->value);
+        s.t.set("workload.positions",
+                kind == "rope" || kind == "yarn" || kind == "mrope" ? "rotary"
+                : kind == "learned_absolute"                        ? "learned"
+                : kind == "relative"                                ? "relative"
+                                                                    : "none",
+                v->at);
+    } else if (old && flag_in(*old)) {
+        s.t.set("workload.positions", "rotary", old->at);
+    } else if (s.sized) {
+        s.t.take_default("workload.positions", "learned");
+    }
+}
+
+// The dump of a run's arguments and --yaml-cfg files name the flag's destination, the opposite of some flags.
+void take_biases_and_ends(MegatronSource& s) {
+    const auto flag = [&](const char* key, const char* theirs, const char* opposite) {
+        if (opposite != nullptr && s.d.states(opposite) && !s.d.states(theirs))
+            s.set_flag(key, opposite, true, true);
+        else
+            s.set_flag(key, theirs, false, true);
+    };
+    if (s.dialect == MegatronDialect::nemo)
+        flag("workload.linear_bias", "bias", nullptr);
+    else
+        flag("workload.linear_bias", "add_bias_linear", "disable_bias_linear");
+    if (const auto* v = s.d.find("add_qkv_bias"); v && flag_in(*v))
+        s.t.set("workload.qkv_bias", "true", v->at);
+    else if (const auto* bias = s.t.find("workload.linear_bias"))
+        s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
+    flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
+    const auto attention = s.d.number("attention_dropout"), hidden_drop = s.d.number("hidden_dropout");
+    if (const auto* v = s.d.find_any({"hidden_dropout", "attention_dropout"}))
+        s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0), hidden_drop.value_or(0))), v->at);
+    else if (s.sized)
+        s.t.take_default("workload.dropout", "0.1");
+    if (s.sized && !s.t.find("workload.vocab"))
+        s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+}
+
+// What changes the work of some layers and is not in the forecast.
+void name_other_layers(MegatronSource& s) {
+    for (const char* name : {"hybrid_layer_pattern", "hybrid_override_pattern"})
+        if (const auto* v = s.d.find(name))
+            s.t.problems.push_back(fmt::format("{} ({}): layers of several kinds; the forecast has attention in each", name, v->at));
+    if (const auto* v = s.d.find("window_size"); v && lower(v->value) != "none")
+        s.t.problems.push_back("window_size (" + v->at + "): the forecast has attention to all earlier tokens");
+    if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
+        s.t.problems.push_back("mtp_num_layers (" + v->at + "): multi-token prediction is not in the forecast");
+}
+
+}  // namespace
+
+void take_model(MegatronSource& s) {
+    s.sized = s.t.find("workload.layers") && s.t.find("workload.hidden");
+    if (const auto* v = s.d.find_any({"seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}))
+        s.t.set("workload.seq", integer_in(*v), v->at);
+    if (!s.sized)
+        s.t.open.push_back("layers and widths: the file leaves them to a recipe; name the model with --model");
+    else
+        s.t.set("workload.kind", "transformer", s.t.find("workload.layers")->at);
+    take_feed_forward(s);
+    take_attention(s);
+    take_norms_and_positions(s);
+    take_biases_and_ends(s);
+    name_other_layers(s);
+    if (const auto* v = s.d.find("optimizer"))
+        s.t.set("workload.optimizer", lower(v->value) == "sgd" ? "sgd" : "adam", v->at);
+    else if (s.sized)
+        s.t.take_default("workload.optimizer", "adam");
+}
+
+void take_experts(MegatronSource& s) {
+    const auto* experts = s.t.find("workload.moe.experts");
+    if (!experts) return;
+    if (!s.t.find("workload.moe.top_k")) s.t.take_default("workload.moe.top_k", "2");
+    if (const auto* v = s.d.find_any({"moe_expert_capacity_factor"}))
+        s.t.set("workload.moe.capacity_factor", v->value, v->at);
+    if (const auto* all = s.t.find("workload.moe.shared_ffn")) {
+        const long each = s.t.count("workload.moe.ffn", s.t.count("workload.ffn", 1));
+        s.t.set("workload.moe.shared_experts", std::max(1L, std::stol(all->value) / std::max(1L, each)), std::string(all->at));
+    }
+    if (const auto* v = s.d.find("moe_router_enable_expert_bias"))
+        s.t.set("workload.moe.router_bias", flag_in(*v) ? "true" : "false", v->at);
+    if (const auto* v = s.d.find("moe_layer_freq")) {
+        if (v->value.find('[') == std::string::npos) {
+            s.t.set("workload.moe.interval", integer_in(*v), v->at);
+        } else {  // ([0]*3+[1]*58): leading dense layers
+            long zeros = 0;
+            const char* text = v->value.c_str();
+            if (std::sscanf(text, "([0]*%ld+[1]*%*d)", &zeros) != 1 && std::sscanf(text, "[0]*%ld+[1]*%*d", &zeros) != 1)
+                wrong(*v, "an interval N or ([0]*DENSE+[1]*REST), the patterns that are modelled");
+            s.t.set("workload.moe.dense_layers", zeros, v->at);
+        }
+    }
+    if (const auto* v = s.d.find("moe_token_dispatcher_type"))
+        s.t.set("parallelism.dispatch_once", v->value == "flex" ? "true" : "false", v->at);
+    if (const auto* v = s.d.find("moe_enable_deepep"); v && flag_in(*v)) s.t.set("parallelism.dispatch_once", "true", v->at);
+    const long tp = s.t.count("parallelism.tp", 1);
+    if (const auto* v = s.d.find("expert_tensor_parallel_size")) {
+        const long etp = integer_in(*v);
+        if (etp != 1 && etp != tp)
+            s.t.problems.push_back(fmt::format("expert_tensor_parallel_size ({}): {} is neither 1 nor tp; taken as {}",
+                                              v->at, etp, tp));
+        s.t.set("parallelism.expert_tensor_parallel", etp == 1 && tp > 1 ? "false" : "true", v->at);
+    }
+}
+
+}  // namespace stepcast

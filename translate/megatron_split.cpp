@@ -1,0 +1,131 @@
+#include "translate/megatron_source.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+void take_split(MegatronSource& s) {
+    for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"})
+        if (!s.t.find(key)) s.t.take_default(key, "1");
+    const long tp = s.t.count("parallelism.tp", 1);
+    if (const auto* v = s.d.find("sequence_parallel")) {
+        if (tp > 1)
+            s.t.set("parallelism.sequence_parallel", flag_in(*v) ? "true" : "false", v->at);
+        else if (flag_in(*v))
+            s.t.ignored.push_back("sequence_parallel (" + v->at + "): no effect with tp 1");
+    }
+    if (const auto* v = s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}))
+        s.t.set("parallelism.overlap_tp", flag_in(*v) && tp > 1 ? "true" : "false", v->at);
+    if (const auto* v = s.d.find("cp_comm_type"))
+        s.t.set("parallelism.context_exchange", v->value.find("allgather") != std::string::npos ? "all-gather" : "ring", v->at);
+    if (const auto* v = s.d.find("use_tp_pp_dp_mapping"); v && flag_in(*v))
+        s.t.set("parallelism.rank_order", "tp-cp-pp-dp", v->at);
+}
+
+namespace {
+
+// "(t*3|)*2" written out; `at` stands behind an opening bracket, or at the beginning.
+std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
+    constexpr std::size_t longest = 20'000;
+    if (depth > 8) wrong(value, "a layout of brackets in at most 8 levels");
+    std::string text;
+    while (at < value.value.size() && value.value[at] != ')') {
+        const char c = value.value[at++];
+        std::string piece(1, c);
+        if (c == '(') {
+            piece = written_out(value, at, depth + 1);
+            if (at >= value.value.size()) wrong(value, "a closing bracket");
+            ++at;
+        }
+        long times = 1;
+        if (at < value.value.size() && value.value[at] == '*') {
+            char* end = nullptr;
+            times = std::strtol(value.value.c_str() + at + 1, &end, 10);
+            at = static_cast<std::size_t>(end - value.value.c_str());
+        }
+        if (times < 0 || text.size() + piece.size() * static_cast<std::size_t>(times) > longest)
+            wrong(value, "a layout of at most 20000 letters");
+        for (; times > 0; --times) text += piece;
+    }
+    return text;
+}
+
+// "Et*3|(t*4|)*6t*3mL": pieces between bars, first to last; embedding, loss and multi-token prediction are no layers.
+void take_layout(MegatronSource& s, const NamedValue& value) {
+    std::size_t at = 0;
+    const std::string text = written_out(value, at, 0);
+    if (at < value.value.size()) wrong(value, "as many opening as closing brackets");
+    std::vector<long> pieces{0};
+    for (const char c : text)
+        if (c == '|')
+            pieces.push_back(0);
+        else if (c == 't')
+            ++pieces.back();
+        else if (c != 'E' && c != 'L' && c != 'm' && c != ',' && c != ' ' && c != '"')
+            wrong(value, "a layout of E, t, m, L, | and brackets");
+    const long pp = s.t.count("parallelism.pp", 1);
+    if (static_cast<long>(pieces.size()) % pp != 0)
+        wrong(value, fmt::format("a multiple of pp = {} pieces, found {}", pp, pieces.size()));
+    s.t.set("parallelism.vp", static_cast<long>(pieces.size()) / pp, value.at);
+    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(pieces, ", ")), value.at);
+}
+
+// Layers of a pipeline whose first and last stage hold another number, or count embedding and loss as a layer.
+void take_uneven_ends(MegatronSource& s, long layers, long pp) {
+    const auto* counts_embedding = s.d.find("account_for_embedding_in_pipeline_split");
+    const auto* counts_loss = s.d.find("account_for_loss_in_pipeline_split");
+    const bool embedding = counts_embedding && flag_in(*counts_embedding), loss = counts_loss && flag_in(*counts_loss);
+    const auto* first_at = s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"});
+    const auto* last_at = s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
+    if (!(first_at || last_at || embedding || loss) || pp < 2 || layers == 0) return;
+    const auto* at = first_at ? first_at : last_at ? last_at : embedding ? counts_embedding : counts_loss;
+    long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
+    if (first < 0 && last < 0) {  // of whole pieces of layers, embedding and loss among them
+        const long all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+        if (s.t.count("parallelism.vp", 1) > 1 || all % pp != 0) {
+            s.t.problems.push_back(fmt::format("{} ({}): {} layers with embedding and loss do not divide over {} stages of one piece",
+                                               at->name, at->at, all, pp));
+            return;
+        }
+        first = all / pp - (embedding ? 1 : 0);
+        last = all / pp - (loss ? 1 : 0);
+    }
+    std::vector<long> stages(static_cast<std::size_t>(pp));
+    const long between = pp - (first >= 0 ? 1 : 0) - (last >= 0 ? 1 : 0);
+    for (auto& stage : stages) stage = between > 0 ? (layers - std::max(first, 0L) - std::max(last, 0L)) / between : 0;
+    if (first >= 0) stages.front() = first;
+    if (last >= 0) stages.back() = last;
+    if (std::accumulate(stages.begin(), stages.end(), 0L) != layers)
+        s.t.problems.push_back(fmt::format("{} layers do not divide over {} stages beside the first and the last", layers, pp));
+    else
+        s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(stages, ", ")), at->at);
+}
+
+}  // namespace
+
+void take_pipeline(MegatronSource& s) {
+    const long layers = s.t.count("workload.layers", 0), pp = s.t.count("parallelism.pp", 1);
+    if (const auto* v = s.d.find("pipeline_model_parallel_layout")) return take_layout(s, *v);
+    if (const auto* v = s.d.find_any({"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"})) {
+        s.t.set("parallelism.vp", pp > 1 ? integer_in(*v) : 1, v->at);
+    } else if (const auto* each = s.d.find("num_layers_per_virtual_pipeline_stage"); each && layers > 0) {
+        const long n = integer_in(*each);
+        if (n <= 0 || layers % (pp * n) != 0)
+            s.t.problems.push_back(fmt::format("num_layers_per_virtual_pipeline_stage ({}): {} layers do not divide over "
+                                              "{} stages in pieces of {}", each->at, layers, pp, n));
+        else
+            s.t.set("parallelism.vp", layers / pp / n, each->at);
+    }
+    take_uneven_ends(s, layers, pp);
+    for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_comm", false}})
+        if (const auto* v = s.d.find(name))
+            s.t.set("parallelism.overlap_p2p", flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1 ? "true" : "false",
+                   v->at);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,131 @@
+#include "translate/megatron_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+
+namespace stepcast {
+void take_data_parallel(MegatronSource& s) {
+    const auto* distributed = s.d.find("use_distributed_optimizer");
+    const auto* optim = s.d.find("optim.name");
+    const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"});
+    const auto* fsdp2 = s.d.find_any({"use_torch_fsdp2", "dist.use_torch_fsdp2"});
+    const auto* stage = s.d.find("zero_stage");
+    if (stage) {  // Megatron-DeepSpeed
+        s.t.set("parallelism.zero", integer_in(*stage), stage->at);
+    } else if (fsdp && flag_in(*fsdp)) {
+        const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
+        s.t.set("parallelism.zero", how == "no_shard" ? 0L : how == "optim" ? 1L : how == "optim_grads" ? 2L : 3L, fsdp->at);
+    } else if (fsdp2 && flag_in(*fsdp2)) {
+        s.t.set("parallelism.zero", 3, fsdp2->at);
+    } else if (distributed) {
+        s.t.set("parallelism.zero", flag_in(*distributed) ? 1L : 0L, distributed->at);
+    } else if (optim) {
+        const bool sharded = optim->value.find("distributed") != std::string::npos;
+        s.t.set("parallelism.zero", sharded ? 1L : 0L, optim->at);
+    } else if (s.dialect == MegatronDialect::bridge) {
+        s.t.take_default("parallelism.zero", "1");
+    } else {
+        s.t.take_default("parallelism.zero", "0");
+    }
+    const bool on = s.dialect == MegatronDialect::bridge;
+    if (const auto* v = s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}))
+        s.t.set("parallelism.overlap", flag_in(*v) ? "true" : "false", v->at);
+    else
+        s.t.take_default("parallelism.overlap", on ? "true" : "false");
+    if (const auto* v = s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}))
+        s.t.set("parallelism.overlap_params", flag_in(*v) ? "true" : "false", v->at);
+    else
+        s.t.take_default("parallelism.overlap_params", on ? "true" : "false");
+    const auto* low = s.d.find_any({"grad_reduce_in_bf16"});
+    const auto* fp32 = s.d.find_any({"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"});
+    const auto* named = s.d.find("optim.grad_sync_dtype");
+    if (low)
+        s.t.set("parallelism.gradient_dtype", flag_in(*low) ? "bf16" : "fp32", low->at);
+    else if (fp32)
+        s.t.set("parallelism.gradient_dtype", flag_in(*fp32) ? "fp32" : "bf16", fp32->at);
+    else if (named)
+        s.t.set("parallelism.gradient_dtype", named->value, named->at);
+    else
+        s.t.take_default("parallelism.gradient_dtype", "fp32");
+    if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
+        const long each = s.t.find("parallelism.gradient_dtype")->value == "fp32" ? 4 : 2;
+        s.t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
+    } else if (const auto* mb = s.d.find("optim.bucket_cap_mb")) {
+        s.t.set("parallelism.bucket", mb->value + " MB", mb->at);
+    }
+    const auto* instances = s.d.find("num_distributed_optimizer_instances");
+    if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 && s.ranks > 0)
+        s.t.set("parallelism.shard", s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / integer_in(*instances),
+               instances->at);
+    else if (const auto* v = instances; v && integer_in(*v) > 1)
+        s.t.ignored.push_back("num_distributed_optimizer_instances (" + v->at + "): shards of part of the replicas are "
+                             "modelled with zero 3 only");
+    const auto* schedule = s.d.find("step_batch_size_schedule");
+    const auto* ramp = s.d.find("rampup_batch_size");
+    if (schedule && s.t.find("parallelism.global_batch"))
+        s.t.problems.push_back("step_batch_size_schedule (" + schedule->at +
+                              ") and global_batch_size exclude each other; global_batch_size is taken");
+    else if (schedule) {
+        const auto last = schedule->value.substr(schedule->value.find_last_of(':') + 1);
+        s.t.set("parallelism.global_batch", last, schedule->at);
+    }
+    if (ramp) s.t.ignored.push_back("rampup_batch_size (" + ramp->at + "): the batch after it is taken");
+}
+
+void take_precision(MegatronSource& s) {
+    const auto* fp8 = s.d.find_any({"fp8_format", "fp8"});
+    const auto *fp4 = s.d.find("fp4_format"), *brain = s.d.find("bf16");
+    const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
+    const bool switched = fp8 && (fp8->name == "fp8_format" || (lower(fp8->value) != "false" && !fp8->value.empty()));
+    if (fp4)
+        s.t.set("workload.dtype", "fp4", fp4->at);
+    else if (switched)
+        s.t.set("workload.dtype", "fp8", fp8->at);
+    else if (mixed)
+        s.t.set("workload.dtype",
+               mixed->value.find("nvfp4") != std::string::npos  ? "fp4"
+               : mixed->value.find("fp8") != std::string::npos  ? "fp8"
+               : mixed->value.find("fp16") != std::string::npos ? "fp16"
+                                                                : "bf16",
+               mixed->at);
+    else if (const auto* v = brain; v && flag_in(*v))
+        s.t.set("workload.dtype", "bf16", v->at);
+    else if (const auto* half = s.d.find("fp16"); half && flag_in(*half))
+        s.t.set("workload.dtype", "fp16", half->at);
+    else if (const auto* named = s.d.find_any({"precision", "trainer.precision"}))
+        s.t.set("workload.dtype",
+               named->value.find("bf16") != std::string::npos  ? "bf16"
+               : named->value.find("16") != std::string::npos ? "fp16"
+                                                              : "fp32",
+               named->at);
+    else if (s.sized)
+        s.t.take_default("workload.dtype", s.lm() ? "fp32" : "bf16");
+    if (const auto* v = s.d.find_any({"cuda_graph_impl", "enable_cuda_graph", "cuda_graphs"}))
+        s.t.set("run.cuda_graph", v->value == "none" || lower(v->value) == "false" ? "false" : "true", v->at);
+}
+
+void take_recompute(MegatronSource& s) {
+    const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
+    const auto* old = s.d.find_any({"checkpoint_activations", "activations_checkpoint_method"});
+    const auto* part = s.d.find("recompute_activations");
+    const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});
+    const auto* layers = s.d.find_any({"recompute_num_layers", "activations_checkpoint_num_layers"});
+    if (how && !how->value.empty() && how->value != "none")
+        s.t.set("parallelism.recompute", how->value, how->at);
+    else if (part && flag_in(*part))
+        s.t.set("parallelism.recompute", "selective", part->at);
+    else if (old && old->name == "checkpoint_activations" && flag_in(*old))
+        s.t.set("parallelism.recompute", "full", old->at);
+    else if (layers && !how && s.dialect == MegatronDialect::bridge && integer_in(*layers) > 0)
+        s.t.set("parallelism.recompute", "full", layers->at);
+    else
+        s.t.take_default("parallelism.recompute", "none");
+    const bool block = !method || method->value == "block";
+    if (layers && block && s.t.find("parallelism.recompute")->value == "full")
+        s.t.set("parallelism.recompute_layers", integer_in(*layers), layers->at);
+}
+
+}  // namespace stepcast
