@@ -4,10 +4,8 @@
 #include <functional>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reports/campaign_table.h"
-#include "reports/json.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -62,16 +60,5 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
 }
 
 std::string columns_table(const std::vector<ForecastColumn>& columns) { return aligned_text(columns_of(columns)); }
-
-std::string columns_json(const std::vector<ForecastColumn>& columns) {
-    using Json = nlohmann::ordered_json;
-    Json list = Json::array();
-    for (const Forecasted& c : columns) {
-        Json one{{"label", c.label}};
-        one.update(Json::parse(to_json(c.forecast, std::nullopt, c.campaign)));
-        list.push_back(std::move(one));
-    }
-    return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 }  // namespace stepcast

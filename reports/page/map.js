@@ -123,7 +123,7 @@ function sweepMap(section) {
       .attr("tabindex", (d) => (d.p ? 0 : null)).attr("role", "img")
       .attr("aria-label", (d) => `${names[state.row]} ${rows[d.r]}, ${names[state.column]} ${columns[d.c]}: ${d.p ? time(d.p.step) + ", " + memory(d.p.peak) : "nothing fits"}`)
       .on("mouseenter", function (d) { choose(d, this); }).on("focus", function (d) { choose(d, this); }).on("click", function (d) { choose(d, this); });
-    cell.append("rect").attr("width", x.bandwidth()).attr("height", y.bandwidth()).attr("rx", 3).style("fill", (d) => (d.p ? shade(data.of_token ? d.p.tokens : d.p.step) : null));
+    cell.append("rect").attr("x", 1).attr("y", 1).attr("width", x.bandwidth() - 2).attr("height", y.bandwidth() - 2).attr("rx", 3).style("fill", (d) => (d.p ? shade(data.of_token ? d.p.tokens : d.p.step) : null));
     cell.filter((d) => d.p).append("text").attr("x", x.bandwidth() / 2).attr("y", y.bandwidth() / 2 + 4.5).text((d) => short(d.p))
       .style("fill", (d) => { const share = low < high ? Math.log((data.of_token ? d.p.tokens : d.p.step) / low) / Math.log(high / low) : 0; return (data.of_token ? 1 - share : share) > 0.55 ? "#ffffff" : "#16191f"; });
   }
