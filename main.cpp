@@ -177,6 +177,7 @@ void run_sweep(const Options& options) {
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
+                                                .map = !options.out.empty(),
                                                 .progress = show_progress,
                                                 .announce = [](std::string_view text) { say(std::string(text)); }});
     show_progress("");

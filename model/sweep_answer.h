@@ -106,7 +106,7 @@ struct SweepAnswer {
     std::optional<Seconds> within = {};  // what a training may take
     SweepCounts counts = {};
     std::optional<HeatMap> map = {};
-    std::optional<SweepMap> points = {};  // where files were asked
+    std::optional<SweepMap> points = {};  // where a map was asked
     // How many simulated configurations were faster than their lower bound: none, or `best` is not proven.
     std::uint64_t broken_bounds = 0;
     friend bool operator==(const SweepAnswer&, const SweepAnswer&) = default;

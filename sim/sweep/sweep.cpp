@@ -212,7 +212,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     if (settings) result.each_of = space.outer_keys();
     if (question.within) mark_within(result, *question.within);
     result.map = heat_map(space, search, question.objective == Objective::tokens);
-    if (!options.out.empty()) result.points = sweep_map(space, question, search, options.threads);
+    if (options.map) result.points = sweep_map(space, question, search, options.threads);
     return result;
 }
 
