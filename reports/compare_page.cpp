@@ -131,18 +131,18 @@ PageSection case_section(const Comparisons& comparisons) {
     return section;
 }
 
-std::string names_of(const std::vector<std::string>& inputs) {
-    std::string text;
+std::string question_about(const std::vector<std::string>& inputs) {
+    std::string text = inputs.empty() ? "" : " in ";
     for (std::size_t i = 0; i < inputs.size(); ++i)
         text += (i == 0 ? "" : i + 1 == inputs.size() ? " and " : ", ") + std::filesystem::path(inputs[i]).filename().string();
-    return text;
+    return "How well does stepcast predict what was measured" + text + "?";
 }
 
 }  // namespace
 
 Page compare_page(const std::string& title, const std::vector<std::string>& inputs, const Comparisons& comparisons,
                   const KernelComparisons& kernels) {
-    Page page{.title = title, .question = "How well does stepcast predict what was measured in " + names_of(inputs) + "?"};
+    Page page{.title = title, .question = question_about(inputs)};
     const bool steps = !comparisons.empty() || kernels.rows.empty();
     if (steps) {
         add_answer(page, comparisons);
@@ -161,7 +161,7 @@ Page compare_page(const std::string& title, const std::vector<std::string>& inpu
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs, const Comparisons& comparisons,
                       const KernelComparisons& kernels, const std::string& program) {
     Page page = compare_page(heading, inputs, comparisons, kernels);
-    page.provenance.push_back({"program", program});
+    page.provenance.push_back(program_fact(program));
     const bool steps = !comparisons.empty() || kernels.rows.empty(), has_kernels = !kernels.rows.empty();
     std::vector<PlannedFile> tables;
     if (steps) tables.push_back({folder + "/compare.csv", comparison_csv(comparisons)});

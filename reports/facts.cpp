@@ -112,6 +112,12 @@ std::vector<Fact> provenance_of(const Framework& framework) {
     return {{"framework " + framework.name, text}};
 }
 
+Fact program_fact(const std::string& version) {
+    Fact fact{"program", {}};
+    for (const char c : version) fact.text += c == '\n' ? "; " : std::string(1, c);
+    return fact;
+}
+
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);
     Table table{"Where the step of the slowest rank goes", {{"part", 24, true}, {"time", 11}, {"share", 8}}, {}};

@@ -17,6 +17,8 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes);
 std::vector<Fact> provenance_of(const Cluster& cluster);
 std::vector<Fact> provenance_of(const Framework& framework);
 
+Fact program_fact(const std::string& version);  // its lines as one
+
 Table breakdown_table(const Forecast& forecast);
 Table memory_table(const Forecast& forecast);
 

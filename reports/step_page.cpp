@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include "reports/campaign_table.h"
+#include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
 #include "reports/facts.h"
+#include "reports/gantt_plot.h"
 #include "reports/tables.h"
 #include "reports/text.h"
 
@@ -111,10 +113,30 @@ Page run_page(const Experiment& e, const Measurement& m) {
     return page;
 }
 
+void write_forecast(const std::string& folder, Page page, const Gantt& gantt, const std::optional<Explanation>& why) {
+    write_with_plots(folder, page, [&] {
+        plot_gantts(std::span(&gantt, 1), folder + "/gantt");
+        page.sections[0].plots = {"gantt.png"};
+        if (!why) return;
+        plot_elasticities(*why, page.title, folder + "/elasticity");
+        page.sections[2].plots = {"elasticity.png"};
+    });
+}
+
+void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns, const std::vector<Gantt>& gantts,
+                   const std::vector<Fact>& origin) {
+    Page page = columns_page(columns);
+    page.provenance = origin;
+    write_with_plots(folder, page, [&] {
+        plot_gantts(gantts, folder + "/gantt");
+        page.sections[0].plots = {"gantt.png"};
+    });
+}
+
 std::vector<Fact> origin_of(const Experiment& e, const std::string& program) {
     std::vector<Fact> facts = provenance_of(e.cluster);
     for (Fact& fact : provenance_of(e.framework)) facts.push_back(std::move(fact));
-    facts.push_back({"program", program});
+    facts.push_back(program_fact(program));
     return facts;
 }
 
