@@ -77,4 +77,4 @@ say "written"
 find "$out" -path "$out/host_run" -prune -o \( -name '*.png' -o -name '*.md' -o -name '*.csv' -o -name '*.toml' \) -print | sort
 echo "$out/host_run/  (every sample and trace of the run)"
 echo
-echo "all of it on one page, for a browser: $PWD/$out/report.html"
+echo "all of it on one page, for a browser: $out/report.html"

@@ -16,10 +16,10 @@ constexpr std::uint64_t most_walked = 6'000'000;  // legal points: half a minute
 constexpr std::size_t most_points = 12'000;       // of a page that opens at once
 constexpr std::size_t most_keys = 16;
 constexpr double limits_an_octave = 8;  // of memory: steps of 9 %
-constexpr Bytes least_limit = 512_MiB;
+constexpr Bytes least_limit = 1_MiB;
 
 int limit_of(Bytes peak) {
-    return std::clamp(static_cast<int>(std::ceil(limits_an_octave * std::log2(peak / least_limit) - 1e-9)), 0, 127);
+    return std::clamp(static_cast<int>(std::ceil(limits_an_octave * std::log2(peak / least_limit) - 1e-9)), 0, 255);
 }
 Bytes limit(int number) { return least_limit * std::exp2(number / limits_an_octave); }
 
@@ -96,7 +96,7 @@ std::map<PointId, Best> chosen(BestOf best, int& limits_joined) {
     for (limits_joined = 1;; limits_joined *= 2) {
         std::map<PointId, Best> points;
         for (const auto& [place, b] : best) points.emplace(b.candidate.id, b);
-        if (points.size() <= most_points || limits_joined >= 128) return points;
+        if (points.size() <= most_points || limits_joined >= 256) return points;
         BestOf coarse;
         for (const auto& [place, b] : best) offer(coarse, (place & ~std::uint64_t{0xff}) | ((place & 0xff) / 2), b);
         best = std::move(coarse);
@@ -119,7 +119,7 @@ void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<std::str
 }
 
 void add_limits(SweepMap& map, int joined) {
-    int first = 127, last = 0;
+    int first = 255, last = 0;
     for (const MapPoint& p : map.points) {
         first = std::min(first, limit_of(p.peak));
         last = std::max(last, limit_of(p.peak));

@@ -410,7 +410,10 @@ TEST_CASE("points without a price are not the cheapest") {
 // By brute force: under every limit and for every two keys, the shortest estimate of each pair of values is among the map's
 // points, with its values and its peak.
 TEST_CASE("a map's points hold the best of every two keys under every limit of memory") {
-    const auto q = question(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.global_batch=16"});
+    Experiment wide = eight_ranks(small_gpt());  // megabytes, not kilobytes
+    wide.workload.hidden = 1024;
+    wide.workload.ffn = 4096;
+    const auto q = question(wide, {"parallelism=all", "parallelism.global_batch=16"});
     const SweepMap map = sweep(q, {.threads = 2, .map = true}).points.value();
     CHECK(map == sweep(q, {.threads = 1, .map = true}).points.value());
     const SweepSpace space(q.experiment, q.axes);
