@@ -38,6 +38,8 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
                              "model_tflops_per_gpu",
                              "causal_mask_counted",
                              "interval_log",
+                             "energy_j",
+                             "energy_j_per_token",
                              "tasks",
                              "ranks_simulated",
                              "draws",
