@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/measurements.h"
+#include "reports/columns_table.h"
 
 namespace stepcast {
 namespace {
@@ -456,6 +457,16 @@ std::string to_json(const SweepAnswer& r) {
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};
     return text_of(json);
+}
+
+std::string columns_json(const std::vector<ForecastColumn>& columns) {
+    Json list = Json::array();
+    for (const ForecastColumn& c : columns) {
+        Json one{{"label", c.label}};
+        one.update(Json::parse(to_json(c.forecast, std::nullopt, c.campaign)));
+        list.push_back(std::move(one));
+    }
+    return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace stepcast

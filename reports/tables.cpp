@@ -95,7 +95,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     return text + (notes.empty() ? "" : "\n") + notes;
 }
 
-std::string kernel_table(const Forecast& f) {
+Table kernel_times(const Forecast& f) {
     struct Row {
         std::string name;
         Phase phase;
@@ -112,13 +112,14 @@ std::string kernel_table(const Forecast& f) {
     std::vector<Row> rows;
     for (const auto& [key, row] : by_name) rows.push_back(row);
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.busiest > b.busiest; });
-    std::string text =
-        fmt::format("{:<40} {:<14} {:>12} {:>12} {:>6}\n", "kernels", "phase", "busiest rank", "average", "ranks");
+    Table table{"", {{"kernels", 40, true}, {"phase", 14, true}, {"busiest rank", 12}, {"average", 12}, {"ranks", 6}}, {}};
     for (const Row& row : rows)
-        text += fmt::format("  {:<38} {:<14} {:>12} {:>12} {:>6}\n", row.name, to_string(row.phase),
-                            time_text(row.busiest), time_text(row.sum / row.ranks), row.ranks);
-    return text;
+        table.rows.push_back({{row.name}, {std::string(to_string(row.phase))}, time_cell(row.busiest),
+                              time_cell(row.sum / row.ranks), count_cell(row.ranks)});
+    return table;
 }
+
+std::string kernel_table(const Forecast& f) { return text_of(kernel_times(f)); }
 
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
     if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);

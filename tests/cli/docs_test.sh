@@ -38,6 +38,11 @@ for file in "$sources"/README.md "$sources"/docs/*.md; do
                 squeeze <.stdout >.squeezed
                 commands=$((commands + 1))
                 shown=demo ;;
+            '$ cat > '*" <<'END'")  # a file that the commands below read
+                file_name=${line#'$ cat > '}
+                file_name=${file_name%% *}
+                : >"$file_name"
+                while IFS= read -r line && [ "$line" != END ]; do printf '%s\n' "$line" >>"$file_name"; done ;;
             '== 8.'* | '```'* | '$ '*) shown= ;;
             '' | '...') [ "$shown" = demo ] || shown= ;;
             '=='*) ;;
