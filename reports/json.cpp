@@ -334,6 +334,8 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"model_flops_utilization", number(f.model_flops_utilization)},
            {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
            {"causal_mask_counted", false},
+           {"energy_j", f.energy > Joules(0) ? number(f.energy.si()) : Json(nullptr)},
+           {"energy_j_per_token", f.energy > Joules(0) ? number(f.energy.si() / (f.tokens_per_second * f.step.p50.si())) : Json(nullptr)},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},

@@ -65,6 +65,13 @@ std::string phase_lines(const Forecast& f) {
     return text;
 }
 
+std::string energy_line(const Forecast& f) {
+    const double tokens = f.tokens_per_second * f.step.p50.si();
+    const double watts = f.energy.si() / f.step.p50.si() / f.gpus;
+    return fmt::format("energy of the boards {:.3g} kJ a step, {:.3g} J a token; {:.0f} W a GPU\n", f.energy.si() / 1e3,
+                       f.energy.si() / tokens, watts);
+}
+
 }  // namespace
 
 std::string forecast_table(const Forecast& f, bool all_notes) {
@@ -77,6 +84,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
         fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
                     count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
                     percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps));
+    if (f.energy > Joules(0)) text += energy_line(f);
     text +=
         fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
