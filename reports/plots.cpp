@@ -44,6 +44,22 @@ PlotRange range_ms(const CaseSeries& series) {
     return range;
 }
 
+// Of a log axis, those whose labels do not touch: a 25th of its length apart.
+std::vector<double> apart(const std::set<double>& positions) {
+    const double step = std::pow(1.15 * 1.15 * *positions.rbegin() / *positions.begin(), 0.04);
+    std::vector<double> kept;
+    for (const double position : positions)
+        if (kept.empty() || position >= kept.back() * step) kept.push_back(position);
+    return kept;
+}
+
+// Cases of one model lie along the length of its sequences, layers along their experts.
+bool are_lengths(const CaseSeries& series) {
+    return std::ranges::all_of(series, [](const auto& named) {
+        return std::ranges::all_of(named.second, [](const Comparison* c) { return c->what.x == c->what.experiment.workload.seq; });
+    });
+}
+
 }  // namespace
 
 void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
@@ -124,9 +140,9 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
                                      "lines: predicted p50, bands: predicted p10..p90, large points: measured median",
                                      clusters_text(comparisons), labels});
     script += fmt::format(
-        "set xlabel 'experts of the layer, over all ranks'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset "
-        "xrange [{}:{}]\nset xtics ({})\n",
-        *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(positions, ","));
+        "set xlabel '{}'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
+        are_lengths(series) ? "length of a sequence [tokens]" : "experts of the layer, over all ranks",
+        *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(apart(positions), ","));
     script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
                           : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
     render_plot(script + "set style fill transparent solid 0.2 noborder\n" + plot_command(parts, labels), path);

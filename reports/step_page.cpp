@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "model/measurements.h"
 #include "reports/campaign_table.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
@@ -98,7 +99,11 @@ Page run_page(const Experiment& e, const Measurement& m) {
         page.answer = "no step was finished";
     } else {
         page.answer = time_text(median_times(m).step);
-        page.beside_answer = fmt::format("measured: median of {} steps", accepted > 0 ? accepted : std::ssize(m.steps));
+        std::vector<double> steps;
+        for (const MeasuredStep& s : m.steps)
+            if (s.accepted || accepted == 0) steps.push_back(s.times.step.si());
+        const Seconds low(quantile(steps, 0.1)), high(quantile(steps, 0.9));
+        page.beside_answer = fmt::format("measured: median of {} steps, p10 .. p90 {}", steps.size(), range_text({high, low, high, high}));
     }
     page.facts.push_back({"Machine", fmt::format("{}, {} idle before the run", m.quiet ? "quiet" : "BUSY", percent_text(m.idle_share)),
                           m.quiet ? Tone::good : Tone::bad});

@@ -34,7 +34,7 @@ page() { # one report.html of all: the frame of the sweep's, which has every scr
     sed '/<!-- chapter -->/,$d; s#<title>.*</title>#<title>stepcast demo</title>#' "$frame"
     echo '<h1>stepcast demo</h1><nav><ol>'
     for ((i = 0; i < ${#titles[@]}; i += 2)); do echo "<li><a href=\"#${titles[i + 1]}\">${titles[i]}</a></li>"; done
-    echo '</ol></nav>'
+    echo '</ol></nav><hr>'
     for ((i = 0; i < ${#titles[@]}; i += 2)); do
         sed -n '/<!-- chapter -->/,/<!-- end of chapter -->/p' "$out/${titles[i + 1]}/report.html" |
             sed "0,/<article>/s//<article id=\"${titles[i + 1]}\">/"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every report.html in a headless browser: 1280 and 400 pixels wide, light and dark, with scripts and without. Nothing may be
 complained of, asked for, overlapping or cut off; the map of a sweep is driven. Screenshots stay in the last argument's folder.
-Arguments: the program, the sources, a folder for pictures."""
+Arguments: the program, the sources, a folder for pictures, other pages to look at (out/demo/report.html)."""
 import csv
 import json
 import os
@@ -150,16 +150,19 @@ def main():
     os.makedirs(PICTURES, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         write_evil(os.path.join(work, "evil.csv"))
-        made = {name: os.path.join(work, name) for name in ("compare", "sweep", "simulate", "schedules", "evil", "counts")}
+        made = {name: os.path.join(work, name) for name in ("compare", "sweep", "simulate", "schedules", "execute", "evil", "counts")}
         stepcast("compare", SOURCES + "/calibrate/measurements/moe_layer_bench.csv", "--out", made["compare"])
         stepcast("sweep", "gpt3_175b_a100", "--vary", "parallelism=all", "--top", "5", "--out", made["sweep"])
         stepcast("sweep", "llama3_8b_h100_fsdp", "--vary", "parallelism=all", "--vary", "cluster.nodes=1,2,4", "--top", "3", "--out", made["counts"])
         stepcast("simulate", "llama_1b_pp8", "--explain", "--out", made["simulate"])
         stepcast("simulate", "gpt3_175b_a100", "--set", "parallelism.vp=1", "--set", "parallelism.global_batch=64", "--set", "parallelism.schedule=1f1b",
                  "--set", "parallelism.schedule=zb-h1", "--out", made["schedules"])
+        stepcast("execute", "host_moe", "--device", "host", "--ranks", "2", "--steps", "3", "--out", made["execute"])
         stepcast("compare", os.path.join(work, "evil.csv"), "--out", made["evil"])
         browser = Browser(program, work)
         try:
+            for number, path in enumerate(sys.argv[4:]):
+                look(browser, f"page-{number}", path)
             for name, folder in made.items():
                 look(browser, name, os.path.join(folder, "report.html"))
                 if name == "compare":
