@@ -21,10 +21,9 @@ void close_blas_threads() {
     if (const auto close = reinterpret_cast<Close>(dlsym(RTLD_DEFAULT, "blas_thread_shutdown_"))) close();
 }
 
-void keep_freed_memory() {
-    constexpr int largest = 1 << 30;  // bytes; mallopt takes an int
-    mallopt(M_MMAP_THRESHOLD, largest);
-    mallopt(M_TRIM_THRESHOLD, largest);
+void keep_freed_memory(int most) {
+    mallopt(M_MMAP_THRESHOLD, most);
+    mallopt(M_TRIM_THRESHOLD, most);
     mallopt(M_TOP_PAD, 16 << 20);
 }
 

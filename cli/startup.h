@@ -7,8 +7,8 @@ namespace stepcast {
 // Ranks use one thread each (exec/host_rank.cpp), so the pool is closed; OpenBLAS opens it again when it is needed.
 void close_blas_threads();
 
-// Freed memory stays with the process: simulations allocate the same arrays over and over.
-void keep_freed_memory();
+// Freed memory stays with the process, so many bytes of it: simulations allocate the same arrays over and over.
+void keep_freed_memory(int most = 1 << 30);
 
 // A closed standard stream would lend its number to the next file that is opened, and what is printed would go there.
 void open_standard_files();

@@ -14,6 +14,7 @@
 #include "cli/compare_inputs.h"
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
+#include "cli/startup.h"
 #include "cli/version.h"
 #include "model/errors.h"
 #include "model/presets.h"
@@ -159,6 +160,7 @@ struct Swept : Answer {
 Swept run_sweep(const Options& asked, const py::object& progress) {
     if (mpi_processes() > 1)
         throw ConfigError("sweep: this Python was started by an MPI launcher; expected mpirun .. stepcast sweep, or no launcher");
+    keep_freed_memory(1 << 26);  // a tenth of a long search; the only trace that a call leaves in the process
     const auto tell = teller(progress);
     return unlocked([&] {
         Swept swept;

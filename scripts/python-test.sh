@@ -20,7 +20,7 @@ cd "$environment"  # nothing of the repository is near
 export STEPCAST_PROGRAM=$sources/build/release/stepcast STEPCAST_SOURCES=$sources
 for test in "$sources"/tests/python/*_test.py; do "$python" "$test"; done
 "$python" -c "import stepcast; print(stepcast.simulate('moe_layer_fast_moe').frame().describe())" >/dev/null
-"$python" -m mypy --strict --no-error-summary "$("$python" -c 'import os, stepcast; print(os.path.dirname(stepcast.__file__))')"
+"$python" -m mypy --strict --no-error-summary -p stepcast  # as installed
 
 "$python" - <<'PY'
 import time, stepcast
