@@ -69,7 +69,8 @@ std::vector<Fact> facts_of(const Forecast& f) {
 }
 
 std::string interval_text(const Forecast& f) {
-    if (has_spread(f.step)) return fmt::format("p10 .. p90 {} over {} draws", range_text(f.step), f.draws);
+    if (has_spread(f.step))
+        return fmt::format("p10 .. p90 {}", range_text(f.step)) + (f.draws > 1 ? fmt::format(" over {} draws", f.draws) : "");
     return "one draw without noise: no interval";
 }
 
