@@ -15,6 +15,7 @@
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate_cuda.h"
 #include "calibrate_host.h"
+#include "compare_traces.h"
 #include "early_checks.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
@@ -48,6 +49,7 @@
 #include "sim/explain/explain.h"
 #include "sim/gantt.h"
 #include "sim/predict.h"
+#include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 #include "startup.h"
 
@@ -87,6 +89,15 @@ std::string headline(const std::string& experiment, const std::string& cluster, 
     return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
 }
 
+void write_predicted_trace(const Experiment& e, const Prediction& p, const std::string& path) {
+    const Routing routing = routing_of(e, p.forecast.median_draw);
+    const Trace trace = to_trace(p.graph, p.timeline);
+    write_chrome_trace(p.graph, trace, path,
+                       {.notes = trace_notes(p.forecast),
+                        .labels = step_labels(e, routing, p.graph),
+                        .memory = memory_points(e, routing, p.graph, trace)});
+}
+
 void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
     if (!options.trace.empty() || options.explain)
         throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
@@ -116,8 +127,7 @@ void run_simulate(const Options& options) {
     const Prediction prediction = predict_step(experiment);
     const Forecast& forecast = prediction.forecast;
     if (!options.trace.empty())
-        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
-                           trace_notes(forecast));
+        write_predicted_trace(experiment, prediction, options.trace);
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     if (!options.emit.empty())
         return print(emitted(experiment, options.emit,
@@ -200,7 +210,9 @@ void run_execute(const Options& options) {
     if (!device->reports()) return;
     if (how.on_step) folder->finish(measurement);
     if (!options.trace.empty())
-        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
+        write_chrome_trace(graph, measurement.traces.back(), options.trace,
+                           {.notes = trace_notes(experiment.name, measurement),
+                            .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
@@ -235,16 +247,21 @@ void run_calibrate(const Options& options) {
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     if (!options.out.empty()) check_files_of_calibrate(options);
-    if (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty())
+    const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
+    if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
         return print(calibrate_steps(options));
-    print(calibrate_from_measurements(
-        {.measurements = options.measurements, .cluster = options.cluster, .out = options.out, .date = current_date()},
-        show_progress));
+    print(calibrate_from_measurements({.measurements = options.measurements,
+                                       .cluster = options.cluster,
+                                       .out = options.out,
+                                       .date = current_date(),
+                                       .framework = options.framework},
+                                      show_progress));
 }
 
 void run_compare(const Options& options) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
     check_files_of_compare(options);
+    if (compare_traces(options)) return;
     if (!options.framework.empty()) (void)read_framework(options.framework);
     std::vector<Comparison> comparisons;
     KernelComparisons kernels;

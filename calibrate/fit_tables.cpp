@@ -11,6 +11,7 @@
 #include "calibrate/fit_kernels.h"
 #include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_parameter.h"
+#include "calibrate/traced_tables.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/provenance.h"
@@ -392,7 +393,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
-        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty())
+        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty() && blocks.traced.empty())
         refuse_nothing(start, blocks);
     Parts parts(start, progress);
     parts.add_launches(blocks);
@@ -406,6 +407,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     parts.add_expert_kernels(blocks, how.share);
     parts.add(collective_parameters_for(start, blocks), collectives, how.share);
     for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
+    for (const TracedFit& part : traced_fits(start, blocks)) parts.add(part.parameters, part.cases, HeldOutShare::fifth);
     return parts.finish(ranges_of(blocks));
 }
 
