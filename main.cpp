@@ -9,19 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "arguments.h"
-#include "calibrate/few_shot.h"
-#include "calibrate/from_measurements.h"
-#include "calibrate/kernel_comparisons.h"
-#include "calibrate_cuda.h"
-#include "calibrate_host.h"
-#include "compare_traces.h"
-#include "early_checks.h"
+#include "cli/arguments.h"
+#include "cli/calibrate.h"
+#include "cli/compare_inputs.h"
+#include "cli/compare_traces.h"
+#include "cli/early_checks.h"
+#include "cli/foreign_inputs.h"
+#include "cli/startup.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
-#include "exec/host_machine.h"
-#include "foreign_inputs.h"
 #include "exec/launcher.h"
 #include "model/cases/cases.h"
 #include "model/errors.h"
@@ -51,7 +48,6 @@
 #include "sim/predict.h"
 #include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
-#include "startup.h"
 
 using namespace stepcast;
 
@@ -59,11 +55,6 @@ namespace {
 
 // Names and messages hold what files and the command line say: none of it moves the cursor of a terminal.
 void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
-void say(const std::string& line) {
-    constexpr std::size_t longest = 4000;
-    const std::string text = plain_text(line.substr(0, longest), "\n\t");
-    std::fprintf(stderr, "stepcast: %s%s\n", text.c_str(), line.size() > longest ? " .." : "");
-}
 // One line that is overwritten on a terminal; a line every 30 s in a log.
 void show_progress(std::string_view text) {
     using Clock = std::chrono::steady_clock;
@@ -72,7 +63,7 @@ void show_progress(std::string_view text) {
         std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
     } else if (!text.empty() && Clock::now() - last >= std::chrono::seconds(30)) {
         last = Clock::now();
-        say(std::string(text));
+        say_on_stderr(std::string(text));
     }
 }
 
@@ -130,7 +121,7 @@ void run_simulate(const Options& options) {
         write_predicted_trace(experiment, prediction, options.trace);
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     if (!options.emit.empty())
-        return print(emitted(experiment, options.emit,
+        return print(emitted(experiment, options,
                              headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     const std::optional<Training> training = training_of(options);
     const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
@@ -159,10 +150,10 @@ void print_best(const Options& options, const SweepQuestion& question, const Swe
         Experiment split = question.experiment;
         for (const auto& [key, value] : answer.best[i].settings) set_key(split, {key, value});
         try {
-            return print(emitted(split, options.emit,
+            return print(emitted(split, options,
                                  headline(answer.experiment, answer.cluster, split, answer.best[i].step)));
         } catch (const ConfigError& error) {
-            say("row " + std::to_string(i + 1) + ": " + error.what());
+            options.say("row " + std::to_string(i + 1) + ": " + error.what());
         }
     }
     throw ConfigError("--emit " + options.emit + ": none of the rows can be written; more of them with --top");
@@ -176,7 +167,7 @@ void run_sweep(const Options& options) {
                                                 .out = options.out,
                                                 .resume = options.resume,
                                                 .progress = show_progress,
-                                                .announce = [](std::string_view text) { say(std::string(text)); }});
+                                                .announce = [&](std::string_view text) { options.say(std::string(text)); }});
     show_progress("");
     if (!options.emit.empty())
         print_best(options, question, result);
@@ -216,78 +207,20 @@ void run_execute(const Options& options) {
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
-std::string calibrate_steps(const Options& options) {
-    const FewShotRequest request{
-        .measurements = options.measurements,
-        .cluster = options.cluster,
-        .framework = options.framework,
-        .out = options.out,
-        .date = current_date(),
-        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit)};
-    const std::string text = options.cross_validate.empty()
-                                 ? calibrate_few_shot(request, show_progress)
-                                 : cross_validate(request, parse_block(options.cross_validate), show_progress);
-    show_progress("");
-    return text;
-}
-
-void run_calibrate(const Options& options) {
-    if (options.out.empty() && options.cross_validate.empty())
-        throw ConfigError("calibrate: expected --out, the file to write");
-    if (options.device.empty() == options.measurements.empty())
-        throw ConfigError(
-            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
-            "files");
-    if (!options.device.empty()) {
-        require_device(options.device);
-        check_files_of_calibrate(options);
-        return print(options.device == "cuda" ? calibrate_cuda(options, show_progress)
-                                              : calibrate_host(options, show_progress));
-    }
-    if (options.cluster.empty())
-        throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
-    if (!options.out.empty()) check_files_of_calibrate(options);
-    const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
-    if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
-        return print(calibrate_steps(options));
-    print(calibrate_from_measurements({.measurements = options.measurements,
-                                       .cluster = options.cluster,
-                                       .out = options.out,
-                                       .date = current_date(),
-                                       .framework = options.framework},
-                                      show_progress));
-}
+void run_calibrate(const Options& options) { print(calibrate(options, show_progress)); }
 
 void run_compare(const Options& options) {
-    if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
-    check_files_of_compare(options);
     if (compare_traces(options)) return;
-    if (!options.framework.empty()) (void)read_framework(options.framework);
-    std::vector<Comparison> comparisons;
-    KernelComparisons kernels;
-    for (const std::string& path : options.inputs) {
-        if (holds_kernels(path))
-            add(kernels, read_kernel_comparisons(path, options.cluster));
-        else
-            for (Comparison& c : read_comparisons(path, options.cluster, options.framework)) comparisons.push_back(std::move(c));
-    }
-    const bool steps = !comparisons.empty() || (kernels.rows.empty() && kernels.refused.empty());
-    predict_all(comparisons, show_progress);
+    const Compared compared = compare_inputs(options, show_progress);
     show_progress("");
-    const CompareSummary summary = summarise(comparisons);
+    const auto& [comparisons, kernels, summary, steps] = compared;
     const std::string title = "Predicted against measured";
     if (options.json) print(to_json(summary, comparisons, kernels));
     if (!options.json && steps) print(comparison_table(comparisons));
     if (!options.json) print(kernel_table(kernels));
     if (!options.out.empty() && steps) write_comparison(options.out, title, comparisons);
     if (!options.out.empty() && !kernels.rows.empty()) write_kernels(options.out, title, kernels);
-    if (!steps && kernels.rows.empty()) throw ConfigError("no kernel can be predicted: the reasons are above");
-    if (summary.cases > 0 && summary.predicted == 0)
-        throw ConfigError("none of " + std::to_string(summary.cases) +
-                          " cases can be predicted: the reasons are above");
-    if (options.strict && summary.refused > 0)
-        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
-                          " cases refused");
+    require_predicted(compared, options.strict);
 }
 
 void run_import(const Options& options) {
@@ -297,7 +230,7 @@ void run_import(const Options& options) {
     const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
     for (const std::string& line :
          profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
-        say(line);
+        options.say(line);
 }
 
 void run_list(const Options& options) {
@@ -316,7 +249,7 @@ void run_list(const Options& options) {
 void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }
 
 int fail(int code, const std::string& message) {
-    say(message);
+    say_on_stderr(message);
     return code;
 }
 

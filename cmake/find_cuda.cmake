@@ -28,3 +28,9 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
 endif()
 enable_language(CUDA)
 set(STEPCAST_CUDA ON)
+
+# For --version.
+set(cuda_version ${CUDAToolkit_VERSION})
+file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h nccl_version REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "#define NCCL_[A-Z]+ +" "" nccl_version "${nccl_version}")
+string(REPLACE ";" "." nccl_version "${nccl_version}")

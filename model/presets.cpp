@@ -1,5 +1,8 @@
 #include "model/presets.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -66,12 +69,26 @@ std::optional<std::string> preset_of_gpu(const std::string& name, const std::vec
     return found;
 }
 
-std::string shipped_folder() {
+// The file that this code was loaded from: the program, or a library (the Python module).
+struct LoadedFrom {
+    fs::path file;
+    bool program;
+};
+LoadedFrom loaded_from() {
     std::error_code ignored;
     const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    Dl_info info{};
+    link_map* map = nullptr;
+    const bool found = dladdr1(reinterpret_cast<void*>(&loaded_from), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+    const bool library = found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0';  // the program has no name here
+    return library ? LoadedFrom{fs::absolute(map->l_name, ignored), false} : LoadedFrom{program, true};
+}
+
+std::string shipped_folder() {
+    const auto [file, program] = loaded_from();
     const fs::path built = fs::path(STEPCAST_BUILD_FOLDER) / "";
-    if (program.string().starts_with(built.string())) return STEPCAST_SOURCE_FOLDER;
-    return (program.parent_path() / ".." / "share" / "stepcast").lexically_normal().string();
+    if (file.string().starts_with(built.string())) return STEPCAST_SOURCE_FOLDER;
+    return (file.parent_path() / (program ? "../share/stepcast" : "share")).lexically_normal().string();
 }
 
 // A home of one's own need not hold frameworks and families: then the shipped ones stay.

@@ -23,6 +23,7 @@ if [ -z "$compiler" ]; then
 fi
 version=${compiler##*-}
 
+mkdir -p build
 cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPCAST_FUZZ=ON -DWITH_CUDA=OFF -DWITH_HOST=ON -DWITH_FITTING=ON \
     -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="clang-$version" \
     -DCMAKE_CXX_FLAGS="-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" >build/fuzz.log 2>&1 &&

@@ -12,7 +12,8 @@ packages=(
     libeigen3-dev libceres-dev
     libsimdjson-dev libsqlite3-dev zlib1g-dev
     gnuplot-nox fonts-dejavu-core
-    catch2 libbenchmark-dev
+    catch2 libbenchmark-dev mandoc
+    python3-dev python3-venv pybind11-dev
 )
 
 if ! command -v dpkg-query >/dev/null; then

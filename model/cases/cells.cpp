@@ -146,12 +146,12 @@ void check_step(const CaseRow& row) {
 
 std::optional<Bytes> measured_peak(const CaseRow& row) {
     const auto& notes = row.cell("notes");
-    constexpr std::string_view phrase = "peak allocated ";
-    const auto at = notes.find(phrase);
-    if (at == std::string::npos) return std::nullopt;
-    const auto value = number_after(notes, at);
-    if (!value || notes.find("GiB", at) == std::string::npos) return std::nullopt;
-    return parse_bytes(fmt::format("{} GiB", *value));
+    for (const std::string_view phrase : {"peak allocated ", "peak reserved "}) {
+        const auto at = notes.find(phrase);
+        const auto value = at == std::string::npos ? std::nullopt : number_after(notes, at);
+        if (value && notes.find("GiB", at) != std::string::npos) return parse_bytes(fmt::format("{} GiB", *value));
+    }
+    return std::nullopt;
 }
 
 }  // namespace stepcast

@@ -160,6 +160,18 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
     cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
 }
 
+// "gpus_per_node=4" in the notes, "4-GPU mesh" of the interconnect: a node of so many, where that is fewer than the preset's.
+void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& assumptions) {
+    const auto &notes = row.cell("notes"), &interconnect = row.cell("interconnect");
+    constexpr std::string_view phrase = "gpus_per_node=";
+    auto stated = notes.find(phrase) == std::string::npos ? std::nullopt : number_after(notes, notes.find(phrase));
+    if (const auto at = interconnect.find("-GPU"); !stated && at != std::string::npos)
+        stated = number_before(interconnect, at);
+    if (!stated || *stated < 1 || *stated >= cluster.gpus_per_node) return;
+    cluster.gpus_per_node = static_cast<int>(*stated);
+    assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
+}
+
 // Whole nodes. Where they do not come out even, ranks are spread evenly over as few as they fit: of 72 in a domain jobs use
 // 64.
 void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions) {
@@ -201,6 +213,7 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
     if (same_device) set_memory(cluster, gpu, assumptions);
     if (same_device) set_power(cluster, gpu, assumptions);
+    set_node(cluster, row, assumptions);
     set_size(cluster, ranks, assumptions);
     if (cluster.nodes > 1 && (same_device || named.empty()))
         set_network(cluster, row.cell("interconnect"), shelf, assumptions);

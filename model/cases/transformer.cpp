@@ -121,6 +121,16 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
         fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
 }
 
+// "tied" or "untied" as a word of the model's cell or of the notes.
+std::optional<bool> states_tied(const CaseRow& row) {
+    const auto text = " " + lower_case(row.cell("model") + " " + row.cell("notes")) + " ";
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    for (const auto& [word, tied] : {std::pair("untied", false), std::pair("tied", true)})
+        for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+            if (!is_letter(text[at - 1]) && !is_letter(text[at + std::string_view(word).size()])) return tied;
+    return std::nullopt;
+}
+
 // As the framework trains it.
 Workload adopted(const Workload& workload, const Framework& framework) {
     Experiment e;
@@ -151,6 +161,10 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     w.dtype = dtype_of(row, assumptions);
     w.optimizer = Optimizer::adam;
     w = adopted(w, framework);
+    if (const auto tied = states_tied(row); tied && *tied != w.tied) {
+        w.tied = *tied;
+        assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated" : "untied, as stated");
+    }
     if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
         assumptions.push_back(
             fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq,

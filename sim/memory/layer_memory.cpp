@@ -3,7 +3,8 @@
 //   attention     norm in h, norm out h (outer); q, k, v; result v' of the attention; plain: softmax of the scores;
 //                 flash: one fp32 sum a head. Dropout: its mask (1 byte) and, of plain scores, the dropped scores
 //   MLA           instead of q, k, v: latents before and after their norm (outer), q, k, keys and values as projected
-//   feed-forward  norm in h, norm out h (outer); first product (2 f gated, else f); activation f
+//   feed-forward  norm in h, norm out h (outer); first product (2 f gated, else f); activation f. Eager and gated: the
+//                 activation and its product with the other half, 2 f, as they are two operations
 //   experts       norm in h, norm out h (outer); router in fp32; per slot h (permuted), first product, activation; the
 //                 combining weights are multiplied before the second product, so its result is not kept
 // For plain attention with dropout, GELU, 16 bit: s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
@@ -19,6 +20,8 @@ namespace {
 
 double number(long count) { return static_cast<double>(count); }
 double inputs_of(const LayerContext& c) { return c.experiment.workload.gated ? 2 : 1; }
+// Inner vectors beside the first product and the input of the second.
+double eager_copies(const LayerContext& c) { return c.experiment.parallelism.eager && c.experiment.workload.gated ? 1 : 0; }
 bool drops(const LayerContext& c) { return c.experiment.workload.dropout > 0; }
 
 double outer_elements(const LayerContext& c) { return number(c.shape.outer_tokens * c.shape.hidden); }
@@ -85,7 +88,8 @@ BlockMemory attention_memory(const LayerContext& c) {
 // Inner vectors of `rows` rows, and beside the backward the gradient of the first product.
 BlockMemory inner_memory(const LayerContext& c, double rows, double width) {
     const Bytes element = c.shape.element();
-    return {rows * width * (inputs_of(c) * element + gemm_input(c)), rows * width * inputs_of(c) * element};
+    return {rows * width * ((inputs_of(c) + eager_copies(c)) * element + gemm_input(c)),
+            rows * width * inputs_of(c) * element};
 }
 
 BlockMemory dense_memory(const LayerContext& c) {
@@ -143,16 +147,17 @@ BlockMemory embedding_memory(const LayerContext& c) {
 }
 
 // The fused loss turns the logits into their gradient in place; step by step it keeps fp32 probabilities, which become
-// the gradient, beside the logits or that gradient cast. Work: the gradients of the matrix and of its input, and the
-// input gathered.
+// the gradient, beside the logits or that gradient cast. Eager passes keep the logits, their fp32 copy and its softmax,
+// and make the gradient beside them. Work: the gradients of the matrix and of its input, and the input gathered.
 BlockMemory head_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
-    const bool fused = c.experiment.workload.fused_loss;
+    const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
+    const Bytes wide(4);
     BlockMemory block;
-    block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : Bytes(4));
+    block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : eager ? s.element() + 2.0 * wide : wide);
     block.work = number(s.vocab * s.hidden) * s.element() + 2.0 * s.inner(s.hidden);
-    if (!fused) block.work += logits * s.element();
+    if (!fused) block.work += logits * (eager ? wide : s.element());
     return block;
 }
 

@@ -57,6 +57,16 @@ Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
     return (c.experiment.parallelism.fused_accumulation ? stage.matrices : stage.largest_matrix) * c.shape.element();
 }
 
+// Distributed data parallelism of eager passes reduces gradients of the weights' dtype out of buckets that it keeps, one
+// for every parameter; where they are accumulated in fp32, that is beside them. Seen in nanotron's peaks: ranks with
+// replicas hold 2 bytes a parameter more than ranks without (8.9 GB and 1.3 GB models, tensor parallel over 8 and 16).
+Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
+    const Parallelism& p = c.experiment.parallelism;
+    const bool beside = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
+    if (!p.eager || !beside || p.zero > 1 || c.groups.data_context.size() == 1) return Bytes(0);
+    return (stage.all.dense + stage.all.experts) * c.shape.element();
+}
+
 // zero 2: one bucket filling and one on its way, a bucket closing with the unit that fills it. zero 3: the unit in use
 // and the next, gathered, and two units' whole gradients, one being computed and one on its way.
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
@@ -127,7 +137,11 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Mo
     add_states(use, c, weights);
     use.activations = moment.activations;
     use.buffers =
-        moment.work + workspaces + matrix_gradients(c, weights) + sharding_buffers(c, weights) + pipeline_buffers(c);
+        moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
+        sharding_buffers(c, weights) + pipeline_buffers(c);
+    // What the framework's allocator holds beyond its tensors: blocks in pieces that nothing fits into.
+    use.buffers += (e.framework.reserved - 1) *
+                   (use.weights + use.gradients + use.optimizer + use.activations + use.buffers);
     use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
     use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
     use.capacity = e.cluster.gpu.memory;

@@ -152,6 +152,14 @@ private:
 
 }  // namespace
 
+std::string mpi_library() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "of an unknown version";
+    const std::string whole(text);
+    return whole.substr(0, whole.find_first_of(",\n"));
+}
+
 RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
     const auto team = std::make_shared<MpiTeam>(space, question);
     return [team](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {

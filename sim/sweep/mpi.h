@@ -2,6 +2,8 @@
 // whoever is free, itself included. Without MPI in the build: sweep_no_mpi.cpp.
 #pragma once
 
+#include <string>
+
 #include "sim/sweep/team.h"
 
 namespace stepcast {
@@ -9,6 +11,9 @@ namespace stepcast {
 // How many processes the launcher started, and which of them this is; 1 and 0 without a launcher.
 int mpi_processes();
 int mpi_process();
+
+// "Open MPI v4.1.4"; "" in a build without MPI.
+std::string mpi_library();
 
 // Of the first process.
 RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question);

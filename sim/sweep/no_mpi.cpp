@@ -13,6 +13,8 @@ namespace {
 
 }  // namespace
 
+std::string mpi_library() { return ""; }
+
 RunJobs open_mpi_team(const SweepSpace&, const SweepQuestion&) { refuse(); }
 void help_mpi_team(const SweepSpace&, const SweepQuestion&) { refuse(); }
 

@@ -33,12 +33,11 @@ public:
     // The results, or none when a job failed: the others may still be at theirs.
     std::vector<SweepJobResult> wait(const std::function<void(const SweepJobResult&)>& on_done) {
         std::unique_lock lock(mutex_);
+        const auto stop = [&](void*) { next_ = jobs_.size(); };  // also where on_done throws: nobody waits for the rest
+        const std::unique_ptr<void, decltype(stop)> on_leaving(this, stop);
         for (std::size_t told = 0; told < jobs_.size(); ++told) {
             changed_.wait(lock, [&] { return done_.size() > told || error_; });
-            if (error_) {
-                next_ = jobs_.size();
-                return {};
-            }
+            if (error_) return {};
             if (on_done) on_done(results_[done_[told]]);
         }
         return std::move(results_);

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 
-# Folder: project folders that it may include. "." is the root: main.cpp, the map, and its arguments.
+# Folder: project folders that it may include. "." is the root: main.cpp, the map.
 folders='
 model:      model
 translate:  translate model
@@ -11,7 +11,9 @@ sim:        sim model
 exec:       exec model
 calibrate:  calibrate model sim
 reports:    reports model
-.:          . model translate sim exec calibrate reports
+cli:        cli model translate sim exec calibrate reports
+.:          cli model translate sim exec calibrate reports
+python:     cli model translate sim calibrate reports
 tests:      tests model translate sim exec calibrate reports
 benchmarks: benchmarks tests model sim
 '
@@ -26,7 +28,7 @@ nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp 
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
-CLI/:               arguments.cpp
+CLI/:               cli/*.cpp at most 2
 ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1
 cblas.h:            exec/*.cpp at most 2
@@ -37,13 +39,15 @@ cublas:             exec/cuda/* tests/exec/cuda/emulation/*
 nccl.h:             exec/cuda/* tests/exec/cuda/emulation/*
 ucontext.h:         tests/exec/cuda/emulation/*
 cxxabi.h:           tests/exec/cuda/emulation/*
-dlfcn.h:            exec/shared_library.cpp startup.cpp
-malloc.h:           startup.cpp
+dlfcn.h:            exec/shared_library.cpp cli/startup.cpp model/presets.cpp
+link.h:             model/presets.cpp
+malloc.h:           cli/startup.cpp
+pybind11/:          python/core.cpp
 catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
-unistd.h:           model/whole_files.cpp model/run_folder.cpp startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
+unistd.h:           model/whole_files.cpp model/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 netdb.h:            exec/*
 netinet/:           exec/* tests/*
 arpa/inet.h:        tests/*
@@ -53,7 +57,7 @@ sys/:               model/whole_files.cpp model/run_folder.cpp exec/* reports/*.
 sched.h:            exec/*
 pthread.h:          exec/*
 signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            model/whole_files.cpp model/run_folder.cpp startup.cpp exec/* reports/*.cpp tests/*
+fcntl.h:            model/whole_files.cpp model/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
 time.h:             exec/*
 '
 

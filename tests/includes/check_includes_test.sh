@@ -20,7 +20,7 @@ right_tree() {
     put reports/chrome_trace.cpp '#include <nlohmann/json.hpp>'
     put model/hub_families.h '#include <nlohmann/json.hpp>'
     for profile in a b c d; do put calibrate/profiles/$profile.cpp '#include <nlohmann/json.hpp>'; done
-    put arguments.cpp '#include <CLI/CLI.hpp>'
+    put cli/arguments.cpp '#include <CLI/CLI.hpp>'
     put tests/sim/costs/costs_test.cpp '#include <catch2/catch.hpp>'
 }
 expect_refused() {  # expect_refused TEXT: after one wrong file was put
@@ -49,7 +49,7 @@ expect_refused 'calibrate/fit.cpp:2: includes "exec/device.h"'
 put model/experiment.cpp '#include <toml++/toml.h>'
 expect_refused 'model/experiment.cpp:2: includes <toml++/toml.h>; only these may: model/toml_reader.cpp'
 put reports/compare.cpp '#include <CLI/CLI.hpp>'
-expect_refused 'reports/compare.cpp:2: includes <CLI/CLI.hpp>; only these may: arguments.cpp'
+expect_refused 'reports/compare.cpp:2: includes <CLI/CLI.hpp>; only these may: cli/*.cpp'
 put sim/costs/costs.cpp '#include <cuda_runtime.h>'
 expect_refused 'sim/costs/costs.cpp:2: includes <cuda_runtime.h>; only these may: exec/cuda/*'
 put reports/tables.cpp '#include <nlohmann/json.hpp>'

@@ -179,6 +179,19 @@ TEST_CASE("a row's device is the shipped cluster of its family, with the memory 
     CHECK(named.experiment.cluster.inter.bandwidth == BytesPerSecond(20e9));  // the V100's network says nothing of it
 }
 
+TEST_CASE("a row says how many GPUs a node has") {
+    const CasesHome home;
+    const int usual = case_with({}).experiment.cluster.gpus_per_node;
+    REQUIRE(usual == 8);
+    for (const auto& [column, text] : {std::pair("notes", "gpus_per_node=4; session 3"), std::pair("interconnect", "NVLink3 4-GPU mesh")}) {
+        const Case c = case_with({{column, text}});
+        CHECK(c.experiment.cluster.gpus_per_node == 4);
+        CHECK(c.experiment.cluster.nodes == 16);
+        CHECK(assumes(c, "nodes of 4 GPUs, as stated"));
+    }
+    CHECK(case_with({{"notes", "gpus_per_node=16"}}).experiment.cluster.gpus_per_node == 8);  // more than its switch has
+}
+
 TEST_CASE("fewer ranks than a node are one smaller node, more are spread evenly over at least half-filled nodes") {
     const CasesHome home;
     const Cluster c = case_with({{"gpus", "4"}, {"tp", "1"}, {"pp", "1"}, {"dp", "4"}}).experiment.cluster;
@@ -212,6 +225,20 @@ TEST_CASE("a DeepSeek row has latent attention, dense first layers, shared exper
     CHECK(c.measured_peak == parse_bytes("104.3 GiB"));
     CHECK_FALSE(c.experiment.parallelism.overlap_p2p);
     CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
+}
+
+TEST_CASE("a row says whether embedding and logits share their weights, and what its allocator reserved") {
+    const CasesHome home;
+    CHECK_FALSE(case_with(deepseek_cells).experiment.workload.tied);
+    auto cells = deepseek_cells;
+    cells.emplace_back("notes", "tied embeddings; peak reserved 50.18 GiB on rank 0");
+    CHECK(case_with(cells).experiment.workload.tied);
+    CHECK(case_with(cells).measured_peak == parse_bytes("50.18 GiB"));
+    cells.back().second = "untied embeddings";
+    CHECK_FALSE(case_with(cells).experiment.workload.tied);
+    cells.back().second = "emptied caches";
+    CHECK_FALSE(case_with(cells).experiment.workload.tied);
+    CHECK_FALSE(case_with(cells).measured_peak);
 }
 
 TEST_CASE("notes about dense layers and shared experts change the family's") {

@@ -1,11 +1,14 @@
-#include "arguments.h"
+#include "cli/arguments.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 
 #include <CLI/CLI.hpp>
 
-#include "foreign_inputs.h"
+#include "cli/foreign_inputs.h"
+#include "cli/manual.h"
+#include "cli/version.h"
 #include "model/errors.h"
 #include "sim/sweep/node_counts.h"
 
@@ -32,23 +35,23 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*
 
 // What a file of another tool leaves open.
 void add_foreign(CLI::App* verb, Options& options) {
-    verb->add_option("--variant", options.variant, "of a file with a table of configurations: GPU,GPUS,PRECISION");
-    verb->add_option("--env", options.environment, "NAME=VALUE, a variable that a launch script reads")
+    verb->add_option("--variant", options.variant, "of a file with a table of configurations: GPU,GPUS,PRECISION")->type_name("GPU,GPUS,PRECISION");
+    verb->add_option("--env", options.environment, "NAME=VALUE, a variable that a launch script reads")->type_name("NAME=VALUE")
         ->allow_extra_args(false);
 }
 
 void add_overrides(CLI::App* verb, Options& options) {
-    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
-    verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..");
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file")->type_name("CLUSTER");
+    verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..")->type_name("FRAMEWORK");
     verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
     add_foreign(verb, options);
-    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->allow_extra_args(false);
+    verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->type_name("KEY=VALUE")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
 }
 
 void add_emit(CLI::App* verb, Options& options) {
     verb->add_option("--emit", options.emit,
-                     "megatron, megatron-bridge, nemo, torchtitan or deepspeed: print the flags or file of that framework");
+                     "print the flags or file of that framework")->type_name("megatron|megatron-bridge|nemo|torchtitan|deepspeed");
 }
 
 void add_experiment(CLI::App* verb, Options& options) {
@@ -58,38 +61,38 @@ void add_experiment(CLI::App* verb, Options& options) {
 }
 
 void add_campaign(CLI::App* verb, Options& options) {
-    verb->add_option("--tokens", options.tokens, "15T: days, money and energy of a training on so many tokens");
-    verb->add_option("--steps", options.training_steps, "100k: .. of so many steps");
-    verb->add_option("--market", options.market, "FILE.toml with prices, powers, failures, instead of the shipped ones");
+    verb->add_option("--tokens", options.tokens, "15T: days, money and energy of a training on so many tokens")->type_name("COUNT");
+    verb->add_option("--steps", options.training_steps, "100k: .. of so many steps")->type_name("COUNT");
+    verb->add_option("--market", options.market, "FILE.toml with prices, powers, failures, instead of the shipped ones")->type_name("FILE.toml");
 }
 
 void add_trace(CLI::App* verb, Options& options) {
-    verb->add_option("--trace", options.trace, "FILE.json for Perfetto");
+    verb->add_option("--trace", options.trace, "FILE.json for Perfetto")->type_name("FILE.json");
 }
 
 CLI::Option* add_device(CLI::App* verb, Options& options) {
     verb->add_option("--ranks", options.ranks, "how many")->check(count_from(1));
-    return verb->add_option("--device", options.device, "host or cuda");
+    return verb->add_option("--device", options.device, "where to run")->type_name("host|cuda");
 }
 
 void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs.sweep, options);
     add_experiment(verb, options);
     add_emit(verb, options);
-    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
-    verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
+    verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")->type_name("KEY=VALUES")
         ->allow_extra_args(false)
         ->required();
     verb->add_option("--where", options.where,
-                     "\"memory.peak < 76 GiB\"; also step, tokens, cost, mfu, parallelism keys")
+                     "\"memory.peak < 76 GiB\"; also step, tokens, cost, mfu, parallelism keys")->type_name("CONDITION")
         ->allow_extra_args(false);
-    verb->add_option("--objective", options.objective, "step, tokens or cost; two of these or memory: a Pareto front");
+    verb->add_option("--objective", options.objective, "two with a comma between: a Pareto front")->type_name("step|tokens|cost|memory");
     verb->add_flag("--pareto", options.pareto, "the Pareto front of the objective and the peak memory");
     verb->add_option("--top", options.top, "how many best ones")->check(CLI::Range(1, 1000));
     verb->add_option("--threads", options.threads, "instead of one a core")->check(CLI::Range(1, 1024));
-    verb->add_option("--out", options.out, "folder for sweep.csv (what is known so far), tables and plots");
+    verb->add_option("--out", options.out, "folder for sweep.csv (what is known so far), tables and plots")->type_name("DIR");
     add_campaign(verb, options);
-    verb->add_option("--within", options.within, "60d: the least machines that end the training in time");
+    verb->add_option("--within", options.within, "60d: the least machines that end the training in time")->type_name("TIME");
     verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
 }
 
@@ -103,17 +106,17 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     add_campaign(verb, options);
     add_trace(verb, options);
     add_emit(verb, options);
-    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json");
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
     verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
-    verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain");
+    verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain")->type_name("DIR");
 
     add_sweep(app, options, verbs);
 
     verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
     add_experiment(verb, options);
     add_trace(verb, options);
-    verb->add_option("--out", options.out, "folder for the run: every sample and trace");
+    verb->add_option("--out", options.out, "folder for the run: every sample and trace")->type_name("DIR");
     add_device(verb, options)->required();
     verb->add_option("--steps", options.steps, "samples")->check(count_from(1));
     verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(count_from(0));
@@ -121,26 +124,28 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
                     verbs.calibrate, options);
     add_device(verb, options);
-    verb->add_option("--measurements", options.measurements, "FILE.csv...");
-    verb->add_option("--cluster", options.cluster, "file or preset to start from");
-    verb->add_option("--framework", options.framework, "framework that the steps ran in, to start from: file or preset");
-    verb->add_option("--fit", options.fit, "what measured steps move: framework, hardware or both");
+    verb->add_option("--measurements", options.measurements, "FILE.csv...")->type_name("FILE.csv");
+    verb->add_option("--cluster", options.cluster, "file or preset to start from")->type_name("CLUSTER");
+    verb->add_option("--framework", options.framework, "framework that the steps ran in, to start from: file or preset")->type_name("FRAMEWORK");
+    verb->add_option("--fit", options.fit, "what measured steps move")->type_name("framework|hardware|both");
     verb->add_option("--cross-validate", options.cross_validate,
-                     "errors of blocks left out: model, ranks, framework or device; writes nothing");
-    verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml");
+                     "errors of blocks left out; writes nothing")->type_name("model|ranks|framework|device");
+    verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml")->type_name("FILE.toml");
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
     verb->add_option("INPUT", options.inputs,
                      "CASES.csv, MEASUREMENTS.csv, a table of kernels, RUN_DIR, or a profiler's traces, one a rank")
         ->required();
-    verb->add_option("--model", options.model, "of traces: the experiment that ran; without it their own kernel tables predict them");
+    verb->add_option("--model", options.model, "of traces: the experiment that ran; without it their own kernel tables predict them")
+        ->type_name("EXPERIMENT");
     verb->add_option("--gpus", options.gpus, "of --model: its ranks")->check(count_from(1));
-    verb->add_option("--set", options.set, "of --model: KEY=VALUE")->allow_extra_args(false);
-    verb->add_option("--trace", options.trace, "of traces: FILE.json for Perfetto, the predicted step beside the traced one");
-    verb->add_option("--cluster", options.cluster, "file or preset to predict with");
-    verb->add_option("--framework", options.framework, "file or preset that all cases ran in");
-    verb->add_option("--out", options.out, "folder for tables, summary.md and plots");
+    verb->add_option("--set", options.set, "of --model: KEY=VALUE")->allow_extra_args(false)->type_name("KEY=VALUE");
+    verb->add_option("--trace", options.trace, "of traces: FILE.json for Perfetto, the predicted step beside the traced one")
+        ->type_name("FILE");
+    verb->add_option("--cluster", options.cluster, "file or preset to predict with")->type_name("CLUSTER");
+    verb->add_option("--framework", options.framework, "file or preset that all cases ran in")->type_name("FRAMEWORK");
+    verb->add_option("--out", options.out, "folder for tables, summary.md and plots")->type_name("DIR");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
 
@@ -151,19 +156,19 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("FILE", options.inputs)->required();
     verb->add_option("--format", options.format,
                      "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
-                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi, lspci");
+                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi, lspci")->type_name("FORMAT");
     verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it");
     add_foreign(verb, options);
-    verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom");
+    verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom")->type_name("FILE.toml");
     verb->add_option("--system", options.system, "what the log does not say: the system");
-    verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs");
-    verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")
+    verb->add_option("--model", options.model, "and the model: a name, or the experiment that predicts the runs")->type_name("MODEL");
+    verb->add_option("--input", options.step_inputs, "KEY=A,B,.. of steps 1, 2, .. that the log does not print")->type_name("KEY=VALUES")
         ->allow_extra_args(false);
     verb->add_flag("--medians", options.medians, "write medians and what holds for a run, no samples ..");
     verb->add_option("--only-steps", options.step_range, "FIRST-LAST: only these, of samples and medians");
     verb->add_option("--phases", options.phases, ".. but of these phases")->delimiter(',')->allow_extra_args(false);
-    verb->add_option("--out", options.out, "MEASUREMENTS.csv, EXPERIMENT.toml or CLUSTER.toml")->required();
-    verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records");
+    verb->add_option("--out", options.out, "MEASUREMENTS.csv, EXPERIMENT.toml or CLUSTER.toml")->type_name("FILE")->required();
+    verb->add_option("--routing-out", options.routing_out, "folder for the routing a log records")->type_name("DIR");
     verb->add_option("--op", options.op, "of nccl-tests output that does not say it: all_gather, ..");
     verb->add_option("--ranks", options.ranks, "the same: its ranks")->check(count_from(2));
     verb->add_option("--nodes", options.nodes, "nodes of the job, where profiles or nccl-tests do not say")->check(count_from(1));
@@ -176,9 +181,17 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
 
     verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
     verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
-    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file");
+    verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file")->type_name("CLUSTER");
     verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1));
-    verb->add_option("--set", options.set, "KEY=VALUE")->allow_extra_args(false);
+    verb->add_option("--set", options.set, "KEY=VALUE")->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
+// Not for people: what the installation and the shells' completion ask.
+void add_generate(CLI::App& app, Options& options) {
+    CLI::App* verb = app.add_subcommand("generate", "man page, completion and their words");
+    verb->group("");
+    verb->add_option("WHAT", options.what)->required();
+    verb->callback([&] { std::fputs(generate(options.what, app).c_str(), stdout); });
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
@@ -188,7 +201,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     if (rest.empty()) return error.what();
     std::vector<std::string> valid;
     if (chosen.empty())
-        for (const CLI::App* verb : app.get_subcommands({})) valid.push_back(verb->get_name());
+        for (const CLI::App* verb : app.get_subcommands([](const CLI::App* v) { return !v->get_group().empty(); }))
+            valid.push_back(verb->get_name());
     else
         for (const CLI::Option* option : chosen.front()->get_options())
             if (!option->get_lnames().empty()) valid.push_back("--" + option->get_lnames().front());
@@ -315,9 +329,10 @@ int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
     CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.",
                  "stepcast");
-    app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+    app.set_version_flag("--version", version_text, "version, commit, compiler and libraries");
     app.require_subcommand(1);
     add_verbs(app, options, verbs);
+    add_generate(app, options);
     try {
         app.parse(argc, argv);
         return 0;

@@ -1,8 +1,7 @@
-#include "foreign_inputs.h"
+#include "cli/foreign_inputs.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <filesystem>
 
 #include "model/errors.h"
@@ -17,8 +16,6 @@ namespace stepcast {
 namespace {
 
 constexpr std::array<std::string_view, 7> log_formats{"profile", "nccl-tests", "moe-steps", "moe-phases", "opt-prime", "deepspeed", "custom"};
-
-void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", line.c_str()); }
 
 TranslateOptions translate_options(const Options& options) {
     TranslateOptions how;
@@ -47,13 +44,14 @@ void import_machine(const Options& options) {
     }
     const auto file = cluster_of_machine(machine, std::filesystem::path(options.out).stem().string(), options.gpu);
     write_whole({{options.out, file.text}});
-    for (const std::string& line : file.report) say(line);
-    say(options.out + ": a cluster; use it with --cluster");
+    for (const std::string& line : file.report) options.say(line);
+    options.say(options.out + ": a cluster; use it with --cluster");
 }
 
 }  // namespace
 
-std::vector<std::string> files_asked(const std::string& name, const std::vector<Override>& overrides) {
+std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
+    if (options.texts.contains(name)) return {};
     const auto format = recognise_foreign(name);
     if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return files_of_experiment(name, overrides);
     return {name};
@@ -61,26 +59,29 @@ std::vector<std::string> files_asked(const std::string& name, const std::vector<
 
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked) {
+    if (const auto own = options.texts.find(name); own != options.texts.end())
+        return checked ? read_experiment_text(own->second, name, overrides)
+                       : read_unchecked_experiment_text(own->second, name, overrides);
     const auto format = recognise_foreign(name);
     if (is_cluster(format))
         throw ConfigError(name + ": describes a machine; expected an experiment. Make it a cluster first: stepcast import " +
                           name + " --out cluster.toml");
     if (format == ForeignFormat::none || format == ForeignFormat::hub_config) {
         if (format == ForeignFormat::hub_config)
-            for (const std::string& line : notes_of_hub_config(name)) say("note: " + line);
+            for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
         return checked ? read_experiment(name, overrides) : read_unchecked_experiment(name, overrides);
     }
     const Translation translation = translate(name, translate_options(options));
-    for (const std::string& line : report(translation)) say(line);
+    for (const std::string& line : report(translation)) options.say(line);
     const auto text = experiment_text(translation);
     return checked ? read_experiment_text(text, name, overrides) : read_unchecked_experiment_text(text, name, overrides);
 }
 
-std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast) {
-    const Emission emission = emit(experiment, parse_emit_format(format));
-    if (format == "deepspeed") {  // JSON has no comments
-        say(forecast);
-        for (const std::string& line : emission.without) say("no counterpart: " + line);
+std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast) {
+    const Emission emission = emit(experiment, parse_emit_format(options.emit));
+    if (options.emit == "deepspeed") {  // JSON has no comments
+        options.say(forecast);
+        for (const std::string& line : emission.without) options.say("no counterpart: " + line);
         return emission.text;
     }
     std::string text = "# " + forecast + "\n";
@@ -108,8 +109,8 @@ bool import_foreign(const Options& options) {
     how.format = format;
     const Translation translation = translate(options.inputs.front(), how);
     write_whole({{options.out, experiment_text(translation)}});
-    for (const std::string& line : report(translation)) say(line);
-    say(options.out + ": an experiment; simulate it, with --cluster and --gpus where it names no machine");
+    for (const std::string& line : report(translation)) options.say(line);
+    options.say(options.out + ": an experiment; simulate it, with --cluster and --gpus where it names no machine");
     return true;
 }
 

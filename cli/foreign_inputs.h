@@ -1,7 +1,7 @@
 // Experiments and machines in files of other tools, as the command line names them.
 #pragma once
 
-#include "arguments.h"
+#include "cli/arguments.h"
 #include "translate/translation.h"
 
 namespace stepcast {
@@ -11,10 +11,10 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
                             bool checked);
 
 // Files that it is read from.
-std::vector<std::string> files_asked(const std::string& name, const std::vector<Override>& overrides);
+std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
 
-// The flags or file of a framework for an experiment; `forecast` stands above as a comment.
-std::string emitted(const Experiment& experiment, const std::string& format, const std::string& forecast);
+// The flags or file of the framework that --emit names, for an experiment; `forecast` stands above as a comment.
+std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast);
 
 // Translates what `import` was given where that is a configuration or a machine; false where it is logs.
 bool import_foreign(const Options& options);

@@ -1,10 +1,12 @@
-#include "compare_traces.h"
+#include "cli/compare_traces.h"
 
 #include <cstdio>
 
 #include "calibrate/profiles/replay.h"
 #include "calibrate/profiles/trace_forecast.h"
-#include "foreign_inputs.h"
+#include "cli/early_checks.h"
+#include "cli/foreign_inputs.h"
+#include "cli/say.h"
 #include "model/errors.h"
 #include "model/plain_text.h"
 #include "reports/chrome_trace.h"
@@ -18,7 +20,6 @@ namespace stepcast {
 namespace {
 
 void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
-void say(const std::string& line) { std::fprintf(stderr, "stepcast: %s\n", plain_text(line, "\t").c_str()); }
 
 // The replay's own lanes hold the traced work too.
 TracedSlices slices_of(const Replay& r, const std::vector<Profile>& job) {
@@ -48,7 +49,7 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
     const TraceForecast found = forecast_of_trace(job, experiment);
     const std::vector<Comparison> comparisons{found.comparison};
     print(options.json ? to_json(summarise(comparisons), comparisons, {}) : comparison_table(comparisons));
-    for (const std::string& note : found.notes) say("note: " + note);
+    for (const std::string& note : found.notes) say_on_stderr("note: " + note);
     if (!options.out.empty()) write_comparison(options.out, "Traced step against its forecast", comparisons);
     if (options.trace.empty()) return;
     const Prediction& p = found.prediction;
@@ -72,11 +73,13 @@ bool compare_traces(const Options& options) {
             throw ConfigError("compare: --model and --trace are of traces of a profiler; " + options.inputs.front() + " is none");
         return false;
     }
+    if (!options.cluster.empty()) (void)read_cluster(options.cluster);
+    check_files_of_compare(options);
     std::vector<std::string> report;
     const std::vector<Profile> job = read_job(options.inputs, report);
-    for (const std::string& line : report) say(line);
+    for (const std::string& line : report) say_on_stderr(line);
     options.model.empty() ? compare_with_itself(options, job) : compare_with_forecast(options, job);
-    if (!options.trace.empty()) say(options.trace + ": predicted and traced step, aligned; opens in Perfetto");
+    if (!options.trace.empty()) say_on_stderr(options.trace + ": predicted and traced step, aligned; opens in Perfetto");
     return true;
 }
 

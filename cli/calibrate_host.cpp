@@ -1,4 +1,4 @@
-#include "calibrate_host.h"
+#include "cli/calibrate_host.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,8 +1,8 @@
-#include "early_checks.h"
+#include "cli/early_checks.h"
 
 #include <filesystem>
 
-#include "foreign_inputs.h"
+#include "cli/foreign_inputs.h"
 #include "model/errors.h"
 #include "model/whole_files.h"
 
@@ -22,7 +22,7 @@ void add_in(Paths& outputs, const std::string& folder, std::initializer_list<con
         for (const char* name : names) outputs.push_back(folder + "/" + name);
 }
 
-Paths of_experiment(const Options& options) { return files_asked(options.experiment, overrides_of(options)); }
+Paths of_experiment(const Options& options) { return files_asked(options, options.experiment, overrides_of(options)); }
 
 Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} : Paths{options.trace}; }
 
@@ -32,7 +32,7 @@ void check_files_of_simulate(const Options& options, const std::vector<Variant>&
     Paths outputs = trace_of(options), inputs;
     add_in(outputs, options.out, {"gantt.png", "gantt.svg", "elasticity.png", "elasticity.svg"});
     for (const Variant& variant : variants)
-        for (std::string& file : files_asked(variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
+        for (std::string& file : files_asked(options, variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
     check(outputs, inputs);
 }
 

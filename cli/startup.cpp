@@ -1,4 +1,4 @@
-#include "startup.h"
+#include "cli/startup.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,11 +1,13 @@
 // What the command line says: the verbs, their options, and errors in our words.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "calibrate/logs/import.h"
 #include "calibrate/profiles/import_profiles.h"
+#include "cli/say.h"
 #include "model/experiment.h"
 #include "sim/sweep/sweep.h"
 
@@ -17,6 +19,8 @@ struct Options {
     std::string tokens, training_steps, within, market;
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where, environment;
     int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;
+    std::map<std::string, std::string> texts;  // experiments that are no files, by the name that stands for them
+    Say say = say_on_stderr;
     bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };
 // --cluster, --gpus and `--set` texts as read, in order.

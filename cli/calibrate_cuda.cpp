@@ -1,4 +1,4 @@
-#include "calibrate_cuda.h"
+#include "cli/calibrate_cuda.h"
 
 #include <filesystem>
 #include <optional>

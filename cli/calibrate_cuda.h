@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "arguments.h"
+#include "cli/arguments.h"
 
 namespace stepcast {
 

@@ -1,7 +1,7 @@
 // `compare` of profiler's traces: with the forecast of --model, or with what follows from their own kernel tables.
 #pragma once
 
-#include "arguments.h"
+#include "cli/arguments.h"
 
 namespace stepcast {
 

@@ -1,0 +1,57 @@
+#include "cli/calibrate.h"
+
+#include "calibrate/few_shot.h"
+#include "calibrate/from_measurements.h"
+#include "cli/calibrate_cuda.h"
+#include "cli/calibrate_host.h"
+#include "cli/early_checks.h"
+#include "exec/host_machine.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+std::string calibrate_steps(const Options& options, const std::function<void(std::string_view)>& progress) {
+    const FewShotRequest request{
+        .measurements = options.measurements,
+        .cluster = options.cluster,
+        .framework = options.framework,
+        .out = options.out,
+        .date = current_date(),
+        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit)};
+    const std::string text = options.cross_validate.empty()
+                                 ? calibrate_few_shot(request, progress)
+                                 : cross_validate(request, parse_block(options.cross_validate), progress);
+    progress("");
+    return text;
+}
+
+}  // namespace
+
+std::string calibrate(const Options& options, const std::function<void(std::string_view)>& progress) {
+    if (options.out.empty() && options.cross_validate.empty())
+        throw ConfigError("calibrate: expected --out, the file to write");
+    if (options.device.empty() == options.measurements.empty())
+        throw ConfigError(
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
+            "files");
+    if (!options.device.empty()) {
+        require_device(options.device);
+        check_files_of_calibrate(options);
+        return options.device == "cuda" ? calibrate_cuda(options, progress) : calibrate_host(options, progress);
+    }
+    if (options.cluster.empty())
+        throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
+    if (!options.out.empty()) check_files_of_calibrate(options);
+    const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
+    if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
+        return calibrate_steps(options, progress);
+    return calibrate_from_measurements({.measurements = options.measurements,
+                                        .cluster = options.cluster,
+                                        .out = options.out,
+                                        .date = current_date(),
+                                        .framework = options.framework},
+                                       progress);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,16 @@
+// What is installed beside the program and written from the same tables as --help: man page and shell completion.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace stepcast {
+
+// `stepcast generate WHAT`, a verb that --help does not show: bash, zsh, man; and what those complete with, a word a line:
+// experiments, workloads, clusters, frameworks, keys. Throws ConfigError on another word.
+std::string generate(const std::string& what, const CLI::App& app);
+
+}  // namespace stepcast

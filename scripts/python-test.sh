@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The Python package from nothing: installs what is missing, `pip install .` into a new environment, the tests outside the
+# repository with pandas and mypy, and the sweep of a million points. Needs a package index and, the first time, minutes.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+set -euo pipefail
+cd "$(dirname "$0")/.."
+sources=$PWD
+
+scripts/install-deps.sh
+[ -x build/release/stepcast ] || scripts/build.sh release stepcast
+environment=$(mktemp -d)
+trap 'rm -rf "$environment"' EXIT
+python3 -m venv "$environment"
+python=$environment/bin/python
+echo "python-test: pip install . (minutes the first time)" >&2
+"$python" -m pip install --quiet . pandas pandas-stubs mypy </dev/null
+
+cd "$environment"  # nothing of the repository is near
+export STEPCAST_PROGRAM=$sources/build/release/stepcast STEPCAST_SOURCES=$sources
+for test in "$sources"/tests/python/*_test.py; do "$python" "$test"; done
+"$python" -c "import stepcast; print(stepcast.simulate('moe_layer_fast_moe').frame().describe())" >/dev/null
+"$python" -m mypy --strict --no-error-summary "$("$python" -c 'import os, stepcast; print(os.path.dirname(stepcast.__file__))')"
+
+"$python" - <<'PY'
+import time, stepcast
+start = time.perf_counter()
+found = stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, set={"cluster.nodes": 128, "parallelism.global_batch": 1536})
+taken = time.perf_counter() - start
+print(f"sweep of {found.counts.legal:,} legal points: {taken:.1f} s (reported, not judged: the machine may be busy)")
+PY
+echo "python-test: all passed"

@@ -1,0 +1,92 @@
+"""The module answers what the command line prints, to the digit."""
+
+import tempfile
+import unittest
+
+import stepcast
+from support import SOURCES, command_line, json_of
+
+MEASUREMENTS = SOURCES + "/calibrate/measurements/"
+
+
+class Simulate(unittest.TestCase):
+    def test_presets(self):
+        for name in ("gpt3_175b_a100", "llama_1b_pp8", "moe_layer_fast_moe"):
+            self.assertEqual(stepcast.simulate(name).to_dict(), json_of("simulate", name))
+
+    def test_settings_machine_explanation_and_training(self):
+        asked = stepcast.simulate("llama3-70b", cluster="H100", gpus=64, framework="megatron-core", explain=True, tokens="15T",
+                                  set={"tp": 8, "parallelism.pp": 2, "parallelism.sequence_parallel": True})
+        line = ["simulate", "llama3-70b", "--cluster", "H100", "--gpus", 64, "--framework", "megatron-core", "--explain", "--tokens",
+                "15T", "--set", "tp=8", "--set", "parallelism.pp=2", "--set", "parallelism.sequence_parallel=true"]
+        self.assertEqual(asked.to_dict(), json_of(*line))
+        self.assertEqual(str(asked), command_line(*line))
+        self.assertEqual(asked.step_s.p50, asked.to_dict()["step_s"]["p50"])
+        self.assertEqual(asked.training.time_s["p50"], asked.to_dict()["training"]["time_s"]["p50"])
+        self.assertEqual(asked.explain.measure_next, asked.to_dict()["explain"]["measure_next"])
+
+    def test_a_dict_is_an_experiment_file(self):
+        asked = stepcast.simulate({"workload": {"preset": "gpt3-175b"}, "parallelism": {"tp": 8, "pp": 8, "dp": 1, "global_batch": 64},
+                                   "cluster.preset": "dgx-a100", "cluster": {"nodes": 8, "link": {"intra": {"latency": "2 us"}}}})
+        same = json_of("simulate", "gpt3-175b", "--cluster", "dgx-a100", "--set", "cluster.nodes=8", "--set", "tp=8", "--set", "pp=8",
+                       "--set", "dp=1", "--set", "global_batch=64", "--set", "cluster.link.intra.latency=2 us")
+        self.assertEqual(asked.experiment, "experiment")
+        self.assertEqual({**asked.to_dict(), "experiment": same["experiment"]}, same)
+
+    def test_beside(self):
+        asked = stepcast.beside(["moe_layer_fast_moe"], set={"parallelism.moe_system": ["fast_moe", "alltoall"]})
+        self.assertEqual(asked.to_dict(), json_of("simulate", "moe_layer_fast_moe", "--set", "parallelism.moe_system=fast_moe", "--set",
+                                                  "parallelism.moe_system=alltoall"))
+        self.assertEqual([row["label"] for row in asked.rows()], ["fast_moe", "alltoall"])
+        self.assertEqual([c.step_s.p50 for c in asked.columns], [row["step_s"] for row in asked.rows()])
+
+    def test_kernels_are_rows(self):
+        asked = stepcast.simulate("moe_layer_fast_moe")
+        times = [k["time_s"] for list_ in asked.to_dict()["kernels_s"].values() for k in list_]
+        self.assertEqual([row["time_s"] for row in asked.rows()], times)
+
+
+class OtherVerbs(unittest.TestCase):
+    def test_sweep(self):
+        asked = stepcast.sweep("gpt3_175b_a100", {"parallelism": "all", "cluster.nodes": [8]}, where="memory.peak < 76 GiB", top=3)
+        line = ["sweep", "gpt3_175b_a100", "--vary", "parallelism=all", "--vary", "cluster.nodes=8", "--where", "memory.peak < 76 GiB",
+                "--top", 3]
+        self.assertEqual(asked.to_dict(), json_of(*line))
+        self.assertEqual(str(asked), command_line(*line))
+        self.assertEqual([row["step_s"] for row in asked.rows()], [c.step_s for c in asked.top])
+        self.assertEqual(asked.best.settings["parallelism.tp"], asked.to_dict()["top"][0]["settings"]["parallelism.tp"])
+
+    def test_front(self):
+        asked = stepcast.sweep("moe_layer_alltoall", {"parallelism.overlap_chunks": [1, 2, 4]}, pareto=True)
+        self.assertIsNone(asked.top)
+        self.assertEqual(asked.to_dict(), json_of("sweep", "moe_layer_alltoall", "--vary", "parallelism.overlap_chunks=1,2,4", "--pareto"))
+
+    def test_compare(self):
+        asked = stepcast.compare(MEASUREMENTS + "pipeline_llama.csv")
+        self.assertEqual(asked.to_dict(), json_of("compare", MEASUREMENTS + "pipeline_llama.csv"))
+        self.assertEqual([row["error"] for row in asked.rows()], [row["error"] for row in asked.to_dict()["rows"]])
+        self.assertEqual(asked.fitted.mape, asked.to_dict()["fitted"]["mape"])
+
+    def test_calibrate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ours, theirs = folder + "/ours.toml", folder + "/theirs.toml"
+            measured = MEASUREMENTS + "pipeline_llama.csv"
+            asked = stepcast.calibrate(measurements=measured, cluster="a40-x8", fit="hardware", out=ours)
+            printed = command_line("calibrate", "--measurements", measured, "--cluster", "a40-x8", "--fit", "hardware", "--out", theirs)
+            self.assertEqual(str(asked).replace(ours, theirs), printed)
+            # The files are the same but for the minute.
+            self.assertEqual([line for line in open(ours) if "date" not in line], [line for line in open(theirs) if "date" not in line])
+
+    def test_cluster(self):
+        asked = stepcast.cluster("H100")
+        self.assertEqual(str(asked), command_line("show", "dgx-h100"))
+        self.assertEqual((asked.name, asked.keys["gpus_per_node"], asked.keys["gpu"]["memory"]), ("dgx-h100", 8, "80 GiB"))
+
+    def test_presets_and_version(self):
+        self.assertIn("gpt3_175b_a100", stepcast.presets())
+        self.assertEqual(stepcast.presets("cluster"), command_line("generate", "clusters").split())
+        self.assertEqual(stepcast.version().splitlines()[0], command_line("--version").splitlines()[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
