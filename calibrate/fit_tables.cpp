@@ -202,8 +202,9 @@ public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share) {
-        const Split split = split_of(cases, share);
+    // `few`: too few to hold any out.
+    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share, bool few = false) {
+        const Split split = few ? Split{cases, {}} : split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all_.cluster, parameters, split, progress_);
         judge(result, split, share);
@@ -407,7 +408,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     parts.add_expert_kernels(blocks, how.share);
     parts.add(collective_parameters_for(start, blocks), collectives, how.share);
     for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
-    for (const TracedFit& part : traced_fits(start, blocks)) parts.add(part.parameters, part.cases, HeldOutShare::fifth);
+    for (const TracedFit& part : traced_fits(start, blocks)) parts.add(part.parameters, part.cases, HeldOutShare::fifth, part.cases.size() < 10);
     return parts.finish(ranges_of(blocks));
 }
 

@@ -64,7 +64,7 @@ FitCase case_of(const TracedRow& row, double heaviest, const Cluster& start) {
     c.kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
     c.group = one_group;
     c.measured = row.time;
-    c.name = fmt::format("{} {}", c.kind, row.where);
+    c.name = fmt::format("{} {}", c.kind, row.row);  // by content: what is held out does not hang on where the file lies
     c.row = row.row;
     c.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
     if (row.ranks > 0) {

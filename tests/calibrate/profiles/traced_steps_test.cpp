@@ -27,7 +27,7 @@ Profile rank_of_two(int rank, std::int64_t kernel) {
     p.path = "rank" + std::to_string(rank);
     p.rank = rank;
     p.ranks = 2;
-    p.names = {"gemm", "ncclDevKernel_AllReduce"};
+    p.names = {"gemm " + std::to_string(rank), "ncclDevKernel_AllReduce"};  // kernels of one name without sizes are alike
     CollectiveCall call;
     call.op = "allreduce";
     call.dtype = "Float";
@@ -37,11 +37,11 @@ Profile rank_of_two(int rank, std::int64_t kernel) {
     p.collectives = {call};
     DeviceSpan compute;
     compute.finish = kernel * 1000;
-    compute.launched = -10'000;
+    compute.launched = 0;
     DeviceSpan exchange;
     exchange.start = kernel * 1000;
     exchange.finish = 130'000;
-    exchange.launched = -5'000;
+    exchange.launched = 0;
     exchange.name = 1;
     exchange.stream = 20;
     exchange.kind = SpanKind::communication;
@@ -59,7 +59,7 @@ std::vector<Profile> made_up() {
 Experiment that_ran(const std::string& gpus) {
     return read_experiment(test_data() + "/traced/config.json",
                            std::vector<Override>{{"framework.preset", "ddp"}, {"cluster.preset", "dgx-h100"}, {std::string(ranks_key), gpus},
-                                                 {"workload.seq", "2048"}, {"parallelism.micro_batch", "2"}, {"parallelism.global_batch", "4"}});
+                                                 {"workload.seq", "2048"}, {"parallelism.micro_batch", "2"}, {"parallelism.global_batch", std::to_string(2 * std::stoi(gpus))}});
 }
 
 }  // namespace
