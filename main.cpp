@@ -16,6 +16,7 @@
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
 #include "cli/startup.h"
+#include "cli/version.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
@@ -32,13 +33,12 @@
 #include "reports/campaign_table.h"
 #include "reports/chrome_trace.h"
 #include "reports/columns_table.h"
-#include "reports/elasticity_plot.h"
+#include "reports/compare_page.h"
 #include "reports/explain_tables.h"
-#include "reports/gantt_plot.h"
 #include "reports/json.h"
 #include "reports/kernel_tables.h"
-#include "reports/summary.h"
-#include "reports/sweep_plots.h"
+#include "reports/step_page.h"
+#include "reports/sweep_page.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
 #include "reports/text.h"
@@ -105,9 +105,10 @@ void simulate_beside(const Options& options, const std::vector<Variant>& variant
         pictures.back().title = v.label;
     }
     print(options.json ? columns_json(columns) : columns_table(columns));
-    if (!options.out.empty()) {
-        plot_gantts(pictures, options.out + "/gantt");
-    }
+    if (options.out.empty()) return;
+    std::vector<Fact> origin;
+    for (const Variant& v : variants) add_once(origin, origin_of(asked_experiment(options, v.experiment, v.overrides, true), version_text()));
+    write_columns(options.out, columns, pictures, origin);
 }
 
 void run_simulate(const Options& options) {
@@ -128,10 +129,10 @@ void run_simulate(const Options& options) {
     print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
     if (whole && !options.json) print("\n" + campaign_table(*whole));
     if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (!options.out.empty()) {
-        plot_gantts(std::vector{gantt_of(experiment, prediction)}, options.out + "/gantt");
-        if (why) plot_elasticities(*why, forecast.experiment + " on " + forecast.cluster, options.out + "/elasticity");
-    }
+    if (options.out.empty()) return;
+    Page page = forecast_page(experiment, forecast, why, whole);
+    page.provenance = origin_of(experiment, version_text());
+    write_forecast(options.out, std::move(page), gantt_of(experiment, prediction), why);
 }
 
 // Beside the first process of an MPI launcher, which alone answers and complains.
@@ -166,6 +167,7 @@ void run_sweep(const Options& options) {
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
+                                                .map = !options.out.empty(),
                                                 .progress = show_progress,
                                                 .announce = [&](std::string_view text) { options.say(std::string(text)); }});
     show_progress("");
@@ -173,7 +175,7 @@ void run_sweep(const Options& options) {
         print_best(options, question, result);
     else
         print(options.json ? to_json(result) : sweep_table(result));
-    if (!options.out.empty()) write_sweep(options.out, result);
+    if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }
 
 void run_execute(const Options& options) {
@@ -200,6 +202,11 @@ void run_execute(const Options& options) {
     show_progress("");
     if (!device->reports()) return;
     if (how.on_step) folder->finish(measurement);
+    if (folder) {
+        Page page = run_page(experiment, measurement);
+        add_once(page.provenance, origin_of(experiment, version_text()));
+        write_page(options.out, page);
+    }
     if (!options.trace.empty())
         write_chrome_trace(graph, measurement.traces.back(), options.trace,
                            {.notes = trace_notes(experiment.name, measurement),
@@ -214,12 +221,11 @@ void run_compare(const Options& options) {
     const Compared compared = compare_inputs(options, show_progress);
     show_progress("");
     const auto& [comparisons, kernels, summary, steps] = compared;
-    const std::string title = "Predicted against measured";
     if (options.json) print(to_json(summary, comparisons, kernels));
     if (!options.json && steps) print(comparison_table(comparisons));
     if (!options.json) print(kernel_table(kernels));
-    if (!options.out.empty() && steps) write_comparison(options.out, title, comparisons);
-    if (!options.out.empty() && !kernels.rows.empty()) write_kernels(options.out, title, kernels);
+    if (!options.out.empty() && (steps || !kernels.rows.empty()))
+        write_comparison(options.out, options.inputs, comparisons, kernels, version_text());
     require_predicted(compared, options.strict);
 }
 

@@ -152,7 +152,7 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
 }
 
 // Solves, gives back to their priors what the data do not determine (tightest priors first), and solves again.
-Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all,
+Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, Undetermined undetermined,
                                 const std::function<void(std::string_view)>& progress) {
     Vector x(p.parameters.size(), 0.0);
     data_errors.assign(x.size(), 0.0);
@@ -163,6 +163,7 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
         const std::vector<std::size_t> free = chosen(p.free);
         const Vector errors = standard_errors(columns_of(all, free), {});
         for (std::size_t k = 0; k < free.size(); ++k) data_errors[free[k]] = errors[k];
+        if (undetermined == Undetermined::keep) return x;
         const std::vector<std::size_t> given_back = least_determined(p, data_errors);
         if (given_back.empty()) return x;
         for (std::size_t j : given_back) {
@@ -235,7 +236,7 @@ std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, cons
 }
 
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const std::function<void(std::string_view)>& progress) {
+              const std::function<void(std::string_view)>& progress, Undetermined undetermined) {
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
@@ -244,7 +245,7 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
         first_noise, {}};
     FitResult result;
     Vector data_errors;
-    const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, progress);
+    const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, undetermined, progress);
 
     const DenseMatrix all = sensitivities(p, x);
     Vector precision;

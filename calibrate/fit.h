@@ -2,6 +2,7 @@
 // what the data could not tell. Knows nothing of models or logs: a case is a measured time and how to predict it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -58,14 +59,19 @@ struct FitResult {
     friend bool operator==(const FitResult&, const FitResult&) = default;
 };
 
+// What becomes of parameters that the data do not determine.
+enum class Undetermined : std::uint8_t { give_back, keep };
+
 // Minimises sum of rho(log(predicted / measured) / (spread noise)) + sum of (log(value / prior) / prior_sigma)^2 within the
 // bounds; rho is Huber's. Noise is estimated from the residuals.
 //
 // A parameter is determined when its data_error is below min(0.5, prior_sigma). Others are given back to their priors,
 // those with the tightest priors and the least determined first, and the rest is fitted anew; the uncertainty of what was given back stays in
-// the errors of the rest. Throws ConfigError for a bad parameter or case.
+// the errors of the rest. With `keep` they stay where priors and data together leave them: for forecasts alone, where no one reads
+// the constants one by one. Throws ConfigError for a bad parameter or case.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const std::function<void(std::string_view)>& progress = {});
+              const std::function<void(std::string_view)>& progress = {},
+              Undetermined undetermined = Undetermined::give_back);
 
 // Errors of exp(log_errors) per kind of case, kinds in the order of their first case.
 std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const std::vector<double>& log_errors,

@@ -53,8 +53,8 @@ ExpertLayer layer_of(const MoeLayerRow& row) {
     spec.kind = row.skew > 0 ? RoutingSpec::Kind::power_law : RoutingSpec::Kind::uniform;
     spec.skew = row.skew;
     for (int draw = 0; draw < (row.skew > 0 ? draws : 1); ++draw)
-        layer.rows.push_back(heaviest_rank(
-            make_routing(spec, 1, row.experts, static_cast<int>(row.tokens), row.top_k, draw).counts, row.ep));
+        layer.loads.push_back(expert_load(heaviest_rank(
+            make_routing(spec, 1, row.experts, static_cast<int>(row.tokens), row.top_k, draw).counts, row.ep)));
     return layer;
 }
 

@@ -60,6 +60,7 @@ Cluster machine_of(const Cluster& row, const Cluster& candidate) {
     machine.network = row.network;
     machine.network.partial_ring = candidate.network.partial_ring;
     machine.inter.bandwidth = row.inter.bandwidth;
+    if (row.power.limit > 0) machine.power.limit = std::min(machine.power.limit, row.power.limit);
     return machine;
 }
 

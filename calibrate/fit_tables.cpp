@@ -76,9 +76,10 @@ std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Clu
 }
 
 FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const Split& split,
-                   const std::function<void(std::string_view)>& progress) {
+                   const std::function<void(std::string_view)>& progress,
+                   Undetermined undetermined = Undetermined::give_back) {
     if (progress) progress(fmt::format("fit {} {} cases", split.fitted.size(), split.fitted.front().kind));
-    return fit(start, parameters, split.fitted, progress);
+    return fit(start, parameters, split.fitted, progress, undetermined);
 }
 
 // Errors of the final cluster on both parts.
@@ -245,7 +246,7 @@ public:
                 if (split.fitted.empty()) break;
                 auto parameters = attention_parameters(any_fp8(blocks, name));
                 if (largest.contains(form)) parameters = with_priors_of(all_.cluster, parameters);
-                FitResult found = fit_part(all_.cluster, parameters, split, progress_);
+                FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
                 if (!best || found.noise < best->noise) best = std::move(found);
             }
             if (!best) continue;
@@ -270,7 +271,7 @@ public:
                 all_.cluster.kernel.experts = largest.at(dtype);
                 parameters = with_priors_of(all_.cluster, parameters);
             }
-            FitResult found = fit_part(all_.cluster, parameters, split, progress_);
+            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
             found.cluster.kernel.experts.name = name;
             put_by_name(all_.cluster.kernel.expert_kernels, found.cluster.kernel.experts);
             largest.emplace(dtype, found.cluster.kernel.experts);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "calibrate/building_blocks.h"
@@ -18,6 +19,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "model/priors.h"
 #include "model/provenance.h"
 
 namespace stepcast {
@@ -139,7 +141,7 @@ private:
 
     // Standard deviation of the logarithm that a mean absolute error stands for; 0 where none is stated.
     [[nodiscard]] double spread_of(const std::string& kind) const {
-        if (!cluster_.fitted) return 0;
+        if (!cluster_.fitted) return transfer_spread(kind);
         for (const HeldOutError& e : cluster_.fitted->errors)
             if (e.kind == kind && e.method != "fitted") return mean_to_deviation * e.mape;
         return 0;
@@ -237,14 +239,13 @@ bool holds_kernels(const std::string& path) {
     }
 }
 
-KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster) {
+namespace {
+
+KernelComparisons comparisons_on(const std::string& path, const std::function<Cluster(const std::string&)>& machine_of) {
     KernelComparisons all;
-    Shelf shelf;
     for (const std::string& device : devices_in(path)) {
         try {
-            if (device.empty() && cluster.empty())
-                throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
-            Table table(device, cluster.empty() ? cluster_of_device(device, shelf) : shelf.cluster(cluster));
+            Table table(device, machine_of(device));
             table.read(path);
             table.move_to(all);
         } catch (const ConfigError& error) {
@@ -253,6 +254,28 @@ KernelComparisons read_kernel_comparisons(const std::string& path, const std::st
         }
     }
     return all;
+}
+
+}  // namespace
+
+KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster) {
+    Shelf shelf;
+    return comparisons_on(path, [&](const std::string& device) {
+        if (!cluster.empty()) return shelf.cluster(cluster);
+        if (device.empty()) throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+        return cluster_of_device(device, shelf);
+    });
+}
+
+KernelComparisons read_transferred_kernels(const std::string& path) {
+    Shelf shelf;
+    const std::vector<std::string> machines = measured_machines();
+    return comparisons_on(path, [&](const std::string& device) {
+        const std::string name = cluster_of_device(device, shelf).name;
+        if (std::find(machines.begin(), machines.end(), name) == machines.end())
+            throw ConfigError(name + " is not among the measured machines");
+        return cluster_from_others(name);
+    });
 }
 
 }  // namespace stepcast

@@ -11,7 +11,10 @@ bool holds_kernels(const std::string& path);  // by its header; false for what i
 
 // Of each row the cluster is the shipped one whose GPU the row names (of several the one fitted to most samples), else the
 // one for its family; `cluster` replaces all of them. p10..p90 is as wide as the held-out error that the cluster states for
-// the kind. Throws ConfigError with file:line for a row that cannot be read.
+// the kind, or transferred constants are off. Throws ConfigError with file:line for a row that cannot be read.
 KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster);
+
+// The same with every device's shipped cluster left out: its nameplate and the constants of the others.
+KernelComparisons read_transferred_kernels(const std::string& path);
 
 }  // namespace stepcast

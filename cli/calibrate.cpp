@@ -1,12 +1,16 @@
 #include "cli/calibrate.h"
 
+#include <algorithm>
+
 #include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/kernel_comparisons.h"
 #include "cli/calibrate_cuda.h"
 #include "cli/calibrate_host.h"
 #include "cli/early_checks.h"
 #include "exec/host_machine.h"
 #include "model/errors.h"
+#include "reports/kernel_tables.h"
 
 namespace stepcast {
 namespace {
@@ -26,6 +30,16 @@ std::string calibrate_steps(const Options& options, const std::function<void(std
     return text;
 }
 
+// Tables of kernels: every device from its nameplate and the other machines' constants.
+std::string cross_validate_kernels(const Options& options) {
+    if (options.cross_validate != "device")
+        throw ConfigError("--cross-validate " + options.cross_validate +
+                          ": of tables of kernels only a device can be left out; expected device");
+    KernelComparisons kernels;
+    for (const std::string& path : options.measurements) add(kernels, read_transferred_kernels(path));
+    return "every device from its nameplate and the constants of the others\n" + kernel_table(kernels);
+}
+
 }  // namespace
 
 std::string calibrate(const Options& options, const std::function<void(std::string_view)>& progress) {
@@ -40,6 +54,8 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
         check_files_of_calibrate(options);
         return options.device == "cuda" ? calibrate_cuda(options, progress) : calibrate_host(options, progress);
     }
+    if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
+        return cross_validate_kernels(options);
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     if (!options.out.empty()) check_files_of_calibrate(options);

@@ -30,7 +30,7 @@ Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} 
 
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
     Paths outputs = trace_of(options), inputs;
-    add_in(outputs, options.out, {"gantt.png", "gantt.svg", "elasticity.png", "elasticity.svg"});
+    add_in(outputs, options.out, {"gantt.png", "gantt.svg", "elasticity.png", "elasticity.svg", "report.html"});
     for (const Variant& variant : variants)
         for (std::string& file : files_asked(options, variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
     check(outputs, inputs);
@@ -38,13 +38,13 @@ void check_files_of_simulate(const Options& options, const std::vector<Variant>&
 
 void check_files_of_sweep(const Options& options) {
     Paths outputs;
-    add_in(outputs, options.out, {"sweep.csv", "top.csv", "summary.md"});
+    add_in(outputs, options.out, {"sweep.csv", "top.csv", "summary.md", "report.html"});
     check(outputs, of_experiment(options));
 }
 
 void check_files_of_execute(const Options& options) {
     Paths outputs = trace_of(options);
-    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv"});
+    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "report.html"});
     check(outputs, of_experiment(options));
 }
 
@@ -58,7 +58,7 @@ void check_files_of_calibrate(const Options& options) {
 void check_files_of_compare(const Options& options) {
     Paths outputs, inputs = options.inputs;
     if (!options.cluster.empty()) inputs.push_back(options.cluster);
-    add_in(outputs, options.out, {"compare.csv", "summary.md"});
+    add_in(outputs, options.out, {"compare.csv", "summary.md", "report.html"});
     if (!options.trace.empty()) outputs.push_back(options.trace);
     check(outputs, inputs);
 }

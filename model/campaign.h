@@ -3,37 +3,13 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <string>
 #include <vector>
 
+#include "model/energy.h"
 #include "model/units.h"
 
 namespace stepcast {
-
-class Joules {
-public:
-    constexpr Joules() = default;
-    constexpr explicit Joules(double si) : si_(si) {}
-    [[nodiscard]] constexpr double si() const { return si_; }
-    friend constexpr Joules operator+(Joules a, Joules b) { return Joules(a.si_ + b.si_); }
-    friend constexpr Joules operator*(double f, Joules a) { return Joules(f * a.si_); }
-    friend constexpr auto operator<=>(const Joules&, const Joules&) = default;
-
-private:
-    double si_ = 0;
-};
-class Watts {
-public:
-    constexpr Watts() = default;
-    constexpr explicit Watts(double si) : si_(si) {}
-    [[nodiscard]] constexpr double si() const { return si_; }
-    friend constexpr Joules operator*(Watts a, Seconds t) { return Joules(a.si_ * t.si()); }
-    friend constexpr auto operator<=>(const Watts&, const Watts&) = default;
-
-private:
-    double si_ = 0;
-};
 
 // What a device costs and draws: at its board limit, while it waits, and a rank's share of the rest of its node, all times
 // what the building takes beside (PUE). 0 = not known. Each with who says so, and when.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/energy.h"
 #include "model/step_times.h"
 
 namespace stepcast {
@@ -58,6 +59,7 @@ struct Forecast {
     double tokens_per_second = 0;
     double model_flops_utilization = 0;
     FlopsPerSecond model_flops_per_gpu;  // the same as a rate
+    Joules energy;  // of a step, all GPUs' boards without the rest of their nodes; 0 = the cluster states no power
     int gpus = 0;
     std::size_t tasks = 0;
     int ranks_simulated = 0;

@@ -1,12 +1,28 @@
-// What a machine without measurements is assumed to reach: the median of those that were fitted. Internal to model/.
+// What a machine without measurements is assumed to reach: what the fitted machines nearest to it have in common.
 #pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/layers.h"
 
 namespace stepcast {
 
-// Lays them below a cluster file that states rates of a GPU but no constants of its own: efficiencies of kernels and links,
-// costs of calls and hosts, memory beside the tensors; and as noise.step how far such forecasts are off.
-void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix);
+// Lays them below a cluster file that states rates of a GPU but no constants of its own: efficiencies of kernels and links
+// (shares of the datasheet's rates), costs of calls and hosts, the energy that full clock takes, memory beside the tensors; and
+// as noise.step how far such forecasts of steps are off. Internal to model/.
+void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix,
+                const std::string& left_out = {});
+
+// Shipped clusters whose kernels and links were measured, one a device.
+std::vector<std::string> measured_machines();
+
+// A shipped cluster from its nameplate and the constants of the others: how well they transfer.
+Cluster cluster_from_others(const std::string& preset);
+
+// Standard deviation of the logarithm of such forecasts over measured, by kind of kernel or collective: what leaving each of
+// measured_machines() out shows (calibrate --cross-validate device, docs/calibration.md).
+double transfer_spread(std::string_view kind);
 
 }  // namespace stepcast

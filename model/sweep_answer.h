@@ -66,6 +66,30 @@ struct HeatMap {
     friend bool operator==(const HeatMap&, const HeatMap&) = default;
 };
 
+// What a person can turn in their hands: for every two varied keys and every limit of memory the best of each pair of
+// values is among `points`, so that a choice of axes and limit shows what walking all of them would.
+struct MapKey {
+    std::string key;
+    std::vector<std::string> values;
+    friend bool operator==(const MapKey&, const MapKey&) = default;
+};
+struct MapPoint {
+    std::vector<std::uint16_t> at;  // number of its value, key by key
+    Seconds step;                   // the event engine's where `simulated`, else the closed form's
+    Bytes peak;
+    double tokens_per_second = 0;
+    int ranks = 0;
+    bool simulated = false;
+    friend bool operator==(const MapPoint&, const MapPoint&) = default;
+};
+struct SweepMap {
+    std::vector<MapKey> keys;  // that vary among the points
+    std::vector<MapPoint> points;
+    std::vector<Bytes> limits;  // rising
+    bool of_token = false;      // tokens/s rank
+    friend bool operator==(const SweepMap&, const SweepMap&) = default;
+};
+
 struct SweepAnswer {
     std::string experiment, cluster, framework = {};
     bool calibrated = false;
@@ -82,6 +106,7 @@ struct SweepAnswer {
     std::optional<Seconds> within = {};  // what a training may take
     SweepCounts counts = {};
     std::optional<HeatMap> map = {};
+    std::optional<SweepMap> points = {};  // where a map was asked
     // How many simulated configurations were faster than their lower bound: none, or `best` is not proven.
     std::uint64_t broken_bounds = 0;
     friend bool operator==(const SweepAnswer&, const SweepAnswer&) = default;

@@ -20,13 +20,12 @@
 #include "model/show.h"
 #include "reports/campaign_table.h"
 #include "reports/columns_table.h"
-#include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"
-#include "reports/gantt_plot.h"
 #include "reports/json.h"
 #include "reports/kernel_tables.h"
-#include "reports/summary.h"
-#include "reports/sweep_plots.h"
+#include "reports/compare_page.h"
+#include "reports/step_page.h"
+#include "reports/sweep_page.h"
 #include "reports/sweep_tables.h"
 #include "reports/tables.h"
 #include "sim/campaign.h"
@@ -133,14 +132,21 @@ Simulated run_simulate(const Options& asked) {
 void write_simulated(const Simulated& simulated, const std::string& folder) {
     unlocked([&] {
         std::vector<Gantt> pictures;
+        std::vector<ForecastColumn> columns;
+        std::vector<Fact> origin;
         for (const auto& [label, experiment] : simulated.columns) {
-            pictures.push_back(gantt_of(experiment, predict_step(experiment)));
+            const Prediction prediction = predict_step(experiment);
+            columns.push_back({label, prediction.forecast, {}});
+            pictures.push_back(gantt_of(experiment, prediction));
             if (simulated.columns.size() > 1) pictures.back().title = label;
+            add_once(origin, origin_of(experiment, version_text()));
         }
-        plot_gantts(pictures, folder + "/gantt");
-        if (!simulated.explained) return;
+        if (columns.size() > 1) return write_columns(folder, columns, pictures, origin);
         const Experiment& experiment = simulated.columns.front().experiment;
-        plot_elasticities(explain(experiment), experiment.name + " on " + experiment.cluster.name, folder + "/elasticity");
+        const auto why = simulated.explained ? std::optional(explain(experiment)) : std::nullopt;
+        Page page = forecast_page(experiment, columns.front().forecast, why, std::nullopt);
+        page.provenance = origin;
+        write_forecast(folder, std::move(page), pictures.front(), why);
     });
 }
 
@@ -159,7 +165,7 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
         const Options options = told_to(asked, swept.said);
         const SweepQuestion question = question_of(options);
         if (!options.out.empty()) check_files_of_sweep(options);
-        swept.answer = sweep(question, {.threads = options.threads, .out = options.out, .resume = options.resume, .progress = tell});
+        swept.answer = sweep(question, {.threads = options.threads, .out = options.out, .resume = options.resume, .map = !options.out.empty(), .progress = tell, .announce = {}});
         swept.json = to_json(swept.answer);
         swept.text = sweep_table(swept.answer);
         return swept;
@@ -186,9 +192,7 @@ Read run_compare(const Options& asked, const py::object& progress) {
 
 void write_compared(const Read& read, const std::string& folder) {
     unlocked([&] {
-        const std::string title = "Predicted against measured";
-        if (read.compared.steps) write_comparison(folder, title, read.compared.comparisons);
-        if (!read.compared.kernels.rows.empty()) write_kernels(folder, title, read.compared.kernels);
+        write_comparison(folder, {}, read.compared.comparisons, read.compared.kernels, version_text());
     });
 }
 

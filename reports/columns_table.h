@@ -7,6 +7,7 @@
 
 #include "model/campaign.h"
 #include "model/forecast.h"
+#include "reports/table.h"
 
 namespace stepcast {
 
@@ -18,6 +19,7 @@ struct ForecastColumn {
 
 // What differs most first: step with interval and against the first, rates, where the step goes, memory, and the training
 // where one was asked.
+Table columns_of(const std::vector<ForecastColumn>& columns);
 std::string columns_table(const std::vector<ForecastColumn>& columns);
 // A list of what to_json() makes of each forecast, with its label.
 std::string columns_json(const std::vector<ForecastColumn>& columns);

@@ -23,65 +23,63 @@ std::string kind_text(const PathShare& s) {
     return text;
 }
 
-std::string path_lines(const Explanation& x) {
-    std::string text = fmt::format("{:<44} {:>12} {:>8} {:>10}\n", "critical path", "time", "share", "tasks");
+Table path_table(const Explanation& x) {
+    Table table{"", {{"critical path", 44, true}, {"time", 12}, {"share", 8}, {"tasks", 10}}, {}};
     for (const PathShare& s : x.path)
-        text += fmt::format("  {:<42} {:>12} {:>8} {:>10}\n", kind_text(s), time_text(s.time),
-                            percent_text(share_of(s.time, x.step)), count_text(static_cast<double>(s.tasks)));
-    return text;
+        table.rows.push_back({{kind_text(s)}, time_cell(s.time), percent_cell(share_of(s.time, x.step)),
+                              count_cell(static_cast<double>(s.tasks))});
+    return table;
 }
 
-std::string link_lines(const Explanation& x) {
+Table resource_table(const Explanation& x) {
     std::array<Seconds, 4> by_link{};
     Seconds host, device;
     for (const PathShare& s : x.path)
         (s.on_host ? host : s.link == LinkLevel::none ? device : by_link[static_cast<std::size_t>(s.link)]) += s.time;
-    std::string text = fmt::format("{:<44} {:>12} {:>8}\n", "critical path by resource", "time", "share");
-    const auto add = [&](std::string_view name, Seconds time) {
-        if (time > Seconds(0))
-            text += fmt::format("  {:<42} {:>12} {:>8}\n", name, time_text(time), percent_text(share_of(time, x.step)));
+    Table table{"", {{"critical path by resource", 44, true}, {"time", 12}, {"share", 8}}, {}};
+    const auto add = [&](const std::string& name, Seconds time) {
+        if (time > Seconds(0)) table.rows.push_back({{name}, time_cell(time), percent_cell(share_of(time, x.step))});
     };
     add("devices", device);
     for (const LinkLevel level : {LinkLevel::node, LinkLevel::leaf, LinkLevel::spine})
         add(fmt::format("links {}", link_text(level)), by_link[static_cast<std::size_t>(level)]);
     add("hosts", host);
-    return text;
+    return table;
 }
 
 std::string rank_text(const IdleTime& i) {
     return i.stands_for > 1 ? fmt::format("{} (of {} alike)", i.rank, i.stands_for) : fmt::format("{}", i.rank);
 }
 
-std::string idle_lines(const Explanation& x) {
-    std::string text = fmt::format("{:<24} {:>20} {:>9} {:>20}\n", "where ranks idle",
-                                   "slowest " + rank_text(x.slowest), "", "median " + rank_text(x.median));
+Table idle_table(const Explanation& x) {
+    Table table{"", {{"where ranks idle", 24, true}, {"slowest " + rank_text(x.slowest), 20}, {"", 9},
+                     {"median " + rank_text(x.median), 20}, {"", 9}}, {}};
     const auto add = [&](const char* name, Seconds slowest, Seconds median) {
-        text += fmt::format("  {:<22} {:>20} {:>9} {:>20} {:>9}\n", name, time_text(slowest),
-                            percent_text(share_of(slowest, x.step)), time_text(median),
-                            percent_text(share_of(median, x.step)));
+        table.rows.push_back({{name}, time_cell(slowest), percent_cell(share_of(slowest, x.step)), time_cell(median),
+                              percent_cell(share_of(median, x.step))});
     };
     add("pipeline bubble", x.slowest.bubble, x.median.bubble);
     add("straggler", x.slowest.straggler, x.median.straggler);
     add("exposed communication", x.slowest.exposed_communication, x.median.exposed_communication);
     add("host", x.slowest.host, x.median.host);
     add("idle in all", x.step - x.slowest.busy, x.step - x.median.busy);
-    return text;
+    return table;
 }
 
-std::string change_text(Seconds change, Seconds step) {
-    return change == Seconds(0) ? "0" : fmt::format("{:+.2f} %", 100 * share_of(change, step));
+Cell change_cell(Seconds change, Seconds step) {
+    return {change == Seconds(0) ? "0" : fmt::format("{:+.2f} %", 100 * share_of(change, step)), share_of(change, step)};
 }
 
-std::string elasticity_lines(const Explanation& x) {
-    std::string text = fmt::format("{:<40} {:>18} {:>16} {:>18}\n", fmt::format("{:.0f} % more of", 100 * x.change),
-                                   "now", "changes the step", "along the path");
+Table elasticity_table(const Explanation& x) {
+    Table table{"", {{fmt::format("{:.0f} % more of", 100 * x.change), 40, true}, {"now", 18}, {"changes the step", 16},
+                     {"along the path", 18}}, {}};
     for (std::size_t i = 0; i < std::min(shown_parameters, x.elasticities.size()); ++i) {
         const Elasticity& e = x.elasticities[i];
-        text += fmt::format("  {:<38} {:>18} {:>16} {:>18}\n", e.key, e.value, change_text(e.simulated, x.step),
-                            change_text(e.along_path, x.step));
+        table.rows.push_back({{e.key}, {e.value}, change_cell(e.simulated, x.step), change_cell(e.along_path, x.step)});
     }
     const std::size_t hidden = x.elasticities.size() - std::min(shown_parameters, x.elasticities.size());
-    return text + fmt::format("  {} more change it by less, {} not at all\n", hidden, x.without_effect.size());
+    table.below = fmt::format("{} more change it by less, {} not at all", hidden, x.without_effect.size());
+    return table;
 }
 
 std::string source_text(Uncertainty::Source source) {
@@ -93,18 +91,16 @@ std::string source_text(Uncertainty::Source source) {
     return "";
 }
 
-std::string uncertainty_lines(const Explanation& x) {
-    if (x.uncertainties.empty()) return "measure this next: nothing, no parameter of this step is uncertain\n";
-    std::string text = fmt::format("measure this next: {}\n", x.uncertainties.front().key);
-    text += fmt::format("{:<40} {:>14} {:>16} {:>8} {:>14} {:>10}\n", "uncertain", "now", "known", "+-", "step +-",
-                        "variance");
+Table uncertainty_table(const Explanation& x) {
+    Table table{"", {{"uncertain", 40, true}, {"now", 14}, {"known", 16}, {"+-", 8}, {"step +-", 14}, {"variance", 10}}, {}};
     for (std::size_t i = 0; i < std::min(shown_uncertainties, x.uncertainties.size()); ++i) {
         const Uncertainty& u = x.uncertainties[i];
-        text += fmt::format("  {:<38} {:>14} {:>16} {:>8} {:>14} {:>10}\n", u.key, u.value, source_text(u.source),
-                            percent_text(u.relative_error), time_text(u.widening), percent_text(u.share));
+        table.rows.push_back({{u.key}, {u.value}, {source_text(u.source)}, percent_cell(u.relative_error), time_cell(u.widening),
+                              percent_cell(u.share)});
     }
-    return text + fmt::format("  all {} together: step +- {} ({}), one standard deviation\n", x.uncertainties.size(),
+    table.below = fmt::format("all {} together: step +- {} ({}), one standard deviation", x.uncertainties.size(),
                               time_text(x.uncertainty), percent_text(share_of(x.uncertainty, x.step)));
+    return table;
 }
 
 }  // namespace
@@ -119,9 +115,20 @@ std::string_view link_text(LinkLevel level) {
     return "?";
 }
 
+std::vector<Table> explanation_tables(const Explanation& x) {
+    std::vector<Table> tables{path_table(x), resource_table(x), idle_table(x), elasticity_table(x)};
+    if (!x.uncertainties.empty()) tables.push_back(uncertainty_table(x));
+    return tables;
+}
+
 std::string explanation_table(const Explanation& x) {
-    return fmt::format("why: one step of {} without noise\n\n", time_text(x.step)) + path_lines(x) + "\n" +
-           link_lines(x) + "\n" + idle_lines(x) + "\n" + elasticity_lines(x) + "\n" + uncertainty_lines(x);
+    std::string text = fmt::format("why: one step of {} without noise\n", time_text(x.step));
+    for (const Table& table : explanation_tables(x)) {
+        text += "\n";
+        if (table.columns.front().name == "uncertain") text += fmt::format("measure this next: {}\n", x.uncertainties.front().key);
+        text += text_of(table);
+    }
+    return text + (x.uncertainties.empty() ? "\nmeasure this next: nothing, no parameter of this step is uncertain\n" : "");
 }
 
 }  // namespace stepcast

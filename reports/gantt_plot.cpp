@@ -20,7 +20,8 @@ constexpr double top = 0.865, bottom = 0.1, gap = 0.06;  // of the picture
 constexpr double memory_rows = 2;                         // height of the memory's curve, in rows
 constexpr double number_width = 0.011;                    // of the axis, that a digit takes
 constexpr double hatch_width = 0.004;                     // below it a hatched box hides what lies beside it
-constexpr std::size_t most_boxes = 6000;                  // of one kind and panel; more are no picture
+constexpr std::size_t most_boxes = 1200;                  // of a row; more are drawn as shares of ..
+constexpr std::size_t bins = 400;                         // .. so many parts of the axis
 
 struct Look {
     GanttKind kind;
@@ -45,10 +46,50 @@ struct TimeUnit {
 };
 TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
 
-// Half the height of a box by what it is: exchanges are a strip along the lower edge.
-std::pair<double, double> span_of(GanttKind kind, std::size_t row) {
-    const auto y = static_cast<double>(row);
-    return kind == GanttKind::exchange ? std::pair{y + 0.22, y + 0.4} : std::pair{y - 0.4, y + 0.4};
+// Where a box stands: exchanges are a strip along the lower edge of their row.
+struct Placed {
+    GanttKind kind;
+    Seconds start, finish;
+    double low, high;
+};
+constexpr double half = 0.4, strip = 0.18;
+
+bool is_crowded(const GanttRow& row) { return row.boxes.size() > most_boxes; }
+
+// Narrower than can be seen: of each part of the axis the share of every kind, one above the other.
+std::vector<Placed> shares_of(const GanttRow& row, double y, Seconds longest) {
+    const Seconds width = longest / static_cast<double>(bins);
+    std::vector<std::array<double, looks.size()>> shares(bins);
+    for (const GanttBox& box : row.boxes)
+        for (auto bin = static_cast<std::size_t>(box.start / width); bin < bins && static_cast<double>(bin) * width < box.finish; ++bin)
+            shares[bin][static_cast<std::size_t>(box.kind)] +=
+                (std::min(box.finish, static_cast<double>(bin + 1) * width) - std::max(box.start, static_cast<double>(bin) * width)) / width;
+    std::vector<Placed> placed;
+    for (std::size_t bin = 0; bin < bins; ++bin) {
+        double from = y - half;
+        for (const Look& look : looks) {
+            const double share = std::min(1.0, shares[bin][static_cast<std::size_t>(look.kind)]);
+            if (share < 0.01 || look.kind == GanttKind::idle) continue;
+            const bool exchange = look.kind == GanttKind::exchange;
+            const double low = exchange ? y + half * (1 - 2 * share) : from, high = exchange ? y + half : std::min(y + half, from + 2 * half * share);
+            placed.push_back({look.kind, static_cast<double>(bin) * width, static_cast<double>(bin + 1) * width, low, high});
+            if (!exchange) from = high;
+        }
+    }
+    return placed;
+}
+
+std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds longest) {
+    const auto y = static_cast<double>(index);
+    std::vector<Placed> placed;
+    if (is_crowded(row)) placed = shares_of(row, y, longest);
+    for (const GanttBox& box : row.boxes) {
+        const bool idle = box.kind == GanttKind::idle;
+        if (idle && (box.finish - box.start) / longest < hatch_width) continue;
+        if (!idle && is_crowded(row)) continue;
+        placed.push_back({box.kind, box.start, box.finish, box.kind == GanttKind::exchange ? y + half - strip : y - half, y + half});
+    }
+    return placed;
 }
 
 struct Panel {
@@ -58,18 +99,15 @@ struct Panel {
 Panel timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit) {
     Panel panel;
     std::vector<std::string> parts;
+    std::vector<Placed> placed;
+    for (std::size_t r = 0; r < g.rows.size(); ++r)
+        for (const Placed& box : placed_boxes(g.rows[r], r, longest)) placed.push_back(box);
     for (const Look& look : looks) {
         std::string lines;
-        std::size_t count = 0;
-        for (std::size_t r = 0; r < g.rows.size(); ++r)
-            for (const GanttBox& box : g.rows[r].boxes) {
-                if (box.kind != look.kind || count >= most_boxes) continue;
-                if (box.kind == GanttKind::idle && (box.finish - box.start) / longest < hatch_width) continue;
-                ++count;
-                const auto [low, high] = span_of(box.kind, r);
-                lines += fmt::format("{0:.7g} {1:.7g} {0:.7g} {2:.7g} {1:.7g} {3:.7g}\n", box.start.si() * unit.factor, low,
-                                     box.finish.si() * unit.factor, high);  // x, y, and the box's ends along both
-            }
+        for (const Placed& box : placed)
+            if (box.kind == look.kind)
+                lines += fmt::format("{0:.7g} {1:.7g} {0:.7g} {2:.7g} {1:.7g} {3:.7g}\n", box.start.si() * unit.factor, box.low,
+                                     box.finish.si() * unit.factor, box.high);  // x, y, and the box's ends along both
         if (lines.empty()) continue;
         const auto name = fmt::format("$g{}k{}", index, static_cast<int>(look.kind));
         panel.data += name + " << EOD\n" + lines + "EOD\n";
@@ -80,14 +118,14 @@ Panel timeline_of(const Gantt& g, std::size_t index, Seconds longest, const Time
     for (std::size_t r = 0; r < g.rows.size(); ++r)
         for (const GanttBox& box : g.rows[r].boxes) {
             const std::string text = std::to_string(box.micro_batch + 1);
-            if (box.micro_batch < 0 || (box.finish - box.start) / longest < number_width * static_cast<double>(text.size()))
+            if (is_crowded(g.rows[r]) || box.micro_batch < 0 || (box.finish - box.start) / longest < number_width * static_cast<double>(text.size()))
                 continue;
             numbers += fmt::format("{:.7g} {:.7g} {}\n", (box.start + box.finish).si() / 2 * unit.factor,
                                    static_cast<double>(r) - 0.06, text);
         }
     if (!numbers.empty()) {
         panel.data += fmt::format("$n{} << EOD\n{}EOD\n", index, numbers);
-        parts.push_back(fmt::format("$n{} using 1:2:3 with labels font ',13' textcolor '#111111'", index));
+        parts.push_back(fmt::format("$n{} using 1:2:3 with labels font ',13' textcolor '#101010'", index));
     }
     panel.plot = plot_command(parts, std::vector<std::string>(parts.size()));
     return panel;
@@ -167,7 +205,10 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     const double row_height = (top - bottom - gap * static_cast<double>(gantts.size() - 1)) / rows;
     const std::string title = gantts.size() == 1 ? gantts.front().title + ": one step, " + time_text(longest)
                                                  : fmt::format("{} steps on one axis", gantts.size());
-    std::string script = frame({title, "numbers: micro-batches; hatched: the rank's devices do nothing", "", {"backward, weights.."}});
+    const bool crowded = std::ranges::any_of(gantts, [](const Gantt& g) { return std::ranges::any_of(g.rows, is_crowded); });
+    const std::string meaning = std::string(crowded ? "heights: shares of the time, as slots are too many to show" : "numbers: micro-batches") +
+                                "; hatched: the rank's devices do nothing";
+    std::string script = frame({title, meaning, "", {"backward, weights.."}});
     script += "unset key\nunset grid\nset multiplot\nset xrange [0:" + fmt::format("{:.7g}", 1.005 * longest.si() * unit.factor) +
               "]\nset lmargin at screen 0.135\nset rmargin at screen 0.815\n";
     script += legend(gantts, 0.83);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/measurements.h"
+#include "reports/columns_table.h"
 
 namespace stepcast {
 namespace {
@@ -333,6 +334,8 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"model_flops_utilization", number(f.model_flops_utilization)},
            {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
            {"causal_mask_counted", false},
+           {"energy_j", f.energy > Joules(0) ? number(f.energy.si()) : Json(nullptr)},
+           {"energy_j_per_token", f.energy > Joules(0) ? number(f.energy.si() / (f.tokens_per_second * f.step.p50.si())) : Json(nullptr)},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},
@@ -466,6 +469,16 @@ std::string to_json(const SweepAnswer& r) {
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};
     return text_of(json);
+}
+
+std::string columns_json(const std::vector<ForecastColumn>& columns) {
+    Json list = Json::array();
+    for (const ForecastColumn& c : columns) {
+        Json one{{"label", c.label}};
+        one.update(Json::parse(to_json(c.forecast, std::nullopt, c.campaign)));
+        list.push_back(std::move(one));
+    }
+    return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace stepcast

@@ -11,9 +11,7 @@
 #include "model/csv.h"
 #include "model/measurements.h"
 #include "model/provenance.h"
-#include "model/whole_files.h"
 #include "reports/compare.h"
-#include "reports/kernel_plots.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -145,20 +143,16 @@ std::string kernel_table(const KernelComparisons& kernels) {
     return text;
 }
 
-std::string kernel_markdown(const KernelComparisons& kernels) {
-    std::string text =
-        "| kind | device | dtype | rows | median | mean | bias | worst | inside p10..p90 |\n"
-        "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
+PageSection kernel_section(const KernelComparisons& kernels) {
+    Table table{"", {{"kind", 0, true}, {"device", 0, true}, {"dtype", 0, true}, {"rows"}, {"median"}, {"mean"}, {"bias"},
+                     {"worst"}, {"inside p10..p90"}}, {}};
     for (const KernelSummary& s : kernel_summaries(kernels))
-        text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_text(s.kind),
-                            markdown_text(s.device), markdown_text(s.dtype), s.predicted, percent_text(s.median_ape),
-                            percent_text(s.mape), signed_percent_text(s.bias), signed_percent_text(s.worst),
-                            inside_text(s));
-    text += "\n";
-    for (const std::string& sentence : evidence_lines(kernels.rows)) text += "- " + sentence + "\n";
-    if (!kernels.rows.empty()) text += "- " + markdown_text(clusters_line(kernels.rows)) + "\n";
-    for (const std::string& sentence : refusals(kernels)) text += "- " + markdown_text(sentence) + "\n";
-    return text;
+        table.rows.push_back({{s.kind}, {s.device}, {s.dtype}, count_cell(s.predicted), percent_cell(s.median_ape),
+                              percent_cell(s.mape), signed_percent_cell(s.bias), signed_percent_cell(s.worst), {inside_text(s)}});
+    PageSection section{.title = "Kernels and collectives", .tables = {table}, .sentences = evidence_lines(kernels.rows)};
+    if (!kernels.rows.empty()) section.sentences.push_back(clusters_line(kernels.rows));
+    for (std::string& sentence : refusals(kernels)) section.sentences.push_back(std::move(sentence));
+    return section;
 }
 
 std::string kernel_csv(const KernelComparisons& kernels) {
@@ -170,17 +164,6 @@ std::string kernel_csv(const KernelComparisons& kernels) {
                             csv_field(k.name), k.ranks, k.bytes.si(), k.work.si(), k.measured.si(), k.predicted.si(),
                             k.p10.si(), k.p90.si(), relative_error(k), to_string(k.evidence));
     return text;
-}
-
-void write_kernels(const std::string& folder, const std::string& title, const KernelComparisons& kernels) {
-    const auto summary = [&](const std::vector<std::string>& plots) {
-        std::string text = "# " + markdown_text(title) + ": kernels and collectives\n\n" + kernel_markdown(kernels);
-        for (const std::string& plot : plots)
-            text += fmt::format("\n![{}]({})\n", plot.substr(0, plot.find('.')), plot);
-        return PlannedFile{folder + "/kernels.md", text};
-    };
-    write_whole({{folder + "/kernels.csv", kernel_csv(kernels)}, summary({})});
-    if (!kernels.rows.empty()) write_whole({summary(plot_kernels(kernels, title, folder))});
 }
 
 }  // namespace stepcast

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/kernel_comparison.h"
+#include "reports/page.h"
 
 namespace stepcast {
 
@@ -24,10 +25,7 @@ std::vector<KernelSummary> kernel_summaries(const KernelComparisons& kernels);
 
 // By kind, device and dtype; by size; fitted, seen and unseen rows apart; what was refused and why.
 std::string kernel_table(const KernelComparisons& kernels);
-std::string kernel_markdown(const KernelComparisons& kernels);
+PageSection kernel_section(const KernelComparisons& kernels);
 std::string kernel_csv(const KernelComparisons& kernels);
-
-// kernels.csv, the plots below and a section for the folder's summary.md.
-void write_kernels(const std::string& folder, const std::string& title, const KernelComparisons& kernels);
 
 }  // namespace stepcast

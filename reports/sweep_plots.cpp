@@ -103,7 +103,7 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
             data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
             if (step > 0)
                 labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
-                                      (step > dark) != map.of_token ? 0xffffff : 0x111111);
+                                      (step > dark) != map.of_token ? 0xffffff : 0x101010);
         }
     std::string script = data + "EOD\n" + labels + "EOD\n" +
                          frame({fmt::format("{}: {} [{}] of each {} and {}", r.experiment,

@@ -1,14 +1,13 @@
 #include "reports/sweep_tables.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
 #include "model/csv.h"
 #include "model/plain_text.h"
-#include "model/whole_files.h"
 #include "reports/campaign_table.h"
-#include "reports/sweep_plots.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -17,7 +16,6 @@ namespace {
 // "tp" for parallelism.tp where no other varied key ends so.
 std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }
 
-using Cells = std::vector<std::vector<std::string>>;  // rows, the first one the heads
 constexpr std::size_t most_machines = 8;              // whose prices and powers are told
 
 // Where it was asked: a price alone is no question.
@@ -45,71 +43,29 @@ std::string behind_text(const SweepRow& row) {
                        100 * row.behind->p90);
 }
 
-Cells cells_of(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
-    const bool cost = has_cost(r), intervals = has_intervals(rows), draws = has_draws(rows),
-               campaign = has_campaign(rows);
-    Cells cells(1, {""});
-    for (const std::string& key : r.varied) cells[0].push_back(short_key(key));
-    cells[0].emplace_back("step");
-    if (intervals) cells[0].emplace_back("p10 .. p90");
-    if (draws) cells[0].emplace_back("against 1");
-    if (!campaign)
-        for (const char* head : {"tokens/s", "MFU"}) cells[0].emplace_back(head);
-    cells[0].emplace_back("memory");
-    if (cost) cells[0].emplace_back("cost/M tokens");
-    if (campaign)
-        for (const char* head : {"time", "money", "energy"}) cells[0].emplace_back(head);
-    if (!campaign) cells[0].emplace_back("bound");
-    for (const SweepRow& row : rows) {
-        std::vector<std::string> line{std::to_string(cells.size())};
-        for (const auto& [key, value] : row.settings) line.push_back(value);
-        line.push_back(time_text(row.step));
-        if (intervals) line.push_back(range_text(row.forecast.step));
-        if (draws) line.push_back(behind_text(row));
-        if (!campaign) {
-            line.push_back(count_text(row.tokens_per_second));
-            line.push_back(percent_text(row.forecast.model_flops_utilization));
-        }
-        line.push_back(bytes_text(row.peak));
-        if (cost) line.push_back(fmt::format("{:.4g}", row.cost_per_token * 1e6));
-        if (campaign) {
-            const Campaign& c = *row.campaign;
-            line.insert(line.end(), {days_text(c), money_text(c), energy_text(c)});
-        }
-        if (!campaign) line.push_back(bound_text(row));
-        cells.push_back(std::move(line));
+// By figures where they are figures: "8" before "16".
+Cell setting_cell(const std::string& value) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return error == std::errc() && end == value.data() + value.size() ? Cell{value, number} : Cell{value};
+}
+
+// Keys of one value in every row are told once, beneath.
+void tell_once(Table& table, std::size_t keys) {
+    if (table.rows.size() < 2) return;
+    for (std::size_t c = keys; c > 0; --c) {
+        const auto at = static_cast<std::ptrdiff_t>(c);
+        if (!std::ranges::all_of(table.rows, [&](const auto& row) { return row[c].text == table.rows[0][c].text; })) continue;
+        table.below = fmt::format("{} = {}{}{}", table.columns[c].name, table.rows[0][c].text, table.below.empty() ? "" : ", ", table.below);
+        table.columns.erase(table.columns.begin() + at);
+        for (auto& row : table.rows) row.erase(row.begin() + at);
     }
-    return cells;
+    if (!table.below.empty()) table.below = "all of them: " + table.below;
 }
 
-// Columns that say the same in every row are told once, beneath.
-std::vector<bool> constant_columns(const Cells& cells, std::size_t varied) {
-    std::vector<bool> constant(cells.front().size());
-    for (std::size_t c = 1; c <= varied && cells.size() > 2; ++c)
-        constant[c] =
-            std::all_of(cells.begin() + 2, cells.end(), [&](const auto& row) { return row[c] == cells[1][c]; });
-    return constant;
-}
-
-std::string aligned(const Cells& cells, const std::vector<bool>& left_out) {
-    std::vector<std::size_t> width(cells.front().size());
-    for (const auto& row : cells)
-        for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-    std::string text;
-    for (const auto& row : cells) {
-        std::string line;
-        for (std::size_t c = 0; c < row.size(); ++c)
-            if (!left_out[c]) line += fmt::format("{}{:>{}}", c == 0 ? "" : "  ", row[c], width[c]);
-        text += line + "\n";
-    }
-    return text;
-}
-
-std::string common_text(const Cells& cells, const std::vector<bool>& constant) {
-    std::string text;
-    for (std::size_t c = 0; c < constant.size(); ++c)
-        if (constant[c]) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", cells[0][c], cells[1][c]);
-    return text.empty() ? "" : wrapped("all of them: " + text);
+std::string terminal_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
+    const Table table = rows_table(r, rows);
+    return aligned_text(table) + (table.below.empty() ? "" : wrapped(table.below));
 }
 
 std::string objective_text(const SweepAnswer& r) {
@@ -138,7 +94,51 @@ std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
                        count_text(static_cast<double>(sum)), most->first, counts.size());
 }
 
-std::string count_lines(const SweepAnswer& r) {
+}  // namespace
+
+Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
+    const bool cost = has_cost(r), intervals = has_intervals(rows), draws = has_draws(rows), campaign = has_campaign(rows);
+    Table table{"", {{""}}, {}};
+    const auto head = [&](const char* name) { table.columns.push_back({name}); };
+    for (const std::string& key : r.varied) head(short_key(key).c_str());
+    head("step");
+    if (intervals) head("p10 .. p90");
+    if (draws) head("against 1");
+    if (!campaign)
+        for (const char* name : {"tokens/s", "MFU"}) head(name);
+    head("memory");
+    if (cost) head("cost/M tokens");
+    for (const char* name : campaign ? std::vector{"time", "money", "energy"} : std::vector{"bound"}) head(name);
+    for (const SweepRow& row : rows) {
+        std::vector<Cell> line{count_cell(static_cast<double>(table.rows.size() + 1))};
+        for (const auto& [key, value] : row.settings) line.push_back(setting_cell(value));
+        line.push_back(time_cell(row.step));
+        if (intervals) line.push_back({range_text(row.forecast.step), row.forecast.step.p90.si()});
+        if (draws) line.push_back({behind_text(row), row.behind ? row.behind->p50 : 0});
+        if (!campaign)
+            line.insert(line.end(), {count_cell(row.tokens_per_second), percent_cell(row.forecast.model_flops_utilization)});
+        line.push_back(bytes_cell(row.peak));
+        if (cost) line.push_back({fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token});
+        if (campaign) {
+            const Campaign& c = *row.campaign;
+            line.insert(line.end(), {{days_text(c), c.time[1].si()}, {money_text(c), c.money[1]}, {energy_text(c), c.energy[1].si()}});
+        } else {
+            line.push_back({bound_text(row), row.lower / row.step});
+        }
+        table.rows.push_back(std::move(line));
+    }
+    tell_once(table, r.varied.size());
+    return table;
+}
+
+std::string sweep_title(const SweepAnswer& r) {
+    const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
+                       objective_text(r),
+                       r.work_differs ? ", as tokens per step differ between configurations" : "");
+}
+
+std::string sweep_counts(const SweepAnswer& r) {
     const SweepCounts& c = r.counts;
     const auto line = [](std::uint64_t points, const char* what) {
         return fmt::format("  {:>15} {}\n", count_text(static_cast<double>(points)), what);
@@ -149,14 +149,6 @@ std::string count_lines(const SweepAnswer& r) {
            reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal);
 }
 
-std::string title(const SweepAnswer& r) {
-    const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, r.cluster, framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
-                       objective_text(r),
-                       r.work_differs ? ", as tokens per step differ between configurations" : "");
-}
-
-// What days, money and energy rest on, machine by machine.
 std::string campaign_text(const SweepAnswer& r) {
     const std::vector<SweepRow>& rows = r.of_each.empty() ? r.best : r.of_each;
     if (!has_campaign(rows)) return "";
@@ -193,29 +185,19 @@ std::string within_text(const SweepAnswer& r) {
     return text + "\n";
 }
 
-std::string each_text(const SweepAnswer& r) {
-    if (r.of_each.empty()) return "";
-    std::string keys;
-    for (const std::string& key : r.each_of) keys += (keys.empty() ? "" : " and ") + short_key(key);
-    const Cells cells = cells_of(r, r.of_each);
-    const auto same = constant_columns(cells, r.varied.size());
-    return fmt::format("\nthe best of each {}\n", keys) + aligned(cells, same) + common_text(cells, same);
-}
-
-// What the ranking leaves open, or "".
-std::string doubts(const SweepAnswer& r) {
+std::string sweep_doubts(const SweepAnswer& r) {
     if (r.one_routing)
-        return wrapped(
+        return
             "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
-            "ranks by the median of 100");
+            "ranks by the median of 100";
     const auto alike = std::ranges::count_if(
         r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike == 0) return "";
     const int draws = r.best.front().forecast.draws;
-    return wrapped(fmt::format(
+    return fmt::format(
         "~ not distinguishable from 1 ({} of {}): over the {} draws that both met, p10 .. p90 of the difference contains "
         "zero{}; with other draws one of them may come first",
-        alike, r.best.size(), draws, draws < 5 ? " or is of too few draws" : ""));
+        alike, r.best.size(), draws, draws < 5 ? " or is of too few draws" : "");
 }
 
 std::string top_csv(const SweepAnswer& r) {
@@ -236,40 +218,25 @@ std::string top_csv(const SweepAnswer& r) {
     return text;
 }
 
+namespace {
+
+std::string each_text(const SweepAnswer& r) {
+    if (r.of_each.empty()) return "";
+    std::string keys;
+    for (const std::string& key : r.each_of) keys += (keys.empty() ? "" : " and ") + short_key(key);
+    return fmt::format("\nthe best of each {}\n", keys) + terminal_table(r, r.of_each);
+}
+
 }  // namespace
 
 std::string sweep_table(const SweepAnswer& r) {
-    const Cells cells = cells_of(r, r.best);
-    const auto constant = constant_columns(cells, r.varied.size());
-    std::string text = wrapped(title(r)) + "\n" + within_text(r) + aligned(cells, constant) + common_text(cells, constant) + doubts(r);
-    if (!r.scaling.empty()) {
-        const Cells scaling = cells_of(r, r.scaling);
-        const auto same = constant_columns(scaling, r.varied.size());
-        text += "\nthe best of each number of ranks\n" + aligned(scaling, same) + common_text(scaling, same);
-    }
+    std::string text = wrapped(sweep_title(r)) + "\n" + within_text(r) + terminal_table(r, r.best);
+    if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
+    if (!r.scaling.empty()) text += "\nthe best of each number of ranks\n" + terminal_table(r, r.scaling);
     text += each_text(r) + campaign_text(r);
-    text += "\n" + count_lines(r);
+    text += "\n" + sweep_counts(r);
     for (const std::string& where : r.where) text += wrapped("only where " + where);
     return text + wrapped(proof_text(r));
-}
-
-std::string sweep_markdown(const SweepAnswer& r) {
-    Cells cells = cells_of(r, r.best);
-    std::string text = "# " + markdown_text(title(r)) + "\n\n";
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-        for (std::string& cell : cells[i]) cell = markdown_text(cell);
-        text += fmt::format("| {} |\n", fmt::join(cells[i], " | "));
-        if (i == 0)
-            for (std::size_t c = 0; c <= cells[0].size(); ++c) text += c == cells[0].size() ? "|\n" : "|---";
-    }
-    return text + "\n" + doubts(r) + "\n" + markdown_text(proof_text(r)) + ".\n\n```\n" + count_lines(r) + "```\n";
-}
-
-void write_sweep(const std::string& folder, const SweepAnswer& r) {
-    std::string summary = sweep_markdown(r);
-    write_whole({{folder + "/top.csv", top_csv(r)}, {folder + "/summary.md", summary}});
-    for (const std::string& plot : plot_sweep(r, folder)) summary += fmt::format("\n![{}]({})\n", plot, plot);
-    write_whole({{folder + "/summary.md", summary}});
 }
 
 }  // namespace stepcast

@@ -65,6 +65,13 @@ std::string phase_lines(const Forecast& f) {
     return text;
 }
 
+std::string energy_line(const Forecast& f) {
+    const double tokens = f.tokens_per_second * f.step.p50.si();
+    const double watts = f.energy.si() / f.step.p50.si() / f.gpus;
+    return fmt::format("energy of the boards {:.3g} kJ a step, {:.3g} J a token; {:.0f} W a GPU\n", f.energy.si() / 1e3,
+                       f.energy.si() / tokens, watts);
+}
+
 }  // namespace
 
 std::string forecast_table(const Forecast& f, bool all_notes) {
@@ -77,6 +84,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
         fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
                     count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
                     percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps));
+    if (f.energy > Joules(0)) text += energy_line(f);
     text +=
         fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
@@ -87,7 +95,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     return text + (notes.empty() ? "" : "\n") + notes;
 }
 
-std::string kernel_table(const Forecast& f) {
+Table kernel_times(const Forecast& f) {
     struct Row {
         std::string name;
         Phase phase;
@@ -104,13 +112,14 @@ std::string kernel_table(const Forecast& f) {
     std::vector<Row> rows;
     for (const auto& [key, row] : by_name) rows.push_back(row);
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.busiest > b.busiest; });
-    std::string text =
-        fmt::format("{:<40} {:<14} {:>12} {:>12} {:>6}\n", "kernels", "phase", "busiest rank", "average", "ranks");
+    Table table{"", {{"kernels", 40, true}, {"phase", 14, true}, {"busiest rank", 12}, {"average", 12}, {"ranks", 6}}, {}};
     for (const Row& row : rows)
-        text += fmt::format("  {:<38} {:<14} {:>12} {:>12} {:>6}\n", row.name, to_string(row.phase),
-                            time_text(row.busiest), time_text(row.sum / row.ranks), row.ranks);
-    return text;
+        table.rows.push_back({{row.name}, {std::string(to_string(row.phase))}, time_cell(row.busiest),
+                              time_cell(row.sum / row.ranks), count_cell(row.ranks)});
+    return table;
 }
+
+std::string kernel_table(const Forecast& f) { return text_of(kernel_times(f)); }
 
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
     if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);

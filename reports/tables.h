@@ -7,12 +7,14 @@
 #include "model/cases/cases.h"
 #include "model/measurement.h"
 #include "reports/compare.h"
+#include "reports/table.h"
 
 namespace stepcast {
 
 // With `all_notes` every note, else what they come to in two lines.
 std::string forecast_table(const Forecast& forecast, bool all_notes = true);
 // The kernels of the median draw, longest first: time on the busiest rank and on the average rank.
+Table kernel_times(const Forecast& forecast);
 std::string kernel_table(const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
 
@@ -21,8 +23,6 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
 std::string comparison_table(const std::vector<Comparison>& comparisons);
 // The same as comma-separated values, SI seconds.
 std::string comparison_csv(const std::vector<Comparison>& comparisons);
-// The same as a Markdown table with its summary line.
-std::string comparison_markdown(const std::vector<Comparison>& comparisons);
 
 // "pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; leave-one-out error of step 5.1 % mean, .."; says
 // "uncalibrated" where nothing was fitted.

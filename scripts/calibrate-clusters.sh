@@ -19,26 +19,27 @@ steps_of() {
     case $1 in
     dgx-a100) echo vtrain_multi megatron_papers mosaic_mpt pytorch_jax_fsdp ;;
     dgx-h100) echo dgxc_benchmarking megatron_papers mosaic_mpt pytorch_jax_fsdp ;;
-    b200-x8) echo simumax_b200 ;;
+    b200-sxm-x8) echo simumax_b200 ;;
     esac
 }
 
-# Devices of the atlas; others have gemm.csv. b200-x8 leaves gemm.csv's rows of another benchmark to dgx-a100-pcie.
+# Devices of the atlas; others have gemm.csv, whose B200 is b200-sxm-x8's.
 kernels_of() {
     case $1 in
+    b200-sxm-x8) echo gemm ;;
     dgx-a100-pcie | h200-x1) echo gemm_aiconfigurator gemm ;;
     *) echo gemm_aiconfigurator atlas_gemm atlas_attention atlas_mla atlas_quantize atlas_power moe_layer_aiconfigurator atlas_moe ;;
     esac
 }
 # Links: collectives of 2 and 8 ranks (of 2 and 4 in a tray), dispatch and combine of experts.
 links_of() {
-    [ "$1" != h200-x1 ] || return 0  # one GPU
+    case $1 in h200-x1 | b200-sxm-x8) return 0 ;; esac  # one GPU; as b200-x8
     for name in comm_nccl_aiconfigurator atlas_nccl atlas_nccl_int8 atlas_expert_exchange; do
         [ ! -f "$tables/$name.csv" ] || echo "$name"
     done
 }
 
-for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8 b300-x8 gb200-nvl72 rtx-pro-6000-x8 arc-b60-x8}; do
+for cluster in ${*:-dgx-a100 dgx-a100-pcie dgx-h100 dgx-h200 h200-x1 b200-x8 b300-x8 gb200-nvl72 b200-sxm-x8 rtx-pro-6000-x8 arc-b60-x8}; do
     preset=$root/model/presets/clusters/$cluster.toml
     sed '/^\[fitted\]/,$d' "$preset" >"$work/$cluster.toml"
     files=

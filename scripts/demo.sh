@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job, without a GPU: five recorded training logs, a search and a run made on the spot, each held against its
-# prediction. Plots, tables and one page with all of them (summary.md) go to out/demo/.
+# prediction. Plots, tables and one page with all of them (report.html; summary.md is the same for editors) go to out/demo/.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,28 @@ say() { printf '\n== %s\n' "$*"; }
 section() { # section TITLE FOLDER: a comparison's summary as a chapter of the page
     printf '\n## %s\n\n' "$1"
     sed -e '/^# /d' -e 's/^## /### /' -e "s#](\([a-z_]*\.png\))#]($2/\1)#" "$out/$2/summary.md"
+}
+
+titles=(
+    "Recorded MoE layers" moe_layer_bench
+    "Recorded MoE layers with their routing" moe_phase_trace
+    "Recorded whole models under data parallelism" ddp_models
+    "Recorded Llama pipeline" pipeline_llama
+    "Recorded CoCa under ZeRO-1" zero_coca
+    "Which split of GPT-3 175B over 64 A100" sweep
+    "host_moe on this machine" host
+)
+page() { # one report.html of all: the frame of the sweep's, which has every script, with each folder's chapter
+    local frame=$out/sweep/report.html i
+    sed '/<!-- chapter -->/,$d; s#<title>.*</title>#<title>stepcast demo</title>#' "$frame"
+    echo '<h1>stepcast demo</h1><nav><ol>'
+    for ((i = 0; i < ${#titles[@]}; i += 2)); do echo "<li><a href=\"#${titles[i + 1]}\">${titles[i]}</a></li>"; done
+    echo '</ol></nav>'
+    for ((i = 0; i < ${#titles[@]}; i += 2)); do
+        sed -n '/<!-- chapter -->/,/<!-- end of chapter -->/p' "$out/${titles[i + 1]}/report.html" |
+            sed "0,/<article>/s//<article id=\"${titles[i + 1]}\">/"
+    done
+    sed '1,/<!-- end of chapter -->/d' "$frame"
 }
 
 say "1. recorded: MoE layers on 4 GPUs over PCIe (routing drawn where it was not recorded)"
@@ -47,15 +69,12 @@ say "8. host_moe: executed on 2 ranks, predicted from that calibration"
 
 {
     echo "# stepcast demo"
-    section "Recorded MoE layers" moe_layer_bench
-    section "Recorded MoE layers with their routing" moe_phase_trace
-    section "Recorded whole models under data parallelism" ddp_models
-    section "Recorded Llama pipeline" pipeline_llama
-    section "Recorded CoCa under ZeRO-1" zero_coca
-    section "Which split of GPT-3 175B over 64 A100" sweep
-    section "host_moe on this machine" host
+    for ((i = 0; i < ${#titles[@]}; i += 2)); do section "${titles[i]}" "${titles[i + 1]}"; done
 } >"$out/summary.md"
+page >"$out/report.html"
 
 say "written"
 find "$out" -path "$out/host_run" -prune -o \( -name '*.png' -o -name '*.md' -o -name '*.csv' -o -name '*.toml' \) -print | sort
 echo "$out/host_run/  (every sample and trace of the run)"
+echo
+echo "all of it on one page, for a browser: $out/report.html"

@@ -13,7 +13,8 @@ trap 'rm -rf "$environment"' EXIT
 python3 -m venv "$environment"
 python=$environment/bin/python
 echo "python-test: pip install . (minutes the first time)" >&2
-"$python" -m pip install --quiet . pandas pandas-stubs mypy </dev/null
+# The compiler under the name that CMake gives it, so that a compiler cache serves both builds.
+CXX=${CXX:-c++} "$python" -m pip install --quiet . pandas pandas-stubs mypy </dev/null
 
 cd "$environment"  # nothing of the repository is near
 export STEPCAST_PROGRAM=$sources/build/release/stepcast STEPCAST_SOURCES=$sources

@@ -14,6 +14,7 @@
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
+#include "sim/costs/clock.h"
 #include "sim/explain/attribution.h"
 #include "sim/explain/basis.h"
 #include "sim/noise.h"
@@ -210,6 +211,7 @@ Prediction predict_step(const Experiment& e) {
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
     f.gpus = rank_count(e.cluster);
+    f.energy = step_energy(s.graph, s.timeline, e.cluster);
     f.model_flops_per_gpu = model_flops(e, tokens) / f.step.p50 / f.gpus;
     f.model_flops_utilization = f.model_flops_per_gpu / peak(e.cluster.gpu, e.workload.dtype);
     f.tasks = s.graph.size();

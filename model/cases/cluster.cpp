@@ -88,13 +88,18 @@ void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::strin
         fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
 }
 
-// Boards with less power than the preset's run at a lower clock: power goes with clock x voltage^2, and voltage nearly
-// stays at its floor, so the clock about with the square root of the power.
+// Boards with less power than the preset's run at a lower clock: sim/costs/clock.h. Where no limit is known, power goes with
+// clock x voltage^2, and voltage nearly stays at its floor, so the clock about with the square root of the power.
 void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
     const auto at = gpu.find(" W");
     const auto watts = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    if (watts && *watts < cluster.power.limit) {
+        assumptions.push_back(fmt::format("a board of {} W instead of {} W", *watts, cluster.power.limit));
+        cluster.power.limit = *watts;
+        return;
+    }
     constexpr double full = 700;  // H100 SXM
-    if (!watts || family_in(gpu) != "h100" || *watts >= full) return;
+    if (!watts || cluster.power.limit > 0 || family_in(gpu) != "h100" || *watts >= full) return;
     const double share = std::sqrt(*watts / full);
     for (FlopsPerSecond* rate :
          {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})

@@ -406,7 +406,7 @@ class Comparison(Errors, _Pictured):
     held_out: Errors
     rows_: list[Case]
     kernel_rows: list[dict[str, Any]]
-    _main_plot = "compare"
+    _main_plot = "scatter"
 
     @classmethod
     def _of(cls, core: _core.Answer) -> Comparison:

@@ -59,12 +59,22 @@ Seconds burst_time(Seconds full_clock, double slowdown, const Power& power) {
     return full_clock * (1 + (slowdown - 1) / (1 + power.response / full_clock));
 }
 
-double op_energy(const Op& op, Seconds time, const Cluster& cluster) {
+Joules op_energy(const Op& op, Seconds time, const Cluster& cluster) {
     const Flops work = flops_of(op);
     const Bytes moved = std::visit(Moved{}, op);
-    if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0))) return 0;
+    if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0))) return {};
     const double most = (cluster.power.limit - cluster.power.idle) * time.si();
-    return std::min(most, drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster));
+    return Joules(std::min(most, drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster)));
+}
+
+Joules step_energy(const TaskGraph& graph, const Timeline& timeline, const Cluster& cluster) {
+    if (cluster.power.limit <= cluster.power.idle || graph.rank_count() == 0) return {};
+    Joules working;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.places(t).front().lane() == Lane::compute)
+            working = working + op_energy(graph.op(t), timeline.finish[t] - timeline.start[t], cluster);
+    const double ranks = rank_count(cluster);
+    return ranks / graph.rank_count() * working + ranks * Joules(cluster.power.idle * timeline.end.si());
 }
 
 }  // namespace stepcast

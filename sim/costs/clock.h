@@ -2,7 +2,9 @@
 #pragma once
 
 #include "model/cluster.h"
+#include "model/energy.h"
 #include "model/op.h"
+#include "sim/simulate.h"
 
 namespace stepcast {
 
@@ -18,7 +20,10 @@ double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, co
 // The same kernel in a benchmark that repeats it a few times: a part of the fall, half of it at power.response.
 Seconds burst_time(Seconds full_clock, double slowdown, const Power& power);
 
-// What an op draws beyond idle, J; collectives and the host nothing. At a lower clock an operation takes less.
-double op_energy(const Op& op, Seconds time, const Cluster& cluster);
+// What an op draws beyond idle; collectives and the host nothing. At a lower clock an operation takes less.
+Joules op_energy(const Op& op, Seconds time, const Cluster& cluster);
+
+// Of a step: all ranks like the mean of those simulated, idle power throughout. 0 where the cluster states no limit.
+Joules step_energy(const TaskGraph& graph, const Timeline& timeline, const Cluster& cluster);
 
 }  // namespace stepcast

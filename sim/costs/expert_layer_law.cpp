@@ -11,32 +11,14 @@ namespace {
 
 constexpr double wave_loss = 0.3, corner = 0.4, pass_efficiency = 0.85;
 struct Tile {
-    long m, n;
+    std::size_t rows;  // index into expert_tile_rows
+    long n;
 };
-constexpr std::array<Tile, 6> tiles{{{128, 128}, {128, 256}, {64, 128}, {16, 128}, {32, 128}, {256, 128}}};
+constexpr std::array<Tile, 6> tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
 
 struct Product {
     double n, k;
 };
-
-double rounded_rows(const std::vector<long>& rows, long tile) {
-    double blocks = 0;
-    for (const long r : rows) blocks += static_cast<double>((r + tile - 1) / tile);
-    return blocks;
-}
-
-struct Load {
-    double rows = 0, experts = 0;
-};
-
-Load load_of(const std::vector<long>& rows) {
-    Load load;
-    for (const long r : rows) {
-        load.rows += static_cast<double>(r);
-        load.experts += r > 0 ? 1 : 0;
-    }
-    return load;
-}
 
 class Layer {
 public:
@@ -47,18 +29,18 @@ public:
           sms_(cluster.gpu.sms),
           kernel_(kernel) {}
 
-    [[nodiscard]] Seconds product(Product p, const std::vector<long>& rows) const {
-        const Load load = load_of(rows);
+    [[nodiscard]] Seconds product(Product p, const ExpertLoad& load) const {
         const double operand = size_of(layer_.dtype).si();
         const Seconds moving = Bytes(load.experts * p.n * p.k * layer_.weight_bytes +
                                      load.rows * (p.k * operand + p.n * 2)) /
                                bandwidth_;
         Seconds best(INFINITY);
         for (const Tile& tile : tiles) {
-            const double blocks = rounded_rows(rows, tile.m) * std::ceil(p.n / static_cast<double>(tile.n)) / sms_;
+            const long m = expert_tile_rows[tile.rows];
+            const double blocks = load.tiles[tile.rows] * std::ceil(p.n / static_cast<double>(tile.n)) / sms_;
             const double waves = std::max(1.0, blocks + (std::ceil(blocks) - blocks) * wave_loss);
-            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (p.k + kernel_.k0));
-            const Seconds arithmetic = waves * (wave / (per_sm_ * tile_rate(tile.m, tile.n, kernel_.tile_reuse)));
+            const Flops wave(2.0 * static_cast<double>(m * tile.n) * (p.k + kernel_.k0));
+            const Seconds arithmetic = waves * (wave / (per_sm_ * tile_rate(m, tile.n, kernel_.tile_reuse)));
             const auto [low, high] = std::minmax(arithmetic, moving);
             best = std::min(best, high * std::pow(1 + std::pow(low / high, 1 / corner), corner));
         }
@@ -75,17 +57,28 @@ private:
 
 }  // namespace
 
+ExpertLoad expert_load(const std::vector<long>& rows_of_experts) {
+    ExpertLoad load;
+    for (const long rows : rows_of_experts) {
+        load.rows += static_cast<double>(rows);
+        load.experts += rows > 0 ? 1 : 0;
+        for (std::size_t t = 0; t < expert_tile_rows.size(); ++t)
+            load.tiles[t] += static_cast<double>((rows + expert_tile_rows[t] - 1) / expert_tile_rows[t]);
+    }
+    return load;
+}
+
 Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, const Cluster& cluster) {
     const Layer products(layer, kernel, cluster);
     const auto hidden = static_cast<double>(layer.hidden), ffn = static_cast<double>(layer.ffn);
     const auto tokens = static_cast<double>(layer.tokens);
     Seconds sum;
-    for (const std::vector<long>& rows : layer.rows) {
-        sum += products.product({2 * ffn, hidden}, rows) + products.product({hidden, ffn}, rows);
-        const Bytes passes(2 * kernel.passes * (load_of(rows).rows * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
+    for (const ExpertLoad& load : layer.loads) {
+        sum += products.product({2 * ffn, hidden}, load) + products.product({hidden, ffn}, load);
+        const Bytes passes(2 * kernel.passes * (load.rows * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
         sum += passes / (cluster.gpu.memory_bandwidth * pass_efficiency);
     }
-    const Seconds mean = layer.rows.empty() ? Seconds(0) : sum / static_cast<double>(layer.rows.size());
+    const Seconds mean = layer.loads.empty() ? Seconds(0) : sum / static_cast<double>(layer.loads.size());
     return kernel.launch + tokens * kernel.token + mean;
 }
 

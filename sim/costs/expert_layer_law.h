@@ -1,16 +1,28 @@
 // The forward of one expert layer on one GPU, as inference frameworks run it and published tables time it.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "model/cluster.h"
 
 namespace stepcast {
 
-// A layer of the rank that is timed. `rows`: of each of its experts, per draw of the router (one draw where balanced); `tokens`
-// of the whole expert-parallel group, which the rank reads and writes. `weight_bytes`: of one weight.
+inline constexpr std::array expert_tile_rows{128L, 64L, 32L, 16L, 256L};
+
+// What one draw of the router gives a rank: all rows, experts that have any, and for each of expert_tile_rows the tiles that
+// hold them when every expert begins a new one.
+struct ExpertLoad {
+    double rows = 0, experts = 0;
+    std::array<double, expert_tile_rows.size()> tiles{};
+    friend bool operator==(const ExpertLoad&, const ExpertLoad&) = default;
+};
+ExpertLoad expert_load(const std::vector<long>& rows_of_experts);
+
+// A layer of the rank that is timed. `loads`: per draw of the router (one where balanced); `tokens` of the whole
+// expert-parallel group, which the rank reads and writes. `weight_bytes`: of one weight.
 struct ExpertLayer {
-    std::vector<std::vector<long>> rows;
+    std::vector<ExpertLoad> loads;
     long tokens = 0, hidden = 0, ffn = 0;
     Dtype dtype = Dtype::bf16;
     double weight_bytes = 2;

@@ -53,6 +53,7 @@ struct Kernel {
     bool accumulate;
     double rate;  // relative to the law's
     GemmSetting setting;
+    double in_step;  // of it, what a step loses
     bool scaled_blocks = false;
 };
 
@@ -124,9 +125,10 @@ Flops work_of(const Kernel& kernel) {
     return Flops(2 * products);
 }
 
-// The clock of the setting, after a time at the full one.
+// The clock of the setting, after a time at the full one. What a step loses is no rest: the chip draws what it draws alone.
 Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, const Cluster& cluster) {
-    const double slowdown = sustained_slowdown(work_of(kernel), kernel.dtype, traffic.operands, full, cluster);
+    const double slowdown =
+        sustained_slowdown(work_of(kernel), kernel.dtype, traffic.operands, kernel.in_step * full, cluster);
     if (kernel.setting != GemmSetting::alone) return full * slowdown;
     if (cluster.power.limit > 0) return burst_time(full, slowdown, cluster.power);
     return full / (1 + cluster.kernel.gemm_boost * std::exp(-(full / cluster.kernel.gemm_boost_time)));
@@ -171,8 +173,8 @@ double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
 
 Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,
                  GemmSetting setting) {
-    return {shapes, dtype, accumulate, setting == GemmSetting::step ? rate_in_step(dtype, cluster.kernel) : 1.0,
-            setting};
+    const double in_step = setting == GemmSetting::step ? rate_in_step(dtype, cluster.kernel) : 1.0;
+    return {shapes, dtype, accumulate, in_step, setting, in_step};
 }
 
 // How the law's rate changes with layout, type and batch.

@@ -10,6 +10,7 @@
 #include "model/errors.h"
 #include "sim/campaign.h"
 #include "sim/predict.h"
+#include "sim/sweep/map_points.h"
 #include "sim/sweep/mpi.h"
 #include "sim/sweep/search.h"
 
@@ -211,6 +212,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     if (settings) result.each_of = space.outer_keys();
     if (question.within) mark_within(result, *question.within);
     result.map = heat_map(space, search, question.objective == Objective::tokens);
+    if (options.map) result.points = sweep_map(space, question, search, options.threads);
     return result;
 }
 

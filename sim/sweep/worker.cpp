@@ -142,40 +142,60 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
     space_.visit(base.base, item, visitor);
 }
 
-void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
-                               Screened& out) {
+void SweepWorker::visit_feasible(std::uint64_t item, const std::function<void(const Candidate&, const Parallelism&)>& visit) {
+    Base& base = at_base(space_.base_of_item(item));
+    Screened uncounted;
+    const SweepVisitor visitor{.legal = [&](std::uint64_t inner, const Parallelism& split) {
+                                   if (const auto candidate = judge(base, inner, split, uncounted)) visit(*candidate, split);
+                               },
+                               .illegal = [](std::string_view, std::uint64_t) {}};
+    space_.visit(base.base, item, visitor);
+}
+
+// Empty where it does not count, with the reason counted.
+std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, const Parallelism& split, Screened& out) const {
+    const auto because = [](auto& counts, std::string_view reason) {
+        count(counts, reason, 1);
+        return std::nullopt;
+    };
     if (!base.evaluator) {
         Experiment tried = base.base.experiment;
         tried.parallelism = split;
         try {
             check_experiment(tried);  // also what no rule about splits is about
         } catch (const ConfigError& error) {
-            return count(out.illegal, error.what(), 1);
+            return because(out.illegal, error.what());
         }
         base.evaluator.emplace(tried);
     }
     ++out.legal;
     const StepBound bound = base.evaluator->bound(split);
-    if (!bound.fits) return count(out.infeasible, "does not fit into the device's memory", 1);
+    if (!bound.fits) return because(out.infeasible, "does not fit into the device's memory");
     const PointFacts facts = base.evaluator->facts(split, bound.peak);
     const bool costs = question_.objective == Objective::cost || question_.second == Objective::cost;
-    if (costs && facts.price == 0) return count(out.infeasible, "cluster.price_per_gpu_hour is not stated", 1);
+    if (costs && facts.price == 0) return because(out.infeasible, "cluster.price_per_gpu_hour is not stated");
     for (const Constraint& c : question_.where)
-        if (!can_hold(c, facts, bound.lower)) return count(out.infeasible, "not " + c.text, 1);
-    if (bound.estimate > Seconds(0))
-        note_cell(base.number, split,
-                  question_.objective == Objective::tokens ? bound.estimate / facts.tokens : bound.estimate, out.cells);
-    const Candidate candidate{.id = {base.number, inner},
-                              .lower = bound.lower,
-                              .estimate = bound.estimate,
-                              .peak = bound.peak,
-                              .tokens = facts.tokens,
-                              .price = facts.price,
-                              .ranks = base.evaluator->ranks()};
-    if (incumbents.excludes(lower_scores(question_, candidate), candidate.id, group_of(grouping_, candidate)))
+        if (!can_hold(c, facts, bound.lower)) return because(out.infeasible, "not " + c.text);
+    return Candidate{.id = {base.number, inner},
+                     .lower = bound.lower,
+                     .estimate = bound.estimate,
+                     .peak = bound.peak,
+                     .tokens = facts.tokens,
+                     .price = facts.price,
+                     .ranks = base.evaluator->ranks()};
+}
+
+void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
+                               Screened& out) {
+    const auto candidate = judge(base, inner, split, out);
+    if (!candidate) return;
+    const Seconds estimate = candidate->estimate;
+    if (estimate > Seconds(0))
+        note_cell(base.number, split, question_.objective == Objective::tokens ? estimate / candidate->tokens : estimate, out.cells);
+    if (incumbents.excludes(lower_scores(question_, *candidate), candidate->id, group_of(grouping_, *candidate)))
         ++out.bounded_away;
     else
-        out.candidates.push_back(candidate);
+        out.candidates.push_back(*candidate);
 }
 
 // Neighbours in the walk mostly share a cell.

@@ -84,6 +84,8 @@ class SweepWorker {
 public:
     SweepWorker(const SweepSpace& space, const SweepQuestion& question);
     SweepJobResult run(const SweepJob& job);
+    // What of an item is legal, fits and is not ruled out by a constraint.
+    void visit_feasible(std::uint64_t item, const std::function<void(const Candidate&, const Parallelism&)>& visit);
 
 private:
     struct Base {
@@ -93,6 +95,7 @@ private:
     };
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
+    std::optional<Candidate> judge(Base& base, std::uint64_t inner, const Parallelism& split, Screened& out) const;
     void screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
                       Screened& out);
     void note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells);

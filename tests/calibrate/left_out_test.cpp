@@ -72,7 +72,7 @@ LeftOut predict_block(const std::string& preset, const std::vector<std::string>&
 
 TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of dense models alone") {
     if (truth_is_absent()) return;
-    const LeftOut found = predict_block("b200-x8", {"simumax_b200", "simumax_2"},
+    const LeftOut found = predict_block("b200-sxm-x8", {"simumax_b200", "simumax_2"},
                                         [](const Case& c) { return c.experiment.workload.moe.experts > 0; });
     CAPTURE(found.rows, found.median, found.mean, found.inside);
     CHECK(found.median <= 0.10);

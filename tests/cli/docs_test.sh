@@ -41,6 +41,11 @@ for file in "$sources"/README.md "$sources"/docs/*.md; do
                 squeeze <.stdout >.squeezed
                 commands=$((commands + 1))
                 shown=demo ;;
+            '$ cat > '*" <<'END'")  # a file that the commands below read
+                file_name=${line#'$ cat > '}
+                file_name=${file_name%% *}
+                : >"$file_name"
+                while IFS= read -r line && [ "$line" != END ]; do printf '%s\n' "$line" >>"$file_name"; done ;;
             '== 8.'* | '```'* | '$ '*) shown= ;;
             '' | '...') [ "$shown" = demo ] || shown= ;;
             '=='*) ;;
@@ -50,7 +55,7 @@ for file in "$sources"/README.md "$sources"/docs/*.md; do
 done
 # docs/accuracy.md: the errors of rows left out are those in the cluster files, and by the method that stands there.
 folds='five folds by model and layout'
-for cluster in dgx-a100 dgx-h100 b200-x8; do
+for cluster in dgx-a100 dgx-h100 b200-sxm-x8; do
     row=$(awk -v name=$cluster -v folds="\"$folds\"" '
         /^\[\[/ { on = 0 }
         $1 == "method" { on = index($0, folds) > 0 }

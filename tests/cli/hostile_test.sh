@@ -28,7 +28,15 @@ absent HACKED
 grep -q "$(printf '\033')" "$work/.stdout" && fail "$command_line: an escape sequence reached the terminal"
 grep -q "$(printf '\033')" evil/summary.md && fail "$command_line: an escape sequence reached summary.md"
 grep -qF '\`touch HACKED\`\|\<img src=x\>\[a\](b)' evil/summary.md || fail "$command_line: markup reached summary.md"
+grep -q "$(printf '\033')" evil/report.html && fail "$command_line: an escape sequence reached report.html"
+grep -qF '&#96;touch HACKED&#96;|&lt;img src=x&gt;[a](b)' evil/report.html || fail "$command_line: report.html does not show the name as it stands"
+grep -q '<img' evil/report.html && fail "$command_line: markup reached report.html"
 grep -q '<img' evil/breakdown.svg && fail "$command_line: markup reached breakdown.svg"
+# Without gnuplot the tables are there, and the page says what it lacks.
+PATH=/nowhere run 1 compare c.csv --out no_plots
+stderr_has 'no gnuplot on PATH'
+grep -qF 'The plots are missing' no_plots/report.html || fail "$command_line: report.html does not say that it has no plots"
+grep -qF 'The plots are missing' o*/report.html && fail "$command_line: report.html says that it has no plots"
 run 1 simulate $'no\e[31m_such'
 grep -q "$(printf '\033')" "$work/.stderr" && fail "$command_line: an escape sequence reached the terminal"
 printf '[cluster]\npreset = "host"\nname = "a\\nb"\n[workload]\npreset = "moe_layer"\n' >name.toml

@@ -45,7 +45,8 @@ complete() {
 offered() {  # offered WORD -- TYPED...
     local word=$1
     shift 2
-    complete "$@" | grep -qxF -- "$word" || fail "bash: $* <TAB> does not offer $word: $(complete "$@" | tr '\n' ' ')"
+    complete "$@" >offers  # no pipe: grep may leave before its writer, which then fails
+    grep -qxF -- "$word" offers || fail "bash: $* <TAB> does not offer $word: $(tr '\n' ' ' <offers)"
 }
 offered simulate -- stepcast sim
 offered --explain -- stepcast simulate --

@@ -1,7 +1,5 @@
-"""The outputs shown in docs/python.md and docs/what_if_70b.ipynb are those that come out. `--renew` writes them anew.
-
-    STEPCAST_SOURCES=. PYTHONPATH=build/release/python python3 tests/python/documents_test.py --renew
-"""
+"""The outputs shown in docs/python.md and docs/what_if_70b.ipynb are those that come out. `--renew` writes them anew
+(scripts/renew-golden.sh calls it)."""
 
 import ast
 import contextlib

@@ -37,6 +37,8 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
                              "model_flops_utilization",
                              "model_tflops_per_gpu",
                              "causal_mask_counted",
+                             "energy_j",
+                             "energy_j_per_token",
                              "tasks",
                              "ranks_simulated",
                              "draws",

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "model/errors.h"
+#include "reports/gantt_plot.h"
 #include "reports/gnuplot.h"
 #include "tests/reports/samples.h"
 
@@ -255,4 +256,21 @@ TEST_CASE("A single exact case, and curves with points that a log axis cannot sh
     plot_curves({{"all_reduce", {{0, 1}, {1024, 1e-5}, {4096, 2e-5}}, {{1024, 1e-5}, {4096, 1.9e-5}}}}, "Curves",
                 "payload [bytes]", "time [s]", folder + "/curves");
     CHECK(samples::file_text(folder + "/curves.svg").find("left out, not above 0: 1") != std::string::npos);
+}
+
+// 3,000 slots of 1 ms, every other one backward, on an axis of 400 parts: each part is half forward, half backward.
+TEST_CASE("a step of more slots than a picture holds shows shares, all along the axis") {
+    Gantt gantt{.title = "many", .step = Seconds(3), .rows = {{"rank 0", {}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    for (int i = 0; i < 3000; ++i)
+        gantt.rows[0].boxes.push_back({i % 2 == 0 ? GanttKind::forward : GanttKind::backward, Seconds(i * 1e-3), Seconds((i + 1) * 1e-3), i});
+    const std::string folder = samples::temporary_folder("crowded");
+    plot_gantts(std::vector{gantt}, folder + "/many");
+    const std::string svg = samples::file_text(folder + "/many.svg");
+    CHECK_THAT(svg, Catch::Contains("heights: shares of the time"));
+    gantt.rows[0].boxes.resize(100);
+    plot_gantts(std::vector{gantt}, folder + "/few");
+    const std::string few = samples::file_text(folder + "/few.svg");
+    CHECK_THAT(few, Catch::Contains("numbers: micro-batches"));
+    CHECK(few.size() < svg.size());
+    CHECK(svg.size() < 400'000);
 }

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "model/errors.h"
-#include "reports/sweep_tables.h"
+#include "reports/sweep_page.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "reports/summary.h"
+#include "reports/compare_page.h"
 #include "reports/text.h"
 #include "tests/reports/samples.h"
 
@@ -112,7 +112,7 @@ TEST_CASE("A comparison of which everything was refused says so") {
 
 TEST_CASE("A comparison of no case at all says so") {
     CHECK(comparison_table({}).starts_with("no cases: the input has a header and no rows; nothing was compared\n"));
-    CHECK(comparison_markdown({}).find("no cases: ") != std::string::npos);
+    CHECK(markdown_of(compare_page("t", {"a.csv"}, {}, {})).find("no cases: ") != std::string::npos);
 }
 
 // 11 of 10 GB: 10 %.
@@ -156,9 +156,10 @@ TEST_CASE("Presets are listed with what they say") {
 }
 
 TEST_CASE("A summary says which figures a fit has seen and shows the plots") {
-    const std::string text = markdown_summary(
-        "stepcast demo", {{"Recorded MoE runs", {"Four ranks over PCIe."}, comparisons(), {"recorded/scatter.png"}},
-                          {"Plots only", {}, {}, {"a_b.png"}}});
+    Page page = compare_page("stepcast demo", {"runs/bench.csv", "own.csv"}, comparisons(), {});
+    page.sections.front().plots = {"recorded/scatter.png"};
+    page.sections.push_back({.title = "Plots only", .plots = {"a_b.png"}});
+    const std::string text = markdown_of(page);
     CHECK(text == golden("summary.md", text));
 }
 

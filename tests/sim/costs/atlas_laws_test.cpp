@@ -42,6 +42,32 @@ TEST_CASE("above its power limit a kernel is slower by the root of what it draws
     CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
 }
 
+// 2 * 8192^3 FLOP at 1e14 a second take 11 ms and draw 200 W, 150 W of them are left: a step's clock is the same whatever else
+// it loses.
+TEST_CASE("what a step loses beside its clock gives the chip no rest") {
+    Cluster c = device();
+    c.kernel.gemm_efficiency = 1;
+    c.kernel.gemm_k0 = 0;
+    c.power = {.limit = 200, .idle = 50, .flop = 2, .byte = 0, .response = Seconds(1e-3)};
+    const Gemm gemm{8192, 8192, 8192, 1, Dtype::bf16};
+    const Seconds whole = gemm_law_time(gemm, c, GemmSetting::step);
+    CHECK(whole > gemm_law_time(gemm, c, GemmSetting::alone));
+    c.kernel.training_gemm = 0.5;
+    CHECK(gemm_law_time(gemm, c, GemmSetting::step).si() == Approx(2 * whole.si()));
+}
+
+// 2e9 FLOP at 2 pJ; in 10 us the limit lets no more than 150 W pass.
+TEST_CASE("an op takes its energy, or what the limit leaves") {
+    Cluster c = device();
+    c.power = {.limit = 200, .idle = 50, .flop = 2, .byte = 0, .response = Seconds(1e-3)};
+    const Op gemm = Gemm{1000, 1000, 1000, 1, Dtype::bf16};
+    CHECK(op_energy(gemm, Seconds(1e-3), c).si() == Approx(4e-3));
+    CHECK(op_energy(gemm, Seconds(1e-5), c).si() == Approx(1.5e-3));
+    CHECK(op_energy(HostWork{}, Seconds(1), c) == Joules(0));
+    c.power.limit = 0;
+    CHECK(op_energy(gemm, Seconds(1e-3), c) == Joules(0));
+}
+
 TEST_CASE("a smaller tile loses what it loads more of") {
     CHECK(tile_rate(256, 128, 20) == 1);
     CHECK(tile_rate(256, 256, 20) == 1);
@@ -80,8 +106,8 @@ TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the 
     Cluster c = device();
     ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .token = Seconds(0), .efficiency = 1, .k0 = 0, .tile_reuse = 0,
                         .traffic = 1, .passes = 0};
-    ExpertLayer one{{{1}}, 1, 4096, 4096, Dtype::bf16, 2}, many = one;
-    many.rows = {{1, 1, 1, 1, 0}};
+    ExpertLayer one{{expert_load({1})}, 1, 4096, 4096, Dtype::bf16, 2}, many = one;
+    many.loads = {expert_load({1, 1, 1, 1, 0})};
     const double weights = 3 * 4096.0 * 4096 * 2 / 1e12;  // memory-bound
     CHECK(expert_layer_time(one, kernel, c).si() - 1e-5 == Approx(weights).epsilon(0.1));
     CHECK(expert_layer_time(many, kernel, c).si() - 1e-5 == Approx(4 * weights).epsilon(0.1));

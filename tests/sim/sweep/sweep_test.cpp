@@ -406,3 +406,52 @@ TEST_CASE("points without a price are not the cheapest") {
     REQUIRE_FALSE(answer.best.empty());
     for (const auto& point : answer.best) CHECK(point.settings[0].second == "2");
 }
+
+// By brute force: under every limit and for every two keys, the shortest estimate of each pair of values is among the map's
+// points, with its values and its peak.
+TEST_CASE("a map's points hold the best of every two keys under every limit of memory") {
+    Experiment wide = eight_ranks(small_gpt());  // megabytes, not kilobytes
+    wide.workload.hidden = 1024;
+    wide.workload.ffn = 4096;
+    const auto q = question(wide, {"parallelism=all", "parallelism.global_batch=16"});
+    const SweepMap map = sweep(q, {.threads = 2, .map = true}).points.value();
+    CHECK(map == sweep(q, {.threads = 1, .map = true}).points.value());
+    const SweepSpace space(q.experiment, q.axes);
+    REQUIRE(map.keys.size() > 3);
+    REQUIRE(map.limits.size() > 1);
+    std::map<std::string, const MapPoint*> known;
+    const auto text_of = [&](const Settings& settings) {
+        std::string text;
+        for (const MapKey& key : map.keys) text += std::ranges::find(settings, key.key, &std::pair<std::string, std::string>::first)->second + " ";
+        return text;
+    };
+    for (const MapPoint& p : map.points) {
+        std::string text;
+        for (std::size_t k = 0; k < map.keys.size(); ++k) text += map.keys[k].values[p.at[k]] + " ";
+        known.emplace(text, &p);
+        CHECK(p.peak <= map.limits.back());
+    }
+    CHECK(known.size() == map.points.size());
+    const std::vector<Simulated> all = simulate_all(q);
+    std::vector<Settings> settings;
+    for (const Simulated& s : all) settings.push_back(space.settings_of(s.candidate.id));
+    for (const Bytes limit : map.limits)
+        for (std::size_t a = 0; a < map.keys.size(); ++a)
+            for (std::size_t b = a + 1; b < map.keys.size(); ++b) {
+                std::map<std::pair<std::string, std::string>, std::size_t> best;
+                for (std::size_t i = 0; i < all.size(); ++i) {
+                    if (all[i].candidate.peak > limit) continue;
+                    const auto value = [&](std::size_t k) { return std::ranges::find(settings[i], map.keys[k].key, &std::pair<std::string, std::string>::first)->second; };
+                    const auto [at, fresh] = best.try_emplace({value(a), value(b)}, i);
+                    const auto rank = [&](std::size_t of) { return std::pair(all[of].candidate.estimate, all[of].candidate.id); };
+                    if (!fresh && rank(i) < rank(at->second)) at->second = i;
+                }
+                for (const auto& [values, i] : best) {
+                    const auto found = known.find(text_of(settings[i]));
+                    if (found == known.end()) FAIL_CHECK("not on the map: " << text_of(settings[i]));
+                    else if (found->second->peak != all[i].candidate.peak) FAIL_CHECK("another peak: " << text_of(settings[i]));
+                }
+            }
+    const auto simulated = std::ranges::count_if(map.points, &MapPoint::simulated);
+    CHECK(simulated > 0);
+}

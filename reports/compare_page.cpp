@@ -1,0 +1,187 @@
+#include "reports/compare_page.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/provenance.h"
+#include "reports/attribution_tables.h"
+#include "reports/compare.h"
+#include "reports/comparison_words.h"
+#include "reports/facts.h"
+#include "reports/kernel_plots.h"
+#include "reports/kernel_tables.h"
+#include "reports/plots.h"
+#include "reports/tables.h"
+#include "reports/text.h"
+
+namespace stepcast {
+namespace {
+
+using Comparisons = std::vector<Comparison>;
+constexpr const char* heading = "Predicted against measured";
+
+Table case_table(const Comparisons& comparisons) {
+    Table table{"", {{"case", 0, true}, {"machine", 0, true}, {"measured"}, {"predicted"}, {"p10 .. p90"}, {"error"},
+                     {"inside", 0, true}, {"row", 0, true}}, {}};
+    for (const Comparison& c : comparisons) {
+        const Cell measured = c.what.measured_step > Seconds(0) ? time_cell(c.what.measured_step) : Cell{"-"};
+        if (!c.forecast) {
+            table.rows.push_back({{c.what.case_id}, {}, measured, {"refused: " + c.refused_because}, {}, {}, {}, {}});
+            continue;
+        }
+        const Cluster& cluster = c.what.experiment.cluster;
+        table.rows.push_back({{c.what.case_id},
+                              {fmt::format("{}, {} ranks", cluster.name, rank_count(cluster))},
+                              measured,
+                              time_cell(c.forecast->step.p50),
+                              {range_text(c.forecast->step), (c.forecast->step.p90 - c.forecast->step.p10).si()},
+                              signed_percent_cell(relative_error(c)),
+                              {inside_text(c)},
+                              {role_text(c.what)}});
+    }
+    return table;
+}
+
+// Which of the figures above are evidence; "" where nobody knows.
+std::string evidence_text(const Comparisons& comparisons) {
+    std::array<std::size_t, all_evidence.size()> counts{};
+    std::size_t known = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        known += counts[i] = of_evidence(comparisons, all_evidence[i]).size();
+    if (known == 0) return "";
+    return fmt::format(
+        "Evidence: the cluster was fitted on {} of these cases, {} were seen while the model was made, {} are unseen. "
+        "Only unseen cases say how well it predicts.",
+        counts[0], counts[1], counts[2]);
+}
+
+// Of unseen cases where there are any: they alone say how well it predicts.
+Comparisons telling(const Comparisons& comparisons, std::string& which) {
+    for (const auto& [evidence, name] : {std::pair{Evidence::unseen, " that no fit has seen"},
+                                         {Evidence::seen, ", known while the model was made but not fitted"},
+                                         {Evidence::fitted, " of the fit itself: no evidence for other runs"}}) {
+        which = name;
+        if (Comparisons chosen = of_evidence(comparisons, evidence); !chosen.empty()) return chosen;
+    }
+    which = "";
+    return comparisons;
+}
+
+void add_answer(Page& page, const Comparisons& comparisons) {
+    const CompareSummary all = summarise(comparisons);
+    if (all.predicted == 0) {
+        page.answer = "nothing predicted";
+        page.beside_answer = all.cases == 0 ? "the input has no cases" : fmt::format("{} cases, all refused", all.cases);
+        return;
+    }
+    std::string which;
+    const CompareSummary s = summarise(telling(comparisons, which));
+    page.answer = percent_text(s.mape);
+    page.beside_answer = fmt::format("mean error of {} step{}{}", s.predicted, s.predicted == 1 ? "" : "s", which);
+    page.facts.push_back({"Bias and worst", fmt::format("bias {}, median {}, worst {} ({})", signed_percent_text(s.bias),
+                                                        percent_text(s.median_ape), signed_percent_text(s.worst_error), s.worst_case)});
+    page.facts.push_back({"Interval", inside_count_text(all),
+                          all.with_interval == 0 ? Tone::plain : 2 * all.inside_of_them >= all.with_interval ? Tone::good : Tone::doubt});
+    for (const Evidence evidence : all_evidence)
+        if (const Comparisons chosen = of_evidence(comparisons, evidence); !chosen.empty()) {
+            const CompareSummary part = summarise(chosen);
+            page.facts.push_back({fmt::format("{}: {} case{}", to_string(evidence), part.predicted, part.predicted == 1 ? "" : "s"),
+                                  fmt::format("mean error {}, bias {}, worst {}", percent_text(part.mape),
+                                              signed_percent_text(part.bias), signed_percent_text(part.worst_error))});
+        }
+    if (all.regret)
+        page.facts.push_back({"Choosing by the prediction",
+                              fmt::format("finds the measured best in {} of {} decisions; time lost {} mean, {} at worst",
+                                          all.best_chosen, all.decisions, percent_text(*all.regret), percent_text(all.worst_regret))});
+}
+
+void add_warnings(Page& page, const Comparisons& comparisons) {
+    const auto refused = std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; });
+    if (refused > 0)
+        page.warnings.push_back(fmt::format("{} of {} cases could not be predicted; the table says why.", refused, comparisons.size()));
+    if (of_evidence(comparisons, Evidence::unseen).empty() && !of_evidence(comparisons, Evidence::fitted).empty())
+        page.warnings.emplace_back("None of these cases is new to the model: nothing here says how well it predicts other runs.");
+    std::set<std::string> uncalibrated;
+    for (const Comparison& c : comparisons)
+        if (c.forecast && !c.what.experiment.cluster.fitted) uncalibrated.insert(c.what.experiment.cluster.name);
+    for (const std::string& cluster : uncalibrated)
+        page.warnings.push_back(fmt::format("Cluster {} was never fitted to measurements: its costs are datasheet values and assumptions.", cluster));
+    for (const std::string& assumption : all_assumptions(comparisons)) page.warnings.push_back("Assumed: " + assumption + ".");
+}
+
+void add_provenance(Page& page, const Comparisons& comparisons) {
+    for (const Comparison& c : comparisons)
+        if (c.forecast) {
+            add_once(page.provenance, provenance_of(c.what.experiment.cluster));
+            add_once(page.provenance, provenance_of(c.what.experiment.framework));
+        }
+}
+
+PageSection case_section(const Comparisons& comparisons) {
+    PageSection section{.title = "Cases", .tables = {case_table(comparisons)}, .sentences = summary_sentences(comparisons)};
+    for (const Comparison& c : comparisons)
+        if (c.attribution) section.sentences.push_back(c.what.case_id + ": " + attribution_sentence(*c.attribution));
+    for (const std::string& line : all_provenance(comparisons)) section.sentences.push_back(line);
+    for (const std::string& assumption : all_assumptions(comparisons)) section.sentences.push_back("assumed: " + assumption);
+    if (std::string text = evidence_text(comparisons); !text.empty()) section.sentences.push_back(std::move(text));
+    return section;
+}
+
+std::string question_about(const std::vector<std::string>& inputs) {
+    std::string text = inputs.empty() ? "" : " in ";
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == inputs.size() ? " and " : ", ") + std::filesystem::path(inputs[i]).filename().string();
+    return "How well does stepcast predict what was measured" + text + "?";
+}
+
+}  // namespace
+
+Page compare_page(const std::string& title, const std::vector<std::string>& inputs, const Comparisons& comparisons,
+                  const KernelComparisons& kernels) {
+    Page page{.title = title, .question = question_about(inputs)};
+    const bool steps = !comparisons.empty() || kernels.rows.empty();
+    if (steps) {
+        add_answer(page, comparisons);
+        add_warnings(page, comparisons);
+        page.sections.push_back(case_section(comparisons));
+        add_provenance(page, comparisons);
+    } else {
+        const KernelSummary s = kernel_summary_of(kernels.rows);
+        page.answer = percent_text(s.mape);
+        page.beside_answer = fmt::format("mean error of {} kernels and collectives, median {}", s.rows, percent_text(s.median_ape));
+    }
+    if (!kernels.rows.empty()) page.sections.push_back(kernel_section(kernels));
+    return page;
+}
+
+void write_comparison(const std::string& folder, const std::vector<std::string>& inputs, const Comparisons& comparisons,
+                      const KernelComparisons& kernels, const std::string& program) {
+    Page page = compare_page(heading, inputs, comparisons, kernels);
+    page.provenance.push_back(program_fact(program));
+    const bool steps = !comparisons.empty() || kernels.rows.empty(), has_kernels = !kernels.rows.empty();
+    std::vector<PlannedFile> tables;
+    if (steps) tables.push_back({folder + "/compare.csv", comparison_csv(comparisons)});
+    if (has_kernels) tables.push_back({folder + "/kernels.csv", kernel_csv(kernels)});
+    write_whole(tables);
+    const auto add_plots = [&] {
+        if (steps) page.sections.front().plots = plot_comparison(comparisons, heading, folder);
+        if (has_kernels) page.sections[steps ? 1 : 0].plots = plot_kernels(kernels, heading, folder);
+    };
+    const auto write_summaries = [&](const Page& whole) {
+        const auto summary = [&](const std::string& title, const PageSection& section) {
+            return markdown_of(Page{.title = title, .sections = {section}});
+        };
+        if (steps) write_whole({{folder + "/summary.md", summary(heading, whole.sections.front())}});
+        if (has_kernels)
+            write_whole({{folder + "/kernels.md", summary(fmt::format("{}: kernels and collectives", heading), whole.sections[steps ? 1 : 0])}});
+    };
+    if (steps)
+        page.sections.push_back({.title = "Phases and details, as the terminal shows them", .listing = comparison_table(comparisons), .is_folded = true});
+    write_with_plots(folder, page, add_plots, write_summaries);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,54 @@
+// A report as people read it, before it is text: summary.md and report.html are made of the same page.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/whole_files.h"
+#include "reports/table.h"
+
+namespace stepcast {
+
+// good, doubt and bad are also said in words: colour alone tells nobody anything.
+enum class Tone { plain, good, doubt, bad };
+struct Fact {
+    std::string name, text;
+    Tone tone = Tone::plain;
+    friend bool operator==(const Fact&, const Fact&) = default;
+};
+
+struct PageSection {
+    std::string title;
+    std::vector<std::string> paragraphs = {};
+    std::vector<Table> tables = {};
+    std::vector<std::string> sentences = {};  // a list
+    std::vector<std::string> plots = {};      // PNG names within the folder; their SVG lies beside them
+    std::string listing = {};                 // as a terminal shows it
+    bool is_folded = false;                   // opened by who wants it
+};
+
+struct Page {
+    std::string title, question = {};
+    std::string answer = {}, beside_answer = {};  // the figure that was asked for, and what it is
+    std::vector<Fact> facts = {};
+    std::vector<std::string> warnings = {};
+    std::string map = {};  // JSON of reports/sweep_map.h; "" = none
+    std::vector<PageSection> sections = {};
+    std::vector<Fact> provenance = {};
+};
+
+std::string markdown_of(const Page& page);
+// One file that needs no other: pictures are read from `folder`.
+std::string html_of(const Page& page, const std::string& folder);
+
+// Facts that are not there yet.
+void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more);
+
+// Writes `folder`/report.html, before the plots and after them: it is there, and says what it lacks, when gnuplot fails
+// (ConfigError). `add_plots` draws them and names them in `page`. `write`: what else is made of the page.
+void write_with_plots(const std::string& folder, Page& page, const std::function<void()>& add_plots,
+                      const std::function<void(const Page&)>& write = {});
+void write_page(const std::string& folder, const Page& page);
+
+}  // namespace stepcast
