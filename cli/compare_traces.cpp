@@ -7,11 +7,12 @@
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
 #include "cli/say.h"
+#include "cli/version.h"
 #include "model/errors.h"
 #include "model/plain_text.h"
 #include "reports/chrome_trace.h"
+#include "reports/compare_page.h"
 #include "reports/json.h"
-#include "reports/summary.h"
 #include "reports/tables.h"
 #include "reports/traced_tables.h"
 #include "sim/step_labels.h"
@@ -50,7 +51,7 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
     const std::vector<Comparison> comparisons{found.comparison};
     print(options.json ? to_json(summarise(comparisons), comparisons, {}) : comparison_table(comparisons));
     for (const std::string& note : found.notes) say_on_stderr("note: " + note);
-    if (!options.out.empty()) write_comparison(options.out, "Traced step against its forecast", comparisons);
+    if (!options.out.empty()) write_comparison(options.out, options.inputs, comparisons, {}, version_text());
     if (options.trace.empty()) return;
     const Prediction& p = found.prediction;
     const Routing routing = routing_of(experiment, p.forecast.median_draw);
