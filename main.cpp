@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/calibrate.h"
 #include "cli/compare_inputs.h"
+#include "cli/compare_traces.h"
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
 #include "cli/startup.h"
@@ -45,6 +46,7 @@
 #include "sim/explain/explain.h"
 #include "sim/gantt.h"
 #include "sim/predict.h"
+#include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 
 using namespace stepcast;
@@ -78,6 +80,15 @@ std::string headline(const std::string& experiment, const std::string& cluster, 
     return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
 }
 
+void write_predicted_trace(const Experiment& e, const Prediction& p, const std::string& path) {
+    const Routing routing = routing_of(e, p.forecast.median_draw);
+    const Trace trace = to_trace(p.graph, p.timeline);
+    write_chrome_trace(p.graph, trace, path,
+                       {.notes = trace_notes(p.forecast),
+                        .labels = step_labels(e, routing, p.graph),
+                        .memory = memory_points(e, routing, p.graph, trace)});
+}
+
 void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
     if (!options.trace.empty() || options.explain)
         throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
@@ -108,8 +119,7 @@ void run_simulate(const Options& options) {
     const Prediction prediction = predict_step(experiment);
     const Forecast& forecast = prediction.forecast;
     if (!options.trace.empty())
-        write_chrome_trace(prediction.graph, to_trace(prediction.graph, prediction.timeline), options.trace,
-                           trace_notes(forecast));
+        write_predicted_trace(experiment, prediction, options.trace);
     const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
     if (!options.emit.empty())
         return print(emitted(experiment, options,
@@ -198,13 +208,16 @@ void run_execute(const Options& options) {
         write_page(options.out, page);
     }
     if (!options.trace.empty())
-        write_chrome_trace(graph, measurement.traces.back(), options.trace, trace_notes(experiment.name, measurement));
+        write_chrome_trace(graph, measurement.traces.back(), options.trace,
+                           {.notes = trace_notes(experiment.name, measurement),
+                            .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
     print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
 }
 
 void run_calibrate(const Options& options) { print(calibrate(options, show_progress)); }
 
 void run_compare(const Options& options) {
+    if (compare_traces(options)) return;
     const Compared compared = compare_inputs(options, show_progress);
     show_progress("");
     const auto& [comparisons, kernels, summary, steps] = compared;

@@ -35,9 +35,8 @@ bool has_rate(const Gpu& gpu, Dtype dtype) {
 
 // Kernels are told apart by name; an unmasked one and a latent one's forms are other kernels. Whole modules are sums of
 // kernels and no row of a law.
-void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+AttentionRow attention_row(const TableRow& row) {
     const std::string op = row.text("op");
-    if (op != "attention" && op != "encoder_attention" && op != "mla_attention") return void(++blocks.other_op_rows);
     AttentionRow found;
     found.where = row.where();
     found.kernel = row.text("kernel");
@@ -58,7 +57,14 @@ void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) 
     if (!row.text("window").empty()) found.shape.window = row.read("window", [&] { return csv_int(row.text("window"), 0); });
     found.time = row.time(Flops(0));
     found.row = row.hash();
-    has_rate(gpu, a.dtype) ? blocks.attentions.push_back(found) : void(++blocks.other_op_rows);
+    return found;
+}
+
+void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    const std::string op = row.text("op");
+    if (op != "attention" && op != "encoder_attention" && op != "mla_attention") return void(++blocks.other_op_rows);
+    const AttentionRow found = attention_row(row);
+    has_rate(gpu, found.shape.op.dtype) ? blocks.attentions.push_back(found) : void(++blocks.other_op_rows);
 }
 
 void add_cast(const TableRow& row, BuildingBlocks& blocks) {

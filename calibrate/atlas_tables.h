@@ -6,6 +6,7 @@
 
 namespace stepcast {
 
+AttentionRow attention_row(const TableRow& row);
 void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
 void add_cast(const TableRow& row, BuildingBlocks& blocks);
 void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);

@@ -9,6 +9,7 @@
 #include "calibrate/exchange_tables.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_row.h"
+#include "calibrate/traced_tables.h"
 #include "model/csv.h"
 #include "model/errors.h"
 #include "model/units.h"
@@ -128,7 +129,9 @@ std::string plain_name(std::string_view text) {
     std::string plain;
     for (const char c : text)
         if (c != ' ' && c != '-' && c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return plain.starts_with("nvidia") ? plain.substr(6) : plain;
+    if (plain.starts_with("nvidia")) plain.erase(0, 6);
+    if (plain.starts_with("tesla")) plain.erase(0, 5);  // as drivers name the first of a kind
+    return plain;
 }
 
 }  // namespace
@@ -162,6 +165,10 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
             ++blocks.other_device_rows;
             if (std::find(blocks.devices.begin(), blocks.devices.end(), row.text("gpu")) == blocks.devices.end())
                 blocks.devices.push_back(row.text("gpu"));
+            continue;
+        }
+        if (is_traced(kind, row)) {
+            add_traced_row(kind, row, gpu, blocks);
             continue;
         }
         if (kind == TableKind::gemms) add_gemm(row, gpu, blocks);

@@ -123,8 +123,21 @@ struct LaunchRow {
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
+// A kernel or collective as it ran inside the steps of a traced job (calibrate/traced_tables.h): `kind` is the class whose
+// constant it tells.
+struct TracedRow {
+    std::string where, kind;
+    Op op;
+    Seconds time;
+    double calls = 1;
+    RowHash row = 0;
+    int ranks = 0, nodes = 0;  // of a collective
+    friend bool operator==(const TracedRow&, const TracedRow&) = default;
+};
+
 struct BuildingBlocks {
     std::vector<GemmRow> gemms;
+    std::vector<TracedRow> traced;
     std::vector<KernelRow> kernels;
     std::vector<LaunchRow> launches;
     std::vector<CollectiveRow> collectives;
@@ -135,6 +148,7 @@ struct BuildingBlocks {
     std::vector<std::string> devices;  // of rows that were passed over, each once
     int other_device_rows = 0;
     int other_op_rows = 0;  // operations that no law here describes, and dtypes that the device has no rate for
+    int upper_bound_rows = 0;  // collectives of which one rank was traced
     int unstated_rows = 0;  // size or time left empty
 };
 

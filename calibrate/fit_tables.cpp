@@ -11,6 +11,7 @@
 #include "calibrate/fit_kernels.h"
 #include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_parameter.h"
+#include "calibrate/traced_tables.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/provenance.h"
@@ -202,8 +203,9 @@ public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share) {
-        const Split split = split_of(cases, share);
+    // `few`: too few to hold any out.
+    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share, bool few = false) {
+        const Split split = few ? Split{cases, {}} : split_of(cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all_.cluster, parameters, split, progress_);
         judge(result, split, share);
@@ -393,7 +395,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
-        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty())
+        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty() && blocks.traced.empty())
         refuse_nothing(start, blocks);
     Parts parts(start, progress);
     parts.add_launches(blocks);
@@ -407,6 +409,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     parts.add_expert_kernels(blocks, how.share);
     parts.add(collective_parameters_for(start, blocks), collectives, how.share);
     for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
+    for (const TracedFit& part : traced_fits(start, blocks)) parts.add(part.parameters, part.cases, HeldOutShare::fifth, part.cases.size() < 10);
     return parts.finish(ranges_of(blocks));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
+#include "calibrate/traced_tables.h"
 #include "model/calibration.h"
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -51,6 +53,18 @@ Family common_family(const std::vector<std::string>& paths) {
     }
     if (!family) throw ConfigError("calibrate: no measurements; expected at least one file");
     return *family;
+}
+
+// Steps and phases of a profile, which are for `compare`.
+bool is_of_profile(const std::string& path) {
+    if (family_of(path) != Family::samples) return false;
+    const std::vector<Sample> samples = read_measurements(path);
+    return std::ranges::any_of(samples, [](const Sample& s) { return s.phase == "busy"; }) &&
+           std::ranges::any_of(samples, [](const Sample& s) { return s.phase == "idle"; });
+}
+
+std::string framework_file(const std::string& out) {
+    return std::filesystem::path(out).replace_extension(".framework.toml").string();
 }
 
 std::vector<std::string> file_names(const CalibrationRequest& request) {
@@ -104,13 +118,28 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     BuildingBlocks blocks;
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
+    Framework framework;
+    std::vector<std::string> of_framework;
+    if (!request.framework.empty()) {
+        framework = read_framework(request.framework);
+        of_framework = take_framework(framework, blocks.launches);
+        framework.name = std::filesystem::path(request.out).stem().string();
+        framework.about = fmt::format("{}; host and passes as traced", framework.about.empty() ? request.framework : framework.about);
+        if (of_framework.empty()) throw ConfigError("--framework: no table of launches tells anything of one; expected X.launches.csv too");
+        write_whole({{framework_file(request.out), write_framework(framework)}});
+    }
     std::string text = fmt::format(
-        "{} GEMMs, {} other kernels, {} attentions, {} casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{} kernels and collectives of traced steps, {} GEMMs, {} other kernels, {} attentions, {} casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
         "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
-        blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(), blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
+        blocks.traced.size(), blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(), blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
         blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, start, request));
+    if (blocks.upper_bound_rows > 0)
+        text += fmt::format("{} collectives of which one rank was traced are not fitted: their times hold waiting for the others\n",
+                            blocks.upper_bound_rows);
+    if (!of_framework.empty())
+        text += fmt::format("{}: from {}, {}\n", framework_file(request.out), request.framework, fmt::join(of_framework, "; "));
     for (const FitResult& result : fit.results) text += describe(result);
     return text;
 }
@@ -130,12 +159,24 @@ std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
 
 }  // namespace
 
-std::string calibrate_from_measurements(const CalibrationRequest& request,
+bool are_tables(const std::vector<std::string>& paths) {
+    bool any = false;
+    for (const std::string& path : paths) {
+        const bool table = family_of(path) == Family::tables;
+        if (!table && !is_of_profile(path)) return false;
+        any = any || table;
+    }
+    return any;
+}
+
+std::string calibrate_from_measurements(const CalibrationRequest& asked,
                                         const std::function<void(std::string_view)>& progress) {
+    CalibrationRequest request = asked;
+    if (are_tables(request.measurements)) std::erase_if(request.measurements, is_of_profile);
     const Cluster start = read_cluster(request.cluster);
     std::vector<std::string> inputs = request.measurements;
     inputs.push_back(request.cluster);
-    keep_apart({request.out}, inputs);
+    keep_apart(request.framework.empty() ? std::vector{request.out} : std::vector{request.out, framework_file(request.out)}, inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);

@@ -13,7 +13,12 @@ struct CalibrationRequest {
     std::string cluster;  // preset or file to start from
     std::string out;      // cluster file to write
     std::string date;     // of today, for the provenance
+    std::string framework = {};  // of tables of traces: to start from; its costs go to OUT's name with .framework.toml
 };
+
+// Whether all are tables of kernels, collectives and launches (those of steps that a profile's import writes beside them may be
+// among them), so that a framework to start from asks for no fit of steps.
+bool are_tables(const std::vector<std::string>& paths);
 
 // Imported measurements (fit_moe.h; of whole models fit_noise.h) or building-block tables (fit_tables.h), told by their headers. Writes `out` and
 // returns what to show. Throws ConfigError when the kinds are mixed or the file to start from would be overwritten.

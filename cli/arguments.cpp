@@ -135,7 +135,15 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 
     verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
-    verb->add_option("INPUT", options.inputs, "CASES.csv, MEASUREMENTS.csv, a table of kernels or RUN_DIR")->required();
+    verb->add_option("INPUT", options.inputs,
+                     "CASES.csv, MEASUREMENTS.csv, a table of kernels, RUN_DIR, or a profiler's traces, one a rank")
+        ->required();
+    verb->add_option("--model", options.model, "of traces: the experiment that ran; without it their own kernel tables predict them")
+        ->type_name("EXPERIMENT");
+    verb->add_option("--gpus", options.gpus, "of --model: its ranks")->check(count_from(1));
+    verb->add_option("--set", options.set, "of --model: KEY=VALUE")->allow_extra_args(false)->type_name("KEY=VALUE");
+    verb->add_option("--trace", options.trace, "of traces: FILE.json for Perfetto, the predicted step beside the traced one")
+        ->type_name("FILE");
     verb->add_option("--cluster", options.cluster, "file or preset to predict with")->type_name("CLUSTER");
     verb->add_option("--framework", options.framework, "file or preset that all cases ran in")->type_name("FRAMEWORK");
     verb->add_option("--out", options.out, "folder for tables, summary.md and plots")->type_name("DIR");

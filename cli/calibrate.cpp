@@ -72,11 +72,15 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
     if (!options.out.empty()) check_files_of_calibrate(options);
-    if (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty())
+    const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
+    if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
         return calibrate_steps(options, progress);
-    return calibrate_from_measurements(
-        {.measurements = options.measurements, .cluster = options.cluster, .out = options.out, .date = current_date()},
-        progress);
+    return calibrate_from_measurements({.measurements = options.measurements,
+                                        .cluster = options.cluster,
+                                        .out = options.out,
+                                        .date = current_date(),
+                                        .framework = options.framework},
+                                       progress);
 }
 
 }  // namespace stepcast

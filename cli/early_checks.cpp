@@ -59,6 +59,7 @@ void check_files_of_compare(const Options& options) {
     Paths outputs, inputs = options.inputs;
     if (!options.cluster.empty()) inputs.push_back(options.cluster);
     add_in(outputs, options.out, {"compare.csv", "summary.md", "report.html"});
+    if (!options.trace.empty()) outputs.push_back(options.trace);
     check(outputs, inputs);
 }
 

@@ -101,12 +101,12 @@ struct OpSizes {
     }
 };
 
-void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace) {
+void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace, const std::string& prefix) {
     for (int r = 0; r < graph.rank_count(); ++r) {
         const auto at = static_cast<std::size_t>(r);
         const int stands_for = at < graph.multiplicity().size() ? graph.multiplicity()[at] : 1;
         const std::string name =
-            stands_for == 1 ? fmt::format("rank {}", r) : fmt::format("rank {} (stands for {})", r, stands_for);
+            prefix + (stands_for == 1 ? fmt::format("rank {}", r) : fmt::format("rank {} (stands for {})", r, stands_for));
         events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"{}"}}}})", r, name);
         events.add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", r, r);
     }
@@ -123,7 +123,15 @@ void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace) {
 
 constexpr double microseconds = 1e6;
 
-void add_spans(Events& events, const TaskGraph& graph, const Trace& trace) {
+// ,"micro_batch":3,"layer":7 as far as known.
+std::string label_text(int micro_batch, int layer) {
+    std::string text;
+    if (micro_batch >= 0) text += fmt::format(",\"micro_batch\":{}", micro_batch);
+    if (layer >= 0) text += fmt::format(",\"layer\":{}", layer);
+    return text;
+}
+
+void add_spans(Events& events, const TaskGraph& graph, const Trace& trace, const StepLabels& labels) {
     std::unordered_map<const char*, std::string> names;  // graphs share the text of equal names
     for (const Span& span : trace.spans) {
         if (!std::isfinite(span.start.si()) || !std::isfinite(span.finish.si()))
@@ -133,11 +141,55 @@ void add_spans(Events& events, const TaskGraph& graph, const Trace& trace) {
         if (fresh) name->second = quoted(graph.name(span.task));
         const Op& op = graph.op(span.task);
         events.add(
-            R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"task":{},"phase":"{}"{}}}}})",
+            R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"task":{},"phase":"{}"{}{}}}}})",
             span.place.rank(), static_cast<int>(span.place.lane()), span.start.si() * microseconds,
             (span.finish - span.start).si() * microseconds, name->second, kind_name(op), span.task,
-            to_string(graph.phase(span.task)), std::visit(OpSizes{}, op));
+            to_string(graph.phase(span.task)), std::visit(OpSizes{}, op),
+            labels.layer.empty() ? "" : label_text(labels.micro_batch[span.task], labels.layer[span.task]));
     }
+}
+
+// An arrow from the rank that sends to the one that receives. A flow binds to the slice that holds its time.
+void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
+    std::unordered_map<TaskId, const Span*> sent;
+    for (const Span& span : trace.spans) {
+        if (!std::holds_alternative<SendRecv>(graph.op(span.task)) || graph.places(span.task).size() != 2) continue;
+        const bool sends = graph.places(span.task)[0] == span.place;
+        if (sends) {
+            sent[span.task] = &span;
+            continue;
+        }
+        const auto from = sent.find(span.task);
+        if (from == sent.end()) continue;
+        const auto end = [&](const char* kind, const char* binding, const Span& s) {
+            events.add(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{:.4f},"name":"stage","cat":"send_recv"{}}})", kind, span.task,
+                       s.place.rank(), static_cast<int>(s.place.lane()), (s.start + (s.finish - s.start) / 2).si() * microseconds, binding);
+        };
+        end("s", "", *from->second);
+        end("f", ",\"bp\":\"e\"", span);
+    }
+}
+
+void add_memory(Events& events, const std::vector<MemoryPoint>& memory) {
+    for (const MemoryPoint& point : memory)
+        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank,
+                   point.time.si() * microseconds, point.in_use.si());
+}
+
+void add_traced(Events& events, const TracedSlices& traced) {
+    for (const auto& [process, name] : traced.processes) {
+        events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", process, stepcast::quoted(name));
+        events.add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", process, process);
+    }
+    std::set<std::pair<int, int>> tracks;
+    for (const TracedSlice& s : traced.slices) tracks.emplace(s.process, s.track);
+    for (const auto& [process, track] : tracks)
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})", process, track, track);
+    for (const TracedSlice& s : traced.slices)
+        events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"phase":"{}"{}}}}})", s.process,
+                   s.track, s.start.si() * microseconds, s.length.si() * microseconds, stepcast::quoted(s.name), s.kind, s.phase,
+                   label_text(s.micro_batch, s.layer));
+    add_memory(events, traced.memory);
 }
 
 const char* origin_name(Trace::Origin origin) {
@@ -149,17 +201,16 @@ const char* origin_name(Trace::Origin origin) {
     return "?";
 }
 
-void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceNotes& notes,
-                  std::span<const MemoryPoint> memory) {
+void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceExtras& extras) {
     std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", origin_name(trace.origin));
-    for (const auto& [name, value] : notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
+    for (const auto& [name, value] : extras.notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
     out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
-    add_tracks(events, graph, trace);
-    add_spans(events, graph, trace);
-    for (const MemoryPoint& point : memory)
-        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank,
-                   point.time.si() * microseconds, point.in_use.si());
+    add_tracks(events, graph, trace, extras.prefix);
+    add_spans(events, graph, trace, extras.labels);
+    add_flows(events, graph, trace);
+    add_memory(events, extras.memory);
+    add_traced(events, extras.traced);
     events.write();
     out.write("\n]}\n");
 }
@@ -181,10 +232,9 @@ TraceNotes trace_notes(const std::string& experiment, const Measurement& measure
             {"sample", fmt::format("{} of {}", measurement.steps.size(), measurement.steps.size())}};
 }
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceNotes& notes,
-                        std::span<const MemoryPoint> memory) {
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceExtras& extras) {
     WholeFile out(path);
-    write_events(out, graph, trace, notes, memory);
+    write_events(out, graph, trace, extras);
     out.commit();
 }
 

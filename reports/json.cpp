@@ -391,6 +391,18 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     return text_of(j);
 }
 
+std::string to_json(const TracedStep& step) {
+    Json ranks = Json::array();
+    for (const TracedRank& r : step.ranks)
+        ranks.push_back({{"rank", r.rank},
+                         {"measured_span_s", number(r.measured_span)},
+                         {"predicted_span_s", number(r.predicted_span)},
+                         {"measured_exposed_s", number(r.measured_exposed)},
+                         {"predicted_exposed_s", number(r.predicted_exposed)}});
+    const Json j{{"trace", step.name}, {"ranks", ranks}, {"attribution", attribution(step.error)}, {"notes", step.notes}};
+    return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string to_json(const std::string& experiment, const Measurement& m) {
     std::vector<double> accepted, all;
     Json samples = Json::array();

@@ -9,6 +9,7 @@
 #include "model/explanation.h"
 #include "model/measurement.h"
 #include "model/sweep_answer.h"
+#include "model/traced_step.h"
 #include "reports/compare.h"
 #include "reports/kernel_tables.h"
 
@@ -19,6 +20,7 @@ std::string to_json(const Forecast& forecast, const std::optional<Explanation>& 
                     const std::optional<Campaign>& training = std::nullopt);
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
                     const KernelComparisons& kernels = {});
+std::string to_json(const TracedStep& step);
 // `experiment` names what ran. step_s is over the accepted steps (over all when none was accepted: see `accepted`).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
 

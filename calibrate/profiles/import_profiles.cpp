@@ -28,6 +28,13 @@ std::vector<std::string> files_of(const std::string& path) {
     return files;
 }
 
+std::vector<std::string> all_files(const std::vector<std::string>& named) {
+    std::vector<std::string> paths;
+    for (const std::string& path : named)
+        for (std::string& file : files_of(path)) paths.push_back(std::move(file));
+    return paths;
+}
+
 std::string milliseconds(Seconds time) { return fmt::format("{:.3f} ms", time.si() * 1e3); }
 
 void describe(const Profile& p, std::vector<std::string>& report) {
@@ -50,8 +57,8 @@ std::vector<Profile> read_ranks(const std::vector<std::string>& paths, std::vect
         Profile p = read_profile(path);
         if (!p.rank_told) p.rank = unnamed++;
         describe(p, report);
-        if (const auto [at, fresh] = by_rank.try_emplace(p.rank, p); !fresh)
-            throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, p.rank,
+        if (const auto [at, fresh] = by_rank.try_emplace(p.rank, std::move(p)); !fresh)
+            throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, at->first,
                                           at->second.path));
     }
     std::vector<Profile> ranks;
@@ -121,10 +128,12 @@ bool are_profiles(const std::vector<std::string>& paths) {
     });
 }
 
+std::vector<Profile> read_job(const std::vector<std::string>& paths, std::vector<std::string>& report) {
+    return read_ranks(all_files(paths), report);
+}
+
 std::vector<std::string> import_profiles(const ProfileImport& request) {
-    std::vector<std::string> paths;
-    for (const std::string& path : request.paths)
-        for (std::string& file : files_of(path)) paths.push_back(std::move(file));
+    const std::vector<std::string> paths = all_files(request.paths);
     for (const std::string& path : paths) {
         std::error_code none;
         if (fs::equivalent(path, request.out, none))

@@ -22,6 +22,9 @@ struct ProfileImport {
 // Whether every path is a profile or nccl-tests output (or a folder of profiles).
 bool are_profiles(const std::vector<std::string>& paths);
 
+// One job's ranks, each once, the least first, from files or folders; what they hold is told in `report`.
+std::vector<Profile> read_job(const std::vector<std::string>& paths, std::vector<std::string>& report);
+
 // Reads everything, writes every table that has a row, or throws ConfigError and writes none. Says what was taken, inferred
 // and left out, one line each. Ranks that are there twice, or of different jobs, are refused.
 std::vector<std::string> import_profiles(const ProfileImport& request);

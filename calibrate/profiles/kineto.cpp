@@ -120,10 +120,21 @@ public:
         }
     }
 
+    // A key whose value is of another kind than the profiler's says nothing.
     void member(std::string_view key, const TraceText& trace) {
-        if (key != "deviceProperties" && key != "distributedInfo" && key != "record_shapes") return;
+        try {
+            read_member(key, trace);
+        } catch (const nlohmann::json::exception&) {
+            ++r_.dropped;
+        }
+    }
+
+private:
+    void read_member(std::string_view key, const TraceText& trace) {
+        if (key != "deviceProperties" && key != "distributedInfo" && key != "baseTimeNanoseconds") return;
         const auto json = nlohmann::json::parse(trace.json, nullptr, false);
         if (json.is_discarded()) return;
+        if (key == "baseTimeNanoseconds" && json.is_number()) r_.base = json.get<std::int64_t>();
         if (key == "distributedInfo" && json.is_object()) {
             r_.rank = json.value("rank", -1);
             r_.world = json.value("world_size", 0);
@@ -135,7 +146,6 @@ public:
                                                      Bytes(d.value("totalGlobalMem", 0.0))};
     }
 
-private:
     bool parse(const TraceText& trace, Event& e) {
         od::document doc = parser_.iterate(trace.json.data(), trace.json.size(), trace.readable);
         std::string_view pid, tid;
@@ -177,6 +187,7 @@ private:
             if (e.args.device_type == 0) return;  // the host's
             r_.reserved = std::max(r_.reserved, e.args.reserved);
             r_.allocated = std::max(r_.allocated, e.args.allocated);
+            if (start < r_.window_end) r_.add_memory({start, e.args.allocated, e.args.reserved});
             return;
         }
         if (e.category == Category::module) return keep_module(e);
@@ -189,7 +200,7 @@ private:
             case Category::host: keep_host(e, start, finish); break;
             case Category::call:
                 r_.calls.push_back({start, finish, e.args.correlation, r_.threads.add(e.thread), launches_kernel(e.name),
-                                    launches_graph(e.name)});
+                                    launches_graph(e.name), waits_for_device(e.name)});
                 break;
             case Category::memory:
             case Category::module:

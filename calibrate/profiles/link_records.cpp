@@ -115,9 +115,10 @@ class Builder {
 
 public:
     Builder(TraceRecords& records, Profile& profile) : r_(records), p_(profile), contexts_(Linker(records).contexts()) {
+        call_of_.reserve(r_.calls.size());
         for (std::uint32_t c = 0; c < r_.calls.size(); ++c)
-            if (r_.calls[c].correlation != 0) call_of_.emplace_back(r_.calls[c].correlation, c);
-        std::sort(call_of_.begin(), call_of_.end());
+            if (r_.calls[c].correlation != 0) call_of_.push_back(c);
+        std::ranges::sort(call_of_, {}, [&](std::uint32_t c) { return std::pair(r_.calls[c].correlation, c); });
         p_.collectives = r_.collectives;
     }
 
@@ -128,15 +129,17 @@ public:
         span.name = record.name;
         span.stream = record.stream;
         span.kind = record.kind;
-        span.bytes = record.bytes;
+        span.bytes = static_cast<float>(record.bytes);
         span.collective = record.collective;
         const bool kernel = span.kind == SpanKind::compute || span.kind == SpanKind::communication;
         if (kernel) ++p_.counts.kernels;
-        const auto at = std::lower_bound(call_of_.begin(), call_of_.end(), std::pair(record.correlation, 0U));
-        if (at != call_of_.end() && at->first == record.correlation)
-            link(span, contexts_[at->second], r_.calls[at->second].graph);
-        else if (kernel)
+        const auto at = std::ranges::lower_bound(call_of_, record.correlation, {}, [&](std::uint32_t c) { return r_.calls[c].correlation; });
+        if (at != call_of_.end() && r_.calls[*at].correlation == record.correlation) {
+            span.launched = r_.calls[*at].finish - origin;
+            link(span, contexts_[*at], r_.calls[*at].graph);
+        } else if (kernel) {
             ++p_.counts.unlinked;
+        }
         if (span.kind == SpanKind::communication && span.collective < 0) unsized(span, record.name);
         p_.spans.push_back(span);
     }
@@ -188,7 +191,7 @@ private:
     TraceRecords& r_;
     Profile& p_;
     std::vector<Context> contexts_;
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> call_of_;  // correlation, call
+    std::vector<std::uint32_t> call_of_;  // by correlation
     std::map<OperatorKey, std::int32_t> products_, passes_, exchanges_;
     std::map<std::uint32_t, std::int32_t> unsized_;
 };
@@ -278,11 +281,20 @@ Profile link_records(TraceRecords records, const std::string& path) {
     });
     const std::int64_t origin = records.device.front().start;
     Builder builder(records, p);
-    for (const DeviceRecord& record : records.device) builder.add(record, origin);
+    p.spans.reserve(records.device.size());
+    for (; !records.device.empty(); records.device.pop_front())  // what is linked is let go at once
+        builder.add(records.device.front(), origin);
+    p.launches.reserve(static_cast<std::size_t>(std::ranges::count_if(records.calls, &DriverCall::launches)));
     for (const DriverCall& call : records.calls) {
         if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.finish - call.start) * 1e-9));
         if (call.graph) ++p.counts.graph_launches;
+        if (call.waits) p.waits.push_back({call.start - origin, call.finish - origin});
     }
+    std::sort(p.waits.begin(), p.waits.end(), [](const HostWait& a, const HostWait& b) { return a.start < b.start; });
+    p.origin = origin + records.base;
+    p.memory = std::move(records.memory);
+    for (ProfiledMemory& point : p.memory) point.time -= origin;
+    std::sort(p.memory.begin(), p.memory.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
     for (const HostSpan& s : records.steps)
         p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
                            Seconds(static_cast<double>(s.finish - s.start) * 1e-9)});

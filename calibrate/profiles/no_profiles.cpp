@@ -1,4 +1,5 @@
 #include "calibrate/profiles/import_profiles.h"
+#include "calibrate/profiles/replay.h"
 #include "model/errors.h"
 
 namespace stepcast {
@@ -6,8 +7,14 @@ namespace stepcast {
 // A build without the libraries that read profiles: logs are imported as ever.
 bool are_profiles(const std::vector<std::string>&) { return false; }
 
-std::vector<std::string> import_profiles(const ProfileImport&) {
-    throw ConfigError("import: this program was built without profiles (WITH_PROFILES: simdjson, SQLite, zlib)");
+namespace {
+[[noreturn]] void refuse() {
+    throw ConfigError("this program was built without profiles (WITH_PROFILES: simdjson, SQLite, zlib)");
 }
+}  // namespace
+
+std::vector<std::string> import_profiles(const ProfileImport&) { refuse(); }
+std::vector<Profile> read_job(const std::vector<std::string>&, std::vector<std::string>&) { refuse(); }
+Replay replay(const std::vector<Profile>&) { refuse(); }
 
 }  // namespace stepcast

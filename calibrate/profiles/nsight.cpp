@@ -128,7 +128,7 @@ private:
                 if (start >= r_.window_end) return;
                 const std::string_view name = Database::text(row, 4);
                 r_.calls.push_back({start, integer(row, 1), correlation(integer(row, 2), global),
-                                    r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name)});
+                                    r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name), waits_for_device(name)});
             });
     }
     // PyTorch's ranges carry sizes: "aten::mm, op_id = 12, sizes = [[8192, 4096], [4096, 4096]]".

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +20,12 @@ std::string_view to_string(ProfilePhase phase);
 
 enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 
+inline constexpr std::int64_t not_launched = std::numeric_limits<std::int64_t>::min();  // in the window, by a call that is known
+
 // Times are nanoseconds since the first device activity of the trace.
 struct DeviceSpan {
     std::int64_t start = 0, finish = 0;
+    std::int64_t launched = not_launched;  // end of the call that launched it
     std::uint32_t name = 0;  // index into Profile::names
     std::uint32_t stream = 0;
     SpanKind kind = SpanKind::compute;
@@ -30,7 +34,7 @@ struct DeviceSpan {
     std::int32_t product = -1;     // index into Profile::products
     std::int32_t pass = -1;        // into Profile::passes
     std::int32_t collective = -1;  // into Profile::collectives
-    double bytes = 0;              // of a copy, where recorded
+    float bytes = 0;               // of a copy, where recorded; a float, as there may be millions of spans
     friend bool operator==(const DeviceSpan&, const DeviceSpan&) = default;
 };
 
@@ -59,6 +63,18 @@ struct CollectiveCall {
     double in_elements = 0, out_elements = 0;
     bool from_kernel = true;  // false: from the operator around the launch
     friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+};
+
+// The host waited for the device.
+struct HostWait {
+    std::int64_t start = 0, finish = 0;
+    friend bool operator==(const HostWait&, const HostWait&) = default;
+};
+// What the device's allocator held from then on.
+struct ProfiledMemory {
+    std::int64_t time = 0;
+    double allocated = 0, reserved = 0;  // bytes
+    friend bool operator==(const ProfiledMemory&, const ProfiledMemory&) = default;
 };
 
 struct ProfiledStep {
@@ -101,6 +117,9 @@ struct Profile {
     std::vector<PassCall> passes;
     std::vector<CollectiveCall> collectives;
     std::vector<ProfiledStep> steps;
+    std::int64_t origin = 0;         // what 0 is in absolute nanoseconds, where clocks of ranks are compared
+    std::vector<HostWait> waits;     // by start
+    std::vector<ProfiledMemory> memory;  // by time, where it was recorded
     std::vector<Seconds> launches;  // duration of each call that launches a kernel
     ProfiledLayer layer;
     int node_devices = 0;  // GPUs of the node; 0 = not told

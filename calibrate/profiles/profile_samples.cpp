@@ -8,12 +8,13 @@ namespace {
 
 constexpr double ns = 1e-9;
 
-// The part of the profile between two times, for the sums of one step.
-Profile between(const Profile& p, Seconds from, Seconds to) {
+// The part of the profile between two times, for the sums of one step. No span is longer than `longest`.
+Profile between(const Profile& p, Seconds from, Seconds to, std::int64_t longest) {
     Profile part;
-    part.collectives = p.collectives;
     const auto first = static_cast<std::int64_t>(from.si() / ns), last = static_cast<std::int64_t>(to.si() / ns);
-    for (DeviceSpan span : p.spans) {
+    auto at = std::ranges::lower_bound(p.spans, first - longest, {}, &DeviceSpan::start);
+    for (; at != p.spans.end() && at->start < last; ++at) {
+        DeviceSpan span = *at;
         span.start = std::max(span.start, first) - first;
         span.finish = std::min(span.finish, last) - first;
         if (span.finish > span.start) part.spans.push_back(span);
@@ -44,12 +45,14 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
         add("busy", step, t.busy.si(), "s");
         add("idle", step, (whole - t.busy).si(), "s");
     };
+    std::int64_t longest = 0;
+    for (const DeviceSpan& span : p.spans) longest = std::max(longest, span.finish - span.start);
     for (std::size_t i = 0; i < p.steps.size(); ++i) {
         const ProfiledStep& step = p.steps[i];
         const bool last = i + 1 == p.steps.size();
         const Seconds length = last ? step.duration : p.steps[i + 1].start - step.start;
         add("step", static_cast<int>(i), length.si(), "s");
-        add_parts(between(p, step.start, step.start + length), static_cast<int>(i), length);
+        add_parts(between(p, step.start, step.start + length, longest), static_cast<int>(i), length);
     }
     const DeviceTimes whole = device_times(p);
     if (p.steps.empty()) {

@@ -6,6 +6,7 @@
 
 #include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/profile_times.h"
+#include "calibrate/traced_tables.h"
 #include "model/csv.h"
 
 namespace stepcast {
@@ -105,14 +106,39 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
         notes.push_back("one rank only: durations of collectives hold waiting for peers, their least is an upper bound of the transfer");
 }
 
+// Passes of a compiled graph are Triton's; PyTorch's own kernels run operator by operator.
+void add_passes_by_maker(const Profile& p, Table& launches) {
+    long calls[2] = {0, 0};
+    Seconds times[2];
+    for (const DeviceSpan& s : p.spans) {
+        if (s.kind != SpanKind::compute || s.product >= 0) continue;
+        const std::string_view name = p.names[s.name];
+        const bool compiled = name.starts_with("triton_");
+        if (!compiled && name.find("at::native") == std::string_view::npos) continue;
+        ++calls[compiled ? 1 : 0];
+        times[compiled ? 1 : 0] += Seconds(static_cast<double>(s.finish - s.start) * 1e-9);
+    }
+    for (const int i : {0, 1})
+        if (calls[i] > 0)
+            launches.add(fmt::format("\"{}\",{},{:.6g},{}", i == 0 ? single_passes : compiled_passes, calls[i],
+                                     us(times[i] / static_cast<double>(calls[i])), p.rank));
+}
+
 void add_launches(const Profile& p, Table& launches) {
     std::vector<double> each;
     for (const Seconds s : p.launches) each.push_back(s.si());
-    if (!each.empty()) launches.add(fmt::format("launch call,{},{:.6g},{}", each.size(), median(each) * 1e6, p.rank));
-    if (p.layer.calls > 0)
-        launches.add(fmt::format("host time of a layer ({}),{},{:.6g},{}", p.layer.name, p.layer.calls, us(p.layer.host), p.rank));
+    const double call = each.empty() ? 0 : median(each) * 1e6;
+    if (!each.empty()) launches.add(fmt::format("{},{},{:.6g},{}", launch_kind, each.size(), call, p.rank));
+    if (p.layer.calls > 0) {
+        launches.add(fmt::format("host time of a layer ({}),{},{:.6g},{}", csv_field(p.layer.name), p.layer.calls, us(p.layer.host), p.rank));
+        const auto forward = std::count_if(p.spans.begin(), p.spans.end(), [](const DeviceSpan& s) {
+            return s.phase == ProfilePhase::forward && s.launched != not_launched;
+        });
+        const double beside = us(p.layer.host) - call * static_cast<double>(forward) / static_cast<double>(p.layer.calls);
+        if (beside > 0) launches.add(fmt::format("{},{},{:.6g},{}", layer_kind, p.layer.calls, beside, p.rank));
+    }
+    add_passes_by_maker(p, launches);
 }
-
 
 }  // namespace
 

@@ -47,7 +47,19 @@ template <typename Call>
 struct Gathered {
     const Call* call = nullptr;
     int kernels = 0;
-    std::map<std::int32_t, Seconds> instances;
+    std::vector<std::pair<std::int32_t, float>> parts;  // of each kernel: its instance and time; a float, as there may be millions
+    // Times of the instances.
+    [[nodiscard]] std::vector<double> instances() {
+        std::ranges::sort(parts);
+        std::vector<double> sums;
+        std::int32_t last = -1;
+        for (const auto& [instance, time] : parts) {
+            if (sums.empty() || instance != last) sums.push_back(0);
+            sums.back() += static_cast<double>(time);
+            last = instance;
+        }
+        return sums;
+    }
 };
 
 template <typename Times, typename Call, typename Key>
@@ -60,18 +72,15 @@ std::vector<Times> gather(const Profile& profile, const std::vector<Call>& calls
         auto& of = by_key[key(calls[static_cast<std::size_t>(id)])];
         of.call = &calls[static_cast<std::size_t>(id)];
         ++of.kernels;
-        of.instances[span.instance] += seconds(span.finish - span.start);
+        of.parts.emplace_back(span.instance, static_cast<float>(span.finish - span.start));  // nanoseconds: whole up to 16 ms
     }
     std::vector<Times> all;
-    for (const auto& [_, of] : by_key) {
+    for (auto& [_, of] : by_key) {
         Times times;
         times.call = *of.call;
-        times.calls = static_cast<int>(of.instances.size());
-        std::vector<double> each;
-        for (const auto& [id, time] : of.instances) {
-            times.total += time;
-            each.push_back(time.si());
-        }
+        std::vector<double> each = of.instances();
+        times.calls = static_cast<int>(each.size());
+        for (double& time : each) times.total += Seconds(time *= 1e-9);
         times.typical = Seconds(median(each));
         finish(times, of);
         all.push_back(times);

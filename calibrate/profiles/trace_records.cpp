@@ -23,8 +23,26 @@ bool launches_kernel(std::string_view name) {
            name.starts_with("hipModuleLaunchKernel") || name.starts_with("hipLaunchCooperativeKernel");
 }
 
+bool waits_for_device(std::string_view name) {
+    for (const std::string_view call : {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "hipDeviceSynchronize",
+                                        "hipStreamSynchronize", "hipEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize"})
+        if (name.starts_with(call)) return true;
+    return name == "cudaMemcpy" || name == "hipMemcpy" || name.starts_with("cudaMemcpy_v");
+}
+
 bool launches_graph(std::string_view call) {
     return call.starts_with("cudaGraphLaunch") || call.starts_with("cuGraphLaunch") || call.starts_with("hipGraphLaunch");
+}
+
+// A counter needs no more points than a screen: beyond the most every second one is let go.
+void TraceRecords::add_memory(const ProfiledMemory& point) {
+    constexpr std::size_t most = 65536;
+    if (memory_seen++ % memory_every != 0) return;
+    memory.push_back(point);
+    if (memory.size() < most) return;
+    for (std::size_t i = 0; i < most / 2; ++i) memory[i] = memory[2 * i];
+    memory.resize(most / 2);
+    memory_every *= 2;
 }
 
 std::size_t TraceRecords::bytes() const {

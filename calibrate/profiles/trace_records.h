@@ -37,7 +37,7 @@ struct DriverCall {
     std::int64_t start = 0, finish = 0;
     std::uint64_t correlation = 0;
     std::uint32_t thread = 0;
-    bool launches = false, graph = false;
+    bool launches = false, graph = false, waits = false;
 };
 struct DeviceRecord {
     std::int64_t start = 0, finish = 0;
@@ -67,6 +67,9 @@ struct TraceRecords {
     int rank = -1, world = 0;
     bool shapes = false;
     double reserved = 0, allocated = 0;
+    std::vector<ProfiledMemory> memory;  // of the device; every so many-th where they are many
+    long memory_seen = 0, memory_every = 1;
+    std::int64_t base = 0;  // added to times it makes them absolute
     long dropped = 0;                                                // events that were no valid JSON
     std::int64_t first = std::numeric_limits<std::int64_t>::max();  // start of the earliest record
     std::int64_t window_end = std::numeric_limits<std::int64_t>::max();
@@ -74,6 +77,7 @@ struct TraceRecords {
     std::string broken;
     long events = 0;
 
+    void add_memory(const ProfiledMemory& point);
     std::uint32_t add_inputs(const OperatorInputs& of);  // as HostSpan::inputs counts them
 
     // Bounds the memory: when the records outgrow `most`, the later half of the time that they span is let go, and what
@@ -84,6 +88,7 @@ struct TraceRecords {
 
 bool launches_kernel(std::string_view call);  // of CUDA or HIP, runtime or driver
 bool launches_graph(std::string_view call);
+bool waits_for_device(std::string_view call);
 
 inline constexpr std::size_t most_record_bytes = std::size_t{160} << 20;
 TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes = most_record_bytes);

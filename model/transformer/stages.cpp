@@ -34,16 +34,16 @@ std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const Laye
     std::vector<Unit> units;
     int system_layers = 0;
     if (piece.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
-    if (piece.begins_inside) units.push_back({&plans.rest, rest_weights(c)});
+    if (piece.begins_inside) units.push_back({&plans.rest, rest_weights(c), false, piece.first - 1});
     for (int l = piece.first; l < piece.last; ++l, ++layers) {
         if (piece.ends_inside && l + 1 == piece.last) {
-            units.push_back({&plans.opened, opened_weights(c, l)});
+            units.push_back({&plans.opened, opened_weights(c, l), false, l});
             break;
         }
         const bool recomputed =
             p.recompute == Recompute::full && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed});
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
     }
     if (piece.head) units.push_back({&plans.head, head_weights(c)});

@@ -14,6 +14,7 @@ struct Unit {
     const PassPlans* plans;
     RankWeights weights;
     bool recomputed = false;
+    int layer = -1;         // of the model; -1: one of its ends
     int system_layer = -1;  // index among the layers whose experts a MoE system writes; -1: not one of them
 };
 

@@ -36,7 +36,7 @@ public:
         return std::move(graph_);
     }
     [[nodiscard]] WrittenSlots slots() const {
-        WrittenSlots found{{}, slots_};
+        WrittenSlots found{{}, slots_, layers_};
         for (const auto& state : stages_)
             for (std::size_t i = 0; i < state->stage.size(); ++i) {
                 const auto rank = static_cast<std::size_t>(state->stage.graph_rank(i));
@@ -106,8 +106,10 @@ private:
         } else if (slot.pass == Pass::weight_backward) {
             const bool last = --state.backwards_left[static_cast<std::size_t>(slot.piece)] == 0;
             for (std::size_t i = units.size(); i-- > 0;) {
+                const TaskId first = next_task();
                 stamp(state, units[i].plans->weight_backward, Phase::backward);
                 state.data.add_gradients(units[i].weights, last);
+                mark(first, units[i]);
             }
             if (last) state.data.flush();
         } else {
@@ -124,6 +126,13 @@ private:
         state.before_last = std::move(before);
     }
 
+    // What was written since `first` is of this unit's layer.
+    void mark(TaskId first, const Unit& unit) {
+        if (const auto last = static_cast<TaskId>(graph_.size()); unit.layer >= 0 && last > first)
+            layers_.push_back({first, last, unit.layer});
+    }
+    [[nodiscard]] TaskId next_task() const { return static_cast<TaskId>(graph_.size()); }
+
     void forward(StageState& state, const std::vector<Unit>& units, bool first_micro_batch) {
         const bool sharded = p_.zero == 3;
         TasksByRank gathered;
@@ -136,11 +145,13 @@ private:
             gathered.clear();
             if (sharded && i + 1 < units.size())
                 gathered = state.data.gather(units[i + 1].weights, Phase::forward, state.stage.last());
+            const TaskId first = next_task();
             stamp(state, units[i].plans->forward, Phase::forward);
             if (units[i].system_layer >= 0) {
                 add_system_experts(graph_, state.stage, context_, units[i].system_layer, Phase::forward);
                 stamp(state, plans_.after_experts.forward, Phase::forward);
             }
+            mark(first, units[i]);
         }
     }
 
@@ -154,6 +165,7 @@ private:
             gathered.clear();
             if (sharded && i > 0)
                 gathered = state.data.gather(units[i - 1].weights, Phase::backward, state.stage.last());
+            const TaskId first = next_task();
             if (units[i].recomputed) stamp(state, units[i].plans->recompute, Phase::backward);
             if (units[i].system_layer >= 0) {
                 stamp(state, plans_.after_experts.backward, Phase::backward);
@@ -161,6 +173,7 @@ private:
             }
             stamp(state, whole ? units[i].plans->backward : units[i].plans->input_backward, Phase::backward);
             if (whole) state.data.add_gradients(units[i].weights, last);
+            mark(first, units[i]);
         }
         if (last) state.data.flush();
     }
@@ -175,6 +188,7 @@ private:
     Hops hops_;
     std::map<const Unit*, TasksByRank> fetched_;
     std::vector<WrittenSlot> slots_;
+    std::vector<WrittenLayer> layers_;
 };
 
 }  // namespace

@@ -21,9 +21,15 @@ struct WrittenSlot {
     TaskId first = 0, last = 0;
     friend bool operator==(const WrittenSlot&, const WrittenSlot&) = default;
 };
+struct WrittenLayer {
+    TaskId first = 0, last = 0;
+    int layer = 0;
+    friend bool operator==(const WrittenLayer&, const WrittenLayer&) = default;
+};
 struct WrittenSlots {
     std::vector<int> stage_of_rank;  // of the graph
     std::vector<WrittenSlot> slots;
+    std::vector<WrittenLayer> layers;  // inside them, ascending
 };
 // Of the graph that build_transformer_step() makes.
 WrittenSlots written_slots(const Experiment& experiment, const Routing& routing, Folding folding = Folding::automatic);

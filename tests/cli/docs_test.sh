@@ -22,6 +22,9 @@ demo() {
         sed "s#--out [^ ]*##; s#\$recorded#$sources/calibrate/measurements#g; s#\"\$stepcast\"#\"$stepcast\"#"
 }
 
+# The traces that docs/profile.md begins with: made up by benchmarks/make_trace.py.
+cp -r "$sources/tests/data/traced" traces
+
 commands=0
 for file in "$sources"/README.md "$sources"/docs/*.md; do
     shown=  # which command's lines follow

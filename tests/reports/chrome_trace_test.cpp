@@ -40,7 +40,7 @@ std::vector<Json> events_of(const Json& trace, const std::string& kind) {
 
 Json written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
     const std::string path = samples::temporary_folder("trace") + "/step.json";
-    write_chrome_trace(two_rank_graph(), trace, path, {{"draw", "3 of \"5\""}}, memory);
+    write_chrome_trace(two_rank_graph(), trace, path, {.notes = {{"draw", "3 of \"5\""}}, .memory = memory});
     return Json::parse(samples::file_text(path));
 }
 
@@ -136,4 +136,37 @@ TEST_CASE("A span without a finite time is a bug of ours") {
     Trace trace = two_rank_trace();
     trace.spans[0].finish = Seconds(std::numeric_limits<double>::infinity());
     CHECK_THROWS_AS(written(trace), std::logic_error);
+}
+
+TEST_CASE("labels, arrows between ranks and traced work stand in the same file") {
+    TaskGraph graph(2);
+    const TaskId gemm = graph.add("gemm", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16}, {Place(0, Lane::compute)}, {});
+    graph.add("send", Phase::forward, SendRecv{Bytes(8)}, {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {gemm});
+    Trace trace;
+    trace.spans = {{0, Place(0, Lane::compute), Seconds(0), Seconds(2e-6)},
+                   {1, Place(0, Lane::send_down), Seconds(2e-6), Seconds(4e-6)},
+                   {1, Place(1, Lane::receive_down), Seconds(2e-6), Seconds(4e-6)}};
+    TraceExtras extras;
+    extras.labels = {{3, 3}, {7, -1}};
+    extras.prefix = "predicted ";
+    extras.traced = {{{1000, "traced rank 0"}}, {{1000, 7, "nvjet \"x\"", "gemm", "forward", Seconds(1e-6), Seconds(2e-6), 0, 1}}, {{1000, Seconds(0), Bytes(5)}}};
+    const std::string path = samples::temporary_folder("both") + "/both.json";
+    write_chrome_trace(graph, trace, path, extras);
+    const Json json = Json::parse(samples::file_text(path));
+    const auto spans = events_of(json, "X");
+    REQUIRE(spans.size() == 4);
+    CHECK(spans[0]["args"]["micro_batch"] == 3);
+    CHECK(spans[0]["args"]["layer"] == 7);
+    CHECK_FALSE(spans[1]["args"].contains("layer"));
+    CHECK(spans[3]["pid"] == 1000);
+    CHECK(spans[3]["name"] == "nvjet \"x\"");
+    CHECK(spans[3]["args"] == Json{{"phase", "forward"}, {"micro_batch", 0}, {"layer", 1}});
+    const auto from = events_of(json, "s"), to = events_of(json, "f");
+    REQUIRE((from.size() == 1 && to.size() == 1));
+    CHECK(from[0]["pid"] == 0);
+    CHECK(to[0]["pid"] == 1);
+    CHECK(from[0]["id"] == to[0]["id"]);
+    CHECK(from[0]["ts"] == 3.0);
+    REQUIRE(events_of(json, "C").size() == 1);
+    CHECK(events_of(json, "M")[0]["args"]["name"] == "predicted rank 0");
 }

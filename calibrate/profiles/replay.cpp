@@ -1,0 +1,433 @@
+#include "calibrate/profiles/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include "calibrate/profiles/profile_times.h"
+#include "model/errors.h"
+#include "model/measurements.h"
+#include "sim/simulate.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::int64_t held = 2000;       // ns: what began so soon behind another may have waited for it ..
+constexpr std::int64_t released = 50000;  // .. and so long after it, no longer
+
+Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
+
+// What a rank does, in the order of its host: a launch, a wait for the device, or (launched = not_launched) work that began by
+// itself. `at`: when the host has done it.
+struct Item {
+    std::int64_t at = 0;
+    const DeviceSpan* span = nullptr;  // nullptr: a wait
+    const HostWait* wait = nullptr;
+};
+
+struct RankState {
+    const Profile* profile = nullptr;
+    std::int64_t shift = 0;  // of its clock to the common one
+    std::vector<Item> items;
+    std::size_t next = 0;
+    std::int64_t host = 0, elsewhere = 0;  // until when its host, and its other launchers, are busy
+    std::map<std::uint32_t, Lane> lanes;   // by stream
+    struct Issued {
+        TaskId task;
+        std::int64_t start, finish;
+    };
+    std::map<Lane, std::vector<Issued>> issued;
+    std::map<std::string, int> calls;  // of each process group
+};
+
+bool is_exchange(const DeviceSpan& s) { return s.kind == SpanKind::communication; }
+bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
+
+// The stream that computes most, those that communicate, and the rest.
+std::map<std::uint32_t, Lane> lanes_of(const Profile& p) {
+    std::map<std::uint32_t, std::array<std::int64_t, 2>> busy;  // computing, communicating
+    for (const DeviceSpan& s : p.spans) busy[s.stream][is_exchange(s) ? 1 : 0] += s.finish - s.start + 1;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> computing, communicating;
+    for (const auto& [stream, time] : busy)
+        (time[1] > time[0] ? communicating : computing).emplace_back(-std::max(time[0], time[1]), stream);
+    std::ranges::sort(computing);
+    std::ranges::sort(communicating);
+    constexpr std::array own{Lane::compute, Lane::send_up, Lane::send_down, Lane::receive_down};
+    std::map<std::uint32_t, Lane> lanes;
+    for (std::size_t i = 0; i < computing.size(); ++i) lanes[computing[i].second] = own[std::min(i, own.size() - 1)];
+    for (std::size_t i = 0; i < communicating.size(); ++i) lanes[communicating[i].second] = i == 0 ? Lane::collective : Lane::data;
+    return lanes;
+}
+
+std::vector<Item> items_of(const Profile& p) {
+    std::vector<Item> items;
+    for (const DeviceSpan& s : p.spans) items.push_back({s.launched == not_launched ? s.start : s.launched, &s, nullptr});
+    for (const HostWait& w : p.waits) items.push_back({w.finish, nullptr, &w});
+    std::ranges::stable_sort(items, {}, &Item::at);
+    return items;
+}
+
+const CollectiveCall* call_of(const Profile& p, const DeviceSpan& s) {
+    return is_exchange(s) && s.collective >= 0 ? &p.collectives[static_cast<std::size_t>(s.collective)] : nullptr;
+}
+
+// Medians of calls alike: of a kernel by its name and the operator's sizes, of a collective over all ranks. Where no size tells
+// which calls are alike, and of collectives of which one rank alone is there, whose times hold waiting for the others, it is
+// the mean, whose sum is that of the calls.
+class Tables {
+public:
+    explicit Tables(const std::vector<Profile>& ranks) {
+        for (const Profile& p : ranks)
+            for (const DeviceSpan& s : p.spans)
+                if (!is_exchange(s)) kernels_[key(p, s)].push_back(seconds(s.finish - s.start).si());
+        for (auto& [kernel, times] : kernels_) {
+            const bool sized = std::get<1>(kernel) >= 0 || std::get<2>(kernel) >= 0 || std::get<3>(kernel) > 0;
+            times = {sized ? median(times) : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size())};
+        }
+        for (const CollectiveTimes& t : collective_times(ranks))
+            collectives_[key(t.call)] = ranks.size() > 1 ? t.transfer : t.total / t.calls;
+    }
+    [[nodiscard]] Seconds kernel(const Profile& p, const DeviceSpan& s) const { return Seconds(kernels_.at(key(p, s)).front()); }
+    [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(key(c)); }
+
+private:
+    using Kernel = std::tuple<std::string, int, int, double>;
+    using Collective = std::tuple<std::string, std::string, std::string, int, double, double>;
+    static Kernel key(const Profile& p, const DeviceSpan& s) { return {p.names[s.name], s.product, s.pass, static_cast<double>(s.bytes)}; }
+    static Collective key(const CollectiveCall& c) { return {c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements}; }
+    std::map<Kernel, std::vector<double>> kernels_;
+    std::map<Collective, Seconds> collectives_;
+};
+
+// Ops have no part in the times here; they name the kinds of work.
+Op op_of(const Profile& p, const DeviceSpan& s) {
+    if (s.product >= 0) return p.products[static_cast<std::size_t>(s.product)].gemm;
+    if (s.pass >= 0)
+        if (const auto& attention = p.passes[static_cast<std::size_t>(s.pass)].attention) return *attention;
+    if (const CollectiveCall* call = call_of(p, s)) {
+        const Bytes bytes = collective_bytes(*call);
+        const std::string kind = collective_kind(*call);
+        if (kind == "all_gather") return AllGather{bytes};
+        if (kind == "reduce_scatter") return ReduceScatter{bytes};
+        if (kind == "all_to_all") return AllToAll{{bytes}};
+        if (kind == "broadcast") return Broadcast{bytes, 0};
+        if (kind == "reduce") return Reduce{bytes, 0};
+        if (kind == "send_recv") return SendRecv{bytes};
+        return AllReduce{bytes};
+    }
+    if (is_exchange(s)) return AllReduce{Bytes(0)};
+    const Bytes bytes = s.pass >= 0 ? p.passes[static_cast<std::size_t>(s.pass)].bytes : Bytes(static_cast<double>(s.bytes));
+    return MemoryPass{bytes, Bytes(0)};
+}
+
+Phase phase_of(ProfilePhase phase) {
+    switch (phase) {
+        case ProfilePhase::backward:
+        case ProfilePhase::recompute: return Phase::backward;
+        case ProfilePhase::optimizer: return Phase::optimizer;
+        case ProfilePhase::unlinked: return Phase::between;
+        case ProfilePhase::forward: break;
+    }
+    return Phase::forward;
+}
+
+class Builder {
+public:
+    explicit Builder(const std::vector<Profile>& ranks) : tables_(ranks), result_{TaskGraph(static_cast<int>(ranks.size())), {}, {}, {}, {}, {}} {
+        std::int64_t first = std::numeric_limits<std::int64_t>::max();
+        for (const Profile& p : ranks) first = std::min(first, p.origin);
+        for (const Profile& p : ranks) {
+            RankState& s = states_.emplace_back();
+            s.profile = &p;
+            s.shift = p.origin - first;
+            s.items = items_of(p);
+            s.lanes = lanes_of(p);
+            if (s.items.empty()) continue;
+            s.host = s.items.front().at;  // before it the host did what the trace does not show
+            begin_ = std::min(begin_, s.host + s.shift);
+        }
+        for (RankState& s : states_) s.host = s.elsewhere = begin_ - s.shift;
+    }
+
+    Replay build() {
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (std::size_t r = 0; r < states_.size(); ++r)
+                while (states_[r].next < states_[r].items.size() && step(r)) moved = true;
+        }
+        for (const RankState& s : states_)
+            if (s.next < s.items.size())
+                throw ConfigError(fmt::format("{}: its collectives come in another order than those of the other ranks; expected "
+                                              "traces of one job, the same steps", s.profile->path));
+        result_.traced.origin = Trace::Origin::imported;
+        result_.traced.spans = std::move(traced_);
+        return std::move(result_);
+    }
+    [[nodiscard]] const std::vector<std::vector<std::pair<int, TaskId>>>& waits_of() const { return waits_of_; }
+    [[nodiscard]] std::int64_t begin() const { return begin_; }
+
+private:
+    // False while the item's collective waits for other ranks.
+    bool step(std::size_t r) {
+        RankState& s = states_[r];
+        const Item& item = s.items[s.next];
+        if (item.span == nullptr) {
+            wait(r, *item.wait);
+        } else if (const CollectiveCall* call = call_of(*s.profile, *item.span); call && states_.size() > 1) {
+            const std::vector<std::size_t> together = peers(*call, s.calls[call->group]);
+            if (together.empty()) return false;
+            exchange(together, *call);
+            return true;
+        } else {
+            launch({r}, call_of(*s.profile, *item.span));
+        }
+        ++s.next;
+        return true;
+    }
+
+    // The ranks that have come to the same call of the group; empty while one that takes part has not.
+    std::vector<std::size_t> peers(const CollectiveCall& call, int index) {
+        std::vector<std::size_t> ready;
+        for (std::size_t r = 0; r < states_.size(); ++r) {
+            RankState& s = states_[r];
+            const bool takes_part = std::ranges::any_of(s.profile->collectives, [&](const auto& c) { return c.group == call.group; });
+            if (!takes_part) continue;
+            if (s.next >= s.items.size() || s.items[s.next].span == nullptr) return {};
+            const CollectiveCall* here = call_of(*s.profile, *s.items[s.next].span);
+            if (here == nullptr || here->group != call.group || s.calls[call.group] != index) return {};
+            ready.push_back(r);
+        }
+        return ready;
+    }
+    void exchange(const std::vector<std::size_t>& together, const CollectiveCall& call) {
+        launch(together, &call);
+        for (const std::size_t r : together) {
+            ++states_[r].calls[call.group];
+            ++states_[r].next;
+        }
+    }
+
+    // The host of a rank, from where it was to `at`, as a task; its id.
+    TaskId host_task(std::size_t r, std::int64_t at, std::span<const TaskId> after) {
+        RankState& s = states_[r];
+        const auto length = seconds(std::max<std::int64_t>(0, at - s.host));
+        s.host = std::max(s.host, at);
+        return add("host", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::host)}, after, length, length);
+    }
+    // What launches work outside the window: time passes on a lane of its own.
+    TaskId other_launcher(std::size_t r, std::int64_t at) {
+        RankState& s = states_[r];
+        const auto length = seconds(std::max<std::int64_t>(0, at - s.elsewhere));
+        s.elsewhere = std::max(s.elsewhere, at);
+        return add("launched elsewhere", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::receive_up)}, {}, length, length);
+    }
+
+    // The host waits for what had ended when its call did; its own time begins where it began to wait.
+    void wait(std::size_t r, const HostWait& w) {
+        RankState& s = states_[r];
+        std::vector<TaskId> after;
+        std::int64_t done = w.start;
+        for (const auto& [lane, issued] : s.issued)
+            for (auto i = issued.rbegin(); i != issued.rend(); ++i)
+                if (i->finish <= w.finish + held) {
+                    after.push_back(i->task);
+                    done = std::max(done, i->finish);
+                    break;
+                }
+        host_task(r, std::min(w.start, w.finish), {});
+        s.host = std::clamp(done, w.start, w.finish);  // from there on it goes by itself again
+        host_task(r, w.finish, after);
+    }
+
+    // The latest of a lane that had ended when `start` came; nothing where a later one was still running.
+    static std::optional<TaskId> ended_before(const std::vector<RankState::Issued>& issued, std::int64_t start) {
+        if (issued.empty() || issued.back().finish > start + held) return std::nullopt;
+        return issued.back().task;
+    }
+
+    std::vector<TaskId> dependencies(std::size_t r, const DeviceSpan& span, Lane lane) {
+        RankState& s = states_[r];
+        std::vector<TaskId> after;
+        const bool exchange_lane = lane == Lane::collective || lane == Lane::data;
+        for (const auto& [other, issued] : s.issued) {
+            if (other == lane || issued.empty()) continue;
+            const bool other_exchanges = other == Lane::collective || other == Lane::data;
+            if (exchange_lane && !other_exchanges) {
+                if (const auto task = ended_before(issued, span.start)) after.push_back(*task);
+            } else {  // it began behind it, and was held: launched before that ended, its own stream free
+                const auto& end = issued.back();
+                const auto& own = s.issued[lane];
+                const bool stream_free = own.empty() || own.back().finish < end.finish - held;
+                if (span.start + held >= end.finish && span.start - end.finish < released && span.launched < end.finish - held &&
+                    span.launched != not_launched && stream_free)
+                    after.push_back(end.task);
+            }
+        }
+        return after;
+    }
+
+    void launch(const std::vector<std::size_t>& together, const CollectiveCall* call) {
+        std::vector<Place> places;
+        std::vector<TaskId> after;
+        std::vector<std::pair<int, TaskId>> by_rank;
+        Seconds shortest(1e30);
+        const Profile& first = *states_[together.front()].profile;
+        const DeviceSpan& shown = *states_[together.front()].items[states_[together.front()].next].span;
+        for (const std::size_t r : together) {
+            RankState& s = states_[r];
+            const DeviceSpan& span = *s.items[s.next].span;
+            const Lane lane = s.lanes.at(span.stream);
+            const TaskId issued = span.launched == not_launched ? other_launcher(r, span.start) : host_task(r, span.launched, {});
+            std::vector<TaskId> needs = dependencies(r, span, lane);
+            needs.push_back(issued);
+            if (!s.issued[lane].empty()) needs.push_back(s.issued[lane].back().task);
+            for (const TaskId t : needs) {
+                by_rank.emplace_back(static_cast<int>(r), t);
+                if (std::ranges::find(after, t) == after.end()) after.push_back(t);
+            }
+            places.emplace_back(static_cast<int>(r), lane);
+            shortest = std::min(shortest, seconds(span.finish - span.start));
+        }
+        const Seconds by_table = call ? tables_.collective(*call) : tables_.kernel(first, shown);
+        std::ranges::sort(after);
+        const bool copy = shown.kind == SpanKind::copy || shown.kind == SpanKind::set;
+        const std::string& name = first.names[shown.name];
+        const TaskId task = add(copy && !name.starts_with("Mem") ? "Memcpy" : name, phase_of(shown.phase), op_of(first, shown), places, after, by_table, shortest);
+        waits_of_.resize(result_.graph.size());
+        waits_of_.back() = std::move(by_rank);
+        for (const std::size_t r : together) {
+            RankState& s = states_[r];
+            const DeviceSpan& span = *s.items[s.next].span;
+            const Lane lane = s.lanes.at(span.stream);
+            s.issued[lane].push_back({task, span.start, span.finish});
+            traced_.push_back({task, Place(static_cast<int>(r), lane), seconds(span.start + s.shift - begin_), seconds(span.finish + s.shift - begin_)});
+        }
+    }
+
+    TaskId add(std::string_view name, Phase phase, const Op& op, const std::vector<Place>& places, std::span<const TaskId> after,
+               Seconds table, Seconds measured) {
+        result_.table.push_back(table);
+        result_.measured.push_back(measured);
+        return result_.graph.add(name, phase, op, std::span(places), after, 0);
+    }
+
+    Tables tables_;
+    Replay result_;
+    std::vector<RankState> states_;
+    std::vector<std::vector<std::pair<int, TaskId>>> waits_of_;  // by task: what each rank of a collective waits for
+    std::vector<Span> traced_;
+    std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();
+};
+
+using Interval = std::pair<double, double>;
+std::vector<Interval> joined(std::vector<Interval> all) {
+    std::ranges::sort(all);
+    std::vector<Interval> out;
+    for (const Interval& i : all)
+        if (!out.empty() && i.first <= out.back().second)
+            out.back().second = std::max(out.back().second, i.second);
+        else
+            out.push_back(i);
+    return out;
+}
+double length(const std::vector<Interval>& all) {
+    double sum = 0;
+    for (const Interval& i : all) sum += i.second - i.first;
+    return sum;
+}
+
+struct DeviceUse {
+    Seconds span, exposed;
+};
+DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
+    std::vector<Interval> computing, all;
+    double first = 1e300, last = 0;
+    for (const Span& s : trace.spans) {
+        if (s.place.rank() != rank || !on_device(s.place.lane())) continue;
+        first = std::min(first, s.start.si());
+        last = std::max(last, s.finish.si());
+        const std::string_view kind = kind_name(graph.op(s.task));
+        const bool computes = kind == "gemm" || kind == "attention" || kind == "memory_pass";
+        const bool copies = graph.name(s.task).starts_with("Mem");
+        if (copies) continue;
+        if (computes) computing.emplace_back(s.start.si(), s.finish.si());
+        all.emplace_back(s.start.si(), s.finish.si());
+    }
+    return {Seconds(std::max(0.0, last - first)), Seconds(length(joined(all)) - length(joined(computing)))};
+}
+
+// On each rank a collective's kernel begins when that rank arrives.
+Trace with_arrivals(const TaskGraph& graph, const Timeline& timeline, const std::vector<std::vector<std::pair<int, TaskId>>>& waits) {
+    Trace trace = to_trace(graph, timeline);
+    for (Span& span : trace.spans) {
+        if (span.task >= waits.size() || graph.places(span.task).size() < 2) continue;
+        Seconds arrived(0);
+        for (const auto& [rank, task] : waits[span.task])
+            if (rank == span.place.rank()) arrived = std::max(arrived, timeline.finish[task]);
+        span.start = std::min(span.start, arrived);
+    }
+    return trace;
+}
+
+// Durations of both sides by kind and phase, on the rank whose device ends last, and what the step would gain or lose if only
+// these took what the tables say.
+std::vector<KindError> kinds_of(const Replay& r, int rank) {
+    std::map<std::pair<Phase, std::string_view>, KindError> sums;
+    const auto of = [&](TaskId t) { return std::pair(r.graph.phase(t), kind_name(r.graph.op(t))); };
+    for (TaskId t = 0; t < r.graph.size(); ++t) {
+        if (std::ranges::none_of(r.graph.places(t), [&](const Place& p) { return p.rank() == rank && on_device(p.lane()); })) continue;
+        KindError& sum = sums[of(t)];
+        std::tie(sum.phase, sum.kind) = of(t);
+        sum.predicted += r.table[t];
+        sum.measured += r.measured[t];
+    }
+    Timeline timeline;
+    std::vector<KindError> kinds;
+    for (auto& [kind, sum] : sums) {
+        Costs swapped{r.measured, std::vector<Seconds>(r.graph.size())};
+        for (TaskId t = 0; t < r.graph.size(); ++t)
+            if (of(t) == kind) swapped.duration[t] = r.table[t];
+        run_in_order(r.graph, swapped, timeline);
+        sum.effect = timeline.end - r.step.error.replayed;
+        kinds.push_back(sum);
+    }
+    std::ranges::stable_sort(kinds, std::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
+    return kinds;
+}
+
+}  // namespace
+
+Replay replay(const std::vector<Profile>& ranks) {
+    const bool any = std::ranges::any_of(ranks, [](const Profile& p) {
+        return std::ranges::any_of(p.spans, [](const DeviceSpan& s) { return s.launched != not_launched; });
+    });
+    if (!any) throw ConfigError(ranks.front().path + ": no kernel's launch lies in the window; expected a trace of host and device");
+    Builder builder(ranks);
+    Replay r = builder.build();
+    const Costs by_table{r.table, std::vector<Seconds>(r.graph.size())}, as_measured{r.measured, std::vector<Seconds>(r.graph.size())};
+    Timeline timeline;
+    run_in_order(r.graph, as_measured, timeline);
+    r.step.error.replayed = timeline.end;
+    run_in_order(r.graph, by_table, timeline);
+    r.step.error.predicted = timeline.end;
+    r.step.error.measured = step_end(r.traced);
+    r.predicted = with_arrivals(r.graph, timeline, builder.waits_of());
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const auto traced = use_of(r.graph, r.traced, static_cast<int>(i)), predicted = use_of(r.graph, r.predicted, static_cast<int>(i));
+        r.step.ranks.push_back({ranks[i].rank, traced.span, predicted.span, traced.exposed, predicted.exposed});
+    }
+    const auto last = std::ranges::max_element(r.traced.spans, {}, &Span::finish);
+    r.step.error.kinds = kinds_of(r, last->place.rank());
+    r.step.name = ranks.front().path;
+    return r;
+}
+
+}  // namespace stepcast

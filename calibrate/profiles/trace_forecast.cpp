@@ -1,0 +1,341 @@
+#include "calibrate/profiles/trace_forecast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "calibrate/profiles/profile_times.h"
+#include "model/errors.h"
+#include "model/measurements.h"
+#include "model/rank_groups.h"
+#include "model/transformer/step.h"
+#include "sim/step_labels.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int first_process = 1000;
+
+Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
+std::int64_t nanoseconds(Seconds time) { return static_cast<std::int64_t>(time.si() * 1e9); }
+
+bool names_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+// The kind of op, by the operator where it is known, else by the kernel's name.
+std::string_view kind_of(const Profile& p, const DeviceSpan& s) {
+    if (s.kind == SpanKind::communication) {
+        static std::set<std::string> kinds;
+        const std::string kind = s.collective < 0 ? "" : collective_kind(p.collectives[static_cast<std::size_t>(s.collective)]);
+        return *kinds.insert(kind.empty() ? "all_reduce" : kind).first;
+    }
+    if (s.kind != SpanKind::compute) return "memory_pass";
+    if (s.product >= 0) return "gemm";
+    if (s.pass >= 0) return p.passes[static_cast<std::size_t>(s.pass)].attention ? "attention" : "memory_pass";
+    const std::string_view name = p.names[s.name];
+    if (names_one_of(name, {"flash", "fmha", "attention"})) return "attention";
+    if (names_one_of(name, {"grouped_gemm", "GroupedGemm", "grouped_mm", "GroupProblemShape"})) return "grouped_gemm";
+    if (names_one_of(name, {"gemm", "nvjet", "cutlass", "xmma", "Cijk_", "gemv"})) return "gemm";
+    return "memory_pass";
+}
+
+bool is_exchange(std::string_view kind) {
+    constexpr std::array exchanges{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"};
+    return std::ranges::find(exchanges, kind) != exchanges.end();
+}
+
+Phase phase_of(ProfilePhase phase) {
+    if (phase == ProfilePhase::optimizer) return Phase::optimizer;
+    return phase == ProfilePhase::backward || phase == ProfilePhase::recompute ? Phase::backward : Phase::forward;
+}
+
+// The traced step: its kernels on one rank, and its place in the rank's time.
+struct StepOfRank {
+    const Profile* profile = nullptr;
+    std::vector<const DeviceSpan*> spans;  // launched in the step, by start
+    Seconds length;
+};
+
+Seconds length_of_step(const Profile& p, std::size_t i) {
+    return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
+}
+
+// In the middle by length; the last has no end but that of its own mark and is left out where there are others.
+std::size_t middle_step(const Profile& p) {
+    std::vector<std::size_t> order(std::max<std::size_t>(1, p.steps.size() - 1));
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::sort(order, {}, [&](std::size_t i) { return length_of_step(p, i); });
+    return order[(order.size() - 1) / 2];
+}
+
+StepOfRank step_of(const Profile& p, std::size_t index) {
+    StepOfRank step{&p, {}, {}};
+    std::int64_t from = std::numeric_limits<std::int64_t>::min() + 1, to = std::numeric_limits<std::int64_t>::max();
+    if (!p.steps.empty()) {
+        if (index >= p.steps.size())
+            throw ConfigError(fmt::format("{}: {} steps; the first rank has more; expected the same steps of every rank", p.path, p.steps.size()));
+        step.length = length_of_step(p, index);
+        from = nanoseconds(p.steps[index].start);
+        to = from + nanoseconds(step.length);
+    }
+    std::int64_t last = 0;
+    for (const DeviceSpan& s : p.spans) {
+        if (p.steps.empty() ? false : s.launched < from || s.launched >= to) continue;
+        step.spans.push_back(&s);
+        last = std::max(last, s.finish);
+    }
+    if (step.spans.empty()) throw ConfigError(p.path + ": no kernel was launched within the step; expected a trace of host and device");
+    if (p.steps.empty()) step.length = seconds(last - step.spans.front()->start);
+    return step;
+}
+
+// Which rank of the graph, which may stand for many, does what this rank of the job does.
+int graph_rank(const Experiment& e, const TaskGraph& graph, int rank) {
+    const Parallelism& p = e.parallelism;
+    if (graph.rank_count() == rank_count(e.cluster)) return rank;
+    if (e.workload.kind != Workload::Kind::transformer || p.pp == 1) return 0;
+    for (int stage = 0; stage < p.pp; ++stage)
+        for (int dp = 0; dp < p.dp; ++dp)
+            for (int cp = 0; cp < p.cp; ++cp)
+                for (int tp = 0; tp < p.tp; ++tp)
+                    if (rank_of(p, tp, cp, dp, stage) == rank) return stage;
+    return 0;
+}
+
+using Kind = std::pair<std::string, Phase>;
+
+// Phases of the trace are those of its operators; without any but forward they are not told, and kinds are whole. A collective
+// is one kind, whichever phase launched it.
+struct Kinds {
+    bool phases = false;
+    [[nodiscard]] Kind operator()(std::string_view kind, Phase phase) const {
+        const bool whole = !phases || is_exchange(kind);
+        if (phase == Phase::between) phase = Phase::forward;
+        if (phase == Phase::gradient_sync) phase = Phase::backward;
+        return {std::string(kind), whole ? Phase::forward : phase};
+    }
+};
+
+// Duration of the k-th collective of a group: the shortest over the ranks of the job.
+std::map<const DeviceSpan*, Seconds> shortest_collectives(const std::vector<StepOfRank>& ranks) {
+    std::map<std::tuple<std::string, std::size_t>, std::vector<const DeviceSpan*>> calls;
+    for (const StepOfRank& r : ranks) {
+        std::map<std::string, std::size_t> count;
+        for (const DeviceSpan* s : r.spans)
+            if (s->kind == SpanKind::communication && s->collective >= 0) {
+                const std::string& group = r.profile->collectives[static_cast<std::size_t>(s->collective)].group;
+                calls[{group, count[group]++}].push_back(s);
+            }
+    }
+    std::map<const DeviceSpan*, Seconds> shortest;
+    for (const auto& [_, together] : calls) {
+        Seconds least = seconds(together.front()->finish - together.front()->start);
+        for (const DeviceSpan* s : together) least = std::min(least, seconds(s->finish - s->start));
+        for (const DeviceSpan* s : together) shortest[s] = least;
+    }
+    return shortest;
+}
+
+// Where the forecast has most of a kind of exchange.
+Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view kind) {
+    std::array<Seconds, phase_count> times{};
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (kind_name(graph.op(t)) == kind) times[static_cast<std::size_t>(graph.phase(t))] += costs.duration[t];
+    return static_cast<Phase>(std::ranges::max_element(times) - times.begin());
+}
+
+struct Attribution {
+    ErrorAttribution error;
+    std::vector<std::string> notes;
+};
+
+Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, Seconds measured) {
+    Kinds of;
+    for (const StepOfRank& r : ranks)
+        of.phases = of.phases || std::ranges::any_of(r.spans, [](const DeviceSpan* s) { return phase_of(s->phase) == Phase::backward; });
+    const auto shortest = shortest_collectives(ranks);
+    std::map<Kind, KindError> sums;
+    const auto sum_of = [&](const Kind& kind) -> KindError& {
+        KindError& sum = sums[kind];
+        sum.kind = kind.first;
+        sum.phase = kind.second;
+        return sum;
+    };
+    const Costs costs = price(graph, e.cluster);
+    const double share = 1.0 / static_cast<double>(ranks.size());  // the mean of the ranks at hand
+    for (const StepOfRank& r : ranks) {
+        for (const DeviceSpan* s : r.spans) {
+            const auto least = shortest.find(s);
+            sum_of(of(kind_of(*r.profile, *s), phase_of(s->phase))).measured +=
+                (least != shortest.end() ? least->second : seconds(s->finish - s->start)) * share;
+        }
+        const int rank = graph_rank(e, graph, r.profile->rank);
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (std::ranges::any_of(graph.places(t), [&](const Place& p) { return p.rank() == rank && p.lane() != Lane::host; }))
+                sum_of(of(kind_name(graph.op(t)), graph.phase(t))).predicted += costs.duration[t] * share;
+    }
+    Attribution result;
+    Timeline timeline;
+    run(graph, costs, e.cluster.interference, timeline);
+    result.error.predicted = timeline.end;
+    result.error.measured = measured;
+    const auto scaled = [&](const Kind* but) {
+        Costs replay = costs;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            const Kind kind = of(kind_name(graph.op(t)), graph.phase(t));
+            const auto sum = sums.find(kind);
+            if (sum == sums.end() || !(sum->second.measured > Seconds(0)) || !(sum->second.predicted > Seconds(0)) || (but && kind == *but)) continue;
+            replay.duration[t] *= sum->second.measured / sum->second.predicted;
+        }
+        run_in_order(graph, replay, timeline);  // measured durations hold what tasks did to each other
+        return timeline.end;
+    };
+    result.error.replayed = scaled(nullptr);
+    for (auto& [kind, sum] : sums) {
+        if (kind.first == "host_work") continue;
+        sum.effect = scaled(&kind) - result.error.replayed;
+        if (is_exchange(kind.first)) sum.phase = usual_phase(graph, costs, kind.first);
+        result.error.kinds.push_back(sum);
+        if (!(sum.predicted > Seconds(0)))
+            result.notes.push_back(fmt::format("{} in the {}: traced, and not in the forecast", kind.first, to_string(kind.second)));
+    }
+    std::ranges::stable_sort(result.error.kinds, std::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
+    if (!of.phases) result.notes.emplace_back("the trace tells no phases: kinds of work are whole steps'");
+    return result;
+}
+
+// The forecast's task of each traced product of a phase: the k-th where both have as many; else, where those of the ends of the
+// model are as many and the rest divides evenly over the layers (projections in one product or in three), by layers.
+std::vector<TaskId> matched(const std::vector<TaskId>& tasks, std::size_t calls, const StepLabels& labels) {
+    if (tasks.size() == calls) return tasks;
+    std::vector<std::vector<TaskId>> groups;  // of one layer and micro-batch; of the ends one by one
+    std::size_t layers = 0;
+    for (const TaskId t : tasks) {
+        const bool same = !groups.empty() && labels.layer[t] >= 0 && labels.layer[groups.back().front()] == labels.layer[t] &&
+                          labels.micro_batch[groups.back().front()] == labels.micro_batch[t];
+        if (!same) {
+            groups.emplace_back();
+            layers += labels.layer[t] >= 0 ? 1 : 0;
+        }
+        groups.back().push_back(t);
+    }
+    const std::size_t ends = groups.size() - layers;
+    if (layers == 0 || calls <= ends || (calls - ends) % layers != 0) return {};
+    std::vector<TaskId> of_call;
+    for (const auto& group : groups)
+        of_call.insert(of_call.end(), labels.layer[group.front()] >= 0 ? (calls - ends) / layers : 1, group.front());
+    return of_call;
+}
+
+// Layers and micro-batches of the traced products, as far as matched() tells. What stands between two products of one layer
+// and micro-batch is of these too.
+void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Prediction& p, const StepLabels& labels, int rank,
+           std::vector<std::string>& notes) {
+    if (labels.layer.empty()) return;
+    for (const Phase phase : {Phase::forward, Phase::backward}) {
+        std::vector<std::size_t> calls;  // first slice of each
+        std::int32_t before = -1;
+        for (std::size_t i = 0; i < slices.size(); ++i) {
+            const DeviceSpan& s = *r.spans[i];
+            if (slices[i].kind != "gemm" || phase_of(s.phase) != phase) continue;
+            if (s.instance < 0 || s.instance != before) calls.push_back(i);
+            before = s.instance;
+        }
+        std::vector<TaskId> tasks;
+        for (TaskId t = 0; t < p.graph.size(); ++t)
+            if (p.graph.phase(t) == phase && kind_name(p.graph.op(t)) == "gemm" && p.graph.places(t)[0].rank() == rank) tasks.push_back(t);
+        std::ranges::stable_sort(tasks, {}, [&](TaskId t) { return p.timeline.start[t]; });
+        if (tasks.empty() || calls.empty()) continue;
+        const std::vector<TaskId> of_call = matched(tasks, calls.size(), labels);
+        if (of_call.empty()) {
+            notes.push_back(fmt::format("rank {}: {} products in the {}, the forecast has {}: layers and micro-batches of its slices are not told",
+                                        r.profile->rank, calls.size(), to_string(phase), tasks.size()));
+            continue;
+        }
+        for (std::size_t k = 0; k < calls.size(); ++k) {
+            const int layer = labels.layer[of_call[k]], micro_batch = labels.micro_batch[of_call[k]];
+            slices[calls[k]].layer = layer;
+            slices[calls[k]].micro_batch = micro_batch;
+            if (k + 1 == calls.size() || labels.layer[of_call[k + 1]] != layer || labels.micro_batch[of_call[k + 1]] != micro_batch) continue;
+            for (std::size_t i = calls[k] + 1; i < calls[k + 1]; ++i) {
+                slices[i].layer = layer;
+                slices[i].micro_batch = micro_batch;
+            }
+        }
+    }
+}
+
+TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks, const Prediction& p, std::vector<std::string>& notes) {
+    const StepLabels labels = step_labels(e, routing_of(e, p.forecast.median_draw), p.graph);
+    Seconds work = p.timeline.end;  // the forecast's first on a device
+    for (TaskId t = 0; t < p.graph.size(); ++t)
+        if (!p.graph.on_host(t)) work = std::min(work, p.timeline.start[t]);
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    for (const StepOfRank& r : ranks) first = std::min(first, r.profile->origin + r.spans.front()->start);
+    TracedSlices all;
+    for (const StepOfRank& r : ranks) {
+        const int process = first_process + r.profile->rank;
+        all.processes.emplace_back(process, fmt::format("traced rank {}", r.profile->rank));
+        const std::int64_t shift = r.profile->origin - first;
+        const auto at = [&](std::int64_t time) { return work + seconds(time + shift); };
+        std::vector<TracedSlice> slices;
+        for (const DeviceSpan* s : r.spans)
+            slices.push_back({process, static_cast<int>(s->stream), r.profile->names[s->name], std::string(kind_of(*r.profile, *s)),
+                              std::string(to_string(s->phase)), at(s->start), seconds(s->finish - s->start)});
+        label(slices, r, p, labels, graph_rank(e, p.graph, r.profile->rank), notes);
+        all.slices.insert(all.slices.end(), slices.begin(), slices.end());
+        for (const ProfiledMemory& m : r.profile->memory)
+            if (m.time >= r.spans.front()->start && m.time <= r.spans.back()->finish)
+                all.memory.push_back({process, at(m.time), Bytes(m.allocated)});
+    }
+    return all;
+}
+
+// Its kernels may be those of this very trace.
+bool fitted_to_traces(const Cluster& cluster) {
+    return cluster.fitted && std::ranges::any_of(cluster.fitted->sources, [](const std::string& source) {
+        return names_one_of(source, {".gemms.csv", ".batches.csv", ".passes.csv", ".attention.csv", ".collectives.csv"});
+    });
+}
+
+}  // namespace
+
+TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experiment& experiment) {
+    const Profile& first = job.front();
+    if (first.ranks > 0 && first.ranks != rank_count(experiment.cluster))
+        throw ConfigError(fmt::format("{}: a job of {} ranks, but {} has {}; expected the experiment that ran (say --gpus {})", first.path,
+                                      first.ranks, experiment.name, rank_count(experiment.cluster), first.ranks));
+    TraceForecast result{{}, predict_step(experiment), {}, {}};
+    const std::size_t index = first.steps.empty() ? 0 : middle_step(first);
+    std::vector<StepOfRank> ranks;
+    std::vector<double> lengths;
+    for (const Profile& p : job) {
+        ranks.push_back(step_of(p, index));
+        lengths.push_back(ranks.back().length.si());
+    }
+    if (first.steps.empty()) result.notes.emplace_back("no ProfilerStep: the whole trace is held against one step");
+    Attribution attribution = attribute(experiment, result.prediction.graph, ranks, Seconds(median(lengths)));
+    result.notes.insert(result.notes.end(), attribution.notes.begin(), attribution.notes.end());
+    result.traced = slices_of(experiment, ranks, result.prediction, result.notes);
+    Case& what = result.comparison.what;
+    what.source = first.path;
+    what.case_id = std::filesystem::path(first.path).filename().string() + (first.steps.empty() ? "" : " " + first.steps[index].name);
+    what.series = experiment.name;
+    what.experiment = experiment;
+    what.measured_step = Seconds(median(lengths));
+    what.evidence = fitted_to_traces(experiment.cluster) ? Evidence::seen : Evidence::unseen;
+    for (const Profile& p : job)
+        if (p.peak_allocated > Bytes(0)) what.measured_peak = std::max(what.measured_peak.value_or(Bytes(0)), p.peak_allocated);
+    result.comparison.forecast = result.prediction.forecast;
+    result.comparison.attribution = std::move(attribution.error);
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,163 @@
+#include "calibrate/traced_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "calibrate/atlas_tables.h"
+#include "calibrate/fit_tables.h"
+#include "model/experiment.h"
+#include "model/measurements.h"
+#include "sim/costs/costs.h"
+#include "sim/network/ring_path.h"
+
+namespace stepcast {
+namespace {
+
+using Access = MemoryPass::Access;
+
+constexpr const char* one_group = "traced";
+
+TracedRow common(const TableRow& row, const char* kind, Op op, Seconds time) {
+    const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
+    return {.where = row.where(), .kind = kind, .op = std::move(op), .time = time, .calls = calls, .row = row.hash()};
+}
+
+Gemm gemm_of(const TableRow& row) {
+    Gemm gemm{.m = row.integer("m"), .n = row.integer("n"), .k = row.integer("k"), .batch = row.has("batch") ? row.integer("batch") : 1,
+              .dtype = row.read("dtype", [&] { return parse_dtype(row.text("dtype")); })};
+    const std::string layout = row.text("layout");
+    gemm.layout = layout == "NN" ? Gemm::Layout::nn : layout == "TN" ? Gemm::Layout::tn : Gemm::Layout::nt;
+    return gemm;
+}
+
+MemoryPass pass_of(const TableRow& row) {
+    const std::string kind = row.text("kind");
+    const bool rows = kind == "softmax" || kind == "layernorm";
+    return {Bytes(row.positive("bytes")), Bytes(0), rows ? Access::rows : Access::stream};
+}
+
+void add_collective(const TableRow& row, BuildingBlocks& blocks) {
+    const std::string op = row.text("op");
+    const int ranks = row.integer("ranks"), nodes = row.integer("nodes", 1);
+    if (row.text("bound") == "upper") return void(++blocks.upper_bound_rows);
+    const Bytes bytes(row.positive("bytes"));
+    const auto n = static_cast<std::size_t>(ranks);
+    Op collective = AllReduce{bytes};
+    if (op == "all_gather") collective = AllGather{bytes};
+    else if (op == "reduce_scatter") collective = ReduceScatter{bytes};
+    else if (op == "all_to_all") collective = AllToAll{std::vector<Bytes>(n * n, bytes / ranks)};
+    else if (op == "broadcast") collective = Broadcast{bytes, 0};
+    else if (op != "all_reduce") return void(++blocks.other_op_rows);
+    TracedRow found = common(row, nodes > 1 ? "inter" : "intra", std::move(collective), row.time(Flops(0)));
+    found.ranks = ranks;
+    found.nodes = nodes;
+    blocks.traced.push_back(std::move(found));
+}
+
+// A step's kernel of a kind as a case; heavy ones scatter little about what counts.
+FitCase case_of(const TracedRow& row, double heaviest, const Cluster& start) {
+    FitCase c;
+    c.kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
+    c.group = one_group;
+    c.measured = row.time;
+    c.name = fmt::format("{} {}", c.kind, row.row);  // by content: what is held out does not hang on where the file lies
+    c.row = row.row;
+    c.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
+    if (row.ranks > 0) {
+        const RingPath path = ring_path(Group{row.ranks}, start);
+        c.predict = [op = row.op, path](const Cluster& cluster) { return time_in_step(op, path, cluster); };
+    } else {
+        c.predict = [op = row.op](const Cluster& cluster) { return op_time(op, Phase::forward, {}, cluster); };
+    }
+    return c;
+}
+
+struct Class {
+    const char *kind, *key, *lower, *upper;
+    double sigma;
+};
+// Ranges as in fits of whole steps (few_shot_constants.cpp).
+constexpr std::array<Class, 7> classes{{{"gemm", "kernel.training_gemm", "0.3", "1.5", 0.3},
+                                        {"narrow", "kernel.training_fp8", "0.3", "1.5", 0.3},
+                                        {"pass", "kernel.memory_efficiency", "0.1", "1", 0.3},
+                                        {"rows", "kernel.row_efficiency", "0.1", "1", 0.3},
+                                        {"attention", "kernel.attention_efficiency", "0.05", "0.95", 0.3},
+                                        {"intra", "link.intra.training", "0.1", "2", 0.5},
+                                        {"inter", "link.inter.training", "0.02", "2", 0.5}}};
+
+}  // namespace
+
+bool is_traced(TableKind kind, const TableRow& row) {
+    if (kind == TableKind::collectives) return row.has("ranks_seen") && row.has("bound");
+    const bool kernels = kind == TableKind::gemms || kind == TableKind::batches || kind == TableKind::passes || kind == TableKind::attentions;
+    return kernels && row.has("calls") && row.has("rank");
+}
+
+void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    if (kind == TableKind::collectives) return add_collective(row, blocks);
+    if (kind == TableKind::passes) {
+        const MemoryPass pass = pass_of(row);
+        return blocks.traced.push_back(common(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
+    }
+    if (kind == TableKind::attentions) {
+        AttentionRow found = attention_row(row);
+        if (!has_rate(gpu, found.shape.op.dtype)) return void(++blocks.other_op_rows);
+        found.shape.op.backward = row.text("pass") == "backward";
+        return blocks.traced.push_back(common(row, "attention", found.shape.op, found.time));
+    }
+    const Gemm gemm = gemm_of(row);
+    if (!has_rate(gpu, gemm.dtype)) return void(++blocks.other_op_rows);
+    blocks.traced.push_back(common(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
+}
+
+std::vector<TracedFit> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
+    Experiment holder;
+    holder.cluster = start;
+    std::vector<TracedFit> fits;
+    for (const Class& one : classes) {
+        double heaviest = 0;
+        for (const TracedRow& row : blocks.traced)
+            if (row.kind == one.kind) heaviest = std::max(heaviest, row.time.si() * row.calls);
+        if (heaviest == 0) continue;
+        TracedFit fit{{{one.key, get_key(holder, std::string("cluster.") + one.key), one.sigma, one.lower, one.upper}}, {}};
+        for (const TracedRow& row : blocks.traced)
+            if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
+        if (!fit.cases.empty()) fits.push_back(std::move(fit));
+    }
+    return fits;
+}
+
+std::vector<std::string> take_framework(Framework& framework, const std::vector<LaunchRow>& launches) {
+    std::vector<std::string> said;
+    const auto median_of = [&](std::string_view kind) -> std::optional<Seconds> {
+        std::vector<double> times;
+        for (const LaunchRow& row : launches)
+            if (row.kind.starts_with(kind)) times.push_back(row.time.si());
+        return times.empty() ? std::nullopt : std::optional(Seconds(median(times)));
+    };
+    if (const auto call = median_of(launch_kind)) {
+        framework.host.call = call;
+        said.push_back(fmt::format("host.call = {}: a launch; recording of shapes and stacks makes it 1.2 to 3 times as long", to_string(*call)));
+    }
+    if (const auto layer = median_of(layer_kind)) {
+        framework.host.layer = layer;
+        said.push_back(fmt::format("host.layer = {}: a pass of a layer beside its launches", to_string(*layer)));
+    }
+    double single = 0, compiled = 0;
+    for (const LaunchRow& row : launches) {
+        if (row.kind == single_passes) single += row.time.si() * row.calls;
+        if (row.kind == compiled_passes) compiled += row.time.si() * row.calls;
+    }
+    if (single + compiled > 0) {
+        framework.eager = single > compiled;
+        said.push_back(fmt::format("eager = {}: passes of single operators take {}, of compiled graphs {}", *framework.eager,
+                                   to_string(Seconds(single)), to_string(Seconds(compiled))));
+    }
+    return said;
+}
+
+}  // namespace stepcast

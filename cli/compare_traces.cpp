@@ -1,0 +1,87 @@
+#include "cli/compare_traces.h"
+
+#include <cstdio>
+
+#include "calibrate/profiles/replay.h"
+#include "calibrate/profiles/trace_forecast.h"
+#include "cli/early_checks.h"
+#include "cli/foreign_inputs.h"
+#include "cli/say.h"
+#include "cli/version.h"
+#include "model/errors.h"
+#include "model/plain_text.h"
+#include "reports/chrome_trace.h"
+#include "reports/compare_page.h"
+#include "reports/json.h"
+#include "reports/tables.h"
+#include "reports/traced_tables.h"
+#include "sim/step_labels.h"
+
+namespace stepcast {
+namespace {
+
+void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
+
+// The replay's own lanes hold the traced work too.
+TracedSlices slices_of(const Replay& r, const std::vector<Profile>& job) {
+    constexpr int first_process = 1000;
+    TracedSlices all;
+    for (std::size_t i = 0; i < job.size(); ++i)
+        all.processes.emplace_back(first_process + static_cast<int>(i), "traced rank " + std::to_string(job[i].rank));
+    for (const Span& s : r.traced.spans)
+        all.slices.push_back({first_process + s.place.rank(), static_cast<int>(s.place.lane()), std::string(r.graph.name(s.task)),
+                              std::string(kind_name(r.graph.op(s.task))), std::string(to_string(r.graph.phase(s.task))), s.start,
+                              s.finish - s.start});
+    return all;
+}
+
+void compare_with_itself(const Options& options, const std::vector<Profile>& job) {
+    const Replay r = replay(job);
+    print(options.json ? to_json(r.step) : traced_table(r.step));
+    if (!options.trace.empty())
+        write_chrome_trace(r.graph, r.predicted, options.trace,
+                           {.notes = {{"predicted", "from the trace's own kernel tables"}, {"traced", r.step.name}},
+                            .traced = slices_of(r, job),
+                            .prefix = "predicted "});
+}
+
+void compare_with_forecast(const Options& options, const std::vector<Profile>& job) {
+    const Experiment experiment = asked_experiment(options, options.model, overrides_of(options), true);
+    const TraceForecast found = forecast_of_trace(job, experiment);
+    const std::vector<Comparison> comparisons{found.comparison};
+    print(options.json ? to_json(summarise(comparisons), comparisons, {}) : comparison_table(comparisons));
+    for (const std::string& note : found.notes) say_on_stderr("note: " + note);
+    if (!options.out.empty()) write_comparison(options.out, options.inputs, comparisons, {}, version_text());
+    if (options.trace.empty()) return;
+    const Prediction& p = found.prediction;
+    const Routing routing = routing_of(experiment, p.forecast.median_draw);
+    const Trace predicted = to_trace(p.graph, p.timeline);
+    TraceNotes notes = trace_notes(p.forecast);
+    notes.emplace_back("traced", found.comparison.what.case_id);
+    write_chrome_trace(p.graph, predicted, options.trace,
+                       {.notes = notes,
+                        .labels = step_labels(experiment, routing, p.graph),
+                        .memory = memory_points(experiment, routing, p.graph, predicted),
+                        .traced = found.traced,
+                        .prefix = "predicted "});
+}
+
+}  // namespace
+
+bool compare_traces(const Options& options) {
+    if (!are_profiles(options.inputs)) {
+        if (!options.model.empty() || !options.trace.empty())
+            throw ConfigError("compare: --model and --trace are of traces of a profiler; " + options.inputs.front() + " is none");
+        return false;
+    }
+    if (!options.cluster.empty()) (void)read_cluster(options.cluster);
+    check_files_of_compare(options);
+    std::vector<std::string> report;
+    const std::vector<Profile> job = read_job(options.inputs, report);
+    for (const std::string& line : report) say_on_stderr(line);
+    options.model.empty() ? compare_with_itself(options, job) : compare_with_forecast(options, job);
+    if (!options.trace.empty()) say_on_stderr(options.trace + ": predicted and traced step, aligned; opens in Perfetto");
+    return true;
+}
+
+}  // namespace stepcast
