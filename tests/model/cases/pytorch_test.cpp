@@ -84,16 +84,3 @@ TEST_CASE("an MoE layer finds the routing of its gate beside it") {
     CHECK(routing.counts == std::vector<int>{7, 1});
     CHECK_THAT(found[1].refused_because, Catch::Matchers::Contains("holds 0 experts of 4/skewed"));
 }
-
-// The same GPU, fitted to the same published GEMMs: scripts/calibrate-clusters.sh fits both.
-TEST_CASE("one H200 has the GEMM law of eight") {
-    const auto gemm_law = [](const char* preset) {
-        std::vector<FittedParameter> law;
-        const Cluster cluster = read_cluster(preset);
-        for (const FittedParameter& p : cluster.fitted->parameters)
-            if (p.key.starts_with("kernel.gemm") || p.key == "kernel.launch") law.push_back(p);
-        return law;
-    };
-    CHECK(gemm_law("h200-x1") == gemm_law("dgx-h200"));
-    CHECK(gemm_law("h200-x1").size() == 16);
-}
