@@ -11,8 +11,5 @@ option(STEPCAST_GROUPED "compile several files at once" ${grouped})
 function(build_in_groups library)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ALONE")
   set_target_properties(${library} PROPERTIES UNITY_BUILD ${STEPCAST_GROUPED} UNITY_BUILD_BATCH_SIZE 8)
-  if(STEPCAST_GROUPED)  # a local name may be one of a neighbour's; preset dev warns about true ones
-    target_compile_options(${library} PRIVATE -Wno-shadow)
-  endif()
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
