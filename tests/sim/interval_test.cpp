@@ -3,6 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "model/experiment.h"
+#include "model/priors.h"
+#include "sim/predict.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -115,4 +118,22 @@ TEST_CASE("nobody named a framework: the step is also read as an eager one's") {
     REQUIRE(readings_of(e).size() == 1);
     set_key(e, {"framework.preset", "torchtitan"});
     CHECK(readings_of(e).empty());
+}
+
+// What its datasheet and the other machines say of a machine that was measured: its own step lies within p10 .. p90.
+TEST_CASE("a machine that is known by its datasheet holds the step of the fitted one in its interval") {
+    for (const char* name : {"dgx-a100", "dgx-h100", "b200-x8"}) {
+        Experiment e = read_experiment("llama3_8b_h100_fsdp");
+        const auto on = [&](const Cluster& machine) {
+            Experiment there = e;
+            there.cluster = machine;
+            there.cluster.nodes = e.cluster.nodes;
+            return predict(there).step;
+        };
+        const Interval sheet = on(cluster_from_others(name)), fitted = on(read_cluster(name));
+        INFO(name << ": " << sheet.p10.si() << " .. " << sheet.p90.si() << ", fitted " << fitted.p50.si());
+        CHECK(sheet.p10 < fitted.p50);
+        CHECK(fitted.p50 < sheet.p90);
+        CHECK(sheet.p90 / sheet.p10 > fitted.p90 / fitted.p10);
+    }
 }
