@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <set>
 
 #include "calibrate/profiles/profile_times.h"
 #include "model/errors.h"
@@ -30,11 +29,10 @@ bool names_one_of(std::string_view text, std::initializer_list<std::string_view>
 }
 
 // The kind of op, by the operator where it is known, else by the kernel's name.
-std::string_view kind_of(const Profile& p, const DeviceSpan& s) {
+std::string kind_of(const Profile& p, const DeviceSpan& s) {
     if (s.kind == SpanKind::communication) {
-        static std::set<std::string> kinds;
         const std::string kind = s.collective < 0 ? "" : collective_kind(p.collectives[static_cast<std::size_t>(s.collective)]);
-        return *kinds.insert(kind.empty() ? "all_reduce" : kind).first;
+        return kind.empty() ? "all_reduce" : kind;
     }
     if (s.kind != SpanKind::compute) return "memory_pass";
     if (s.product >= 0) return "gemm";
@@ -287,7 +285,7 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
         const auto at = [&](std::int64_t time) { return work + seconds(time + shift); };
         std::vector<TracedSlice> slices;
         for (const DeviceSpan* s : r.spans)
-            slices.push_back({process, static_cast<int>(s->stream), r.profile->names[s->name], std::string(kind_of(*r.profile, *s)),
+            slices.push_back({process, static_cast<int>(s->stream), r.profile->names[s->name], kind_of(*r.profile, *s),
                               std::string(to_string(s->phase)), at(s->start), seconds(s->finish - s->start)});
         label(slices, r, p, labels, graph_rank(e, p.graph, r.profile->rank), notes);
         all.slices.insert(all.slices.end(), slices.begin(), slices.end());

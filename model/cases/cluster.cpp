@@ -176,7 +176,12 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
     auto stated = notes.find(phrase) == std::string::npos ? std::nullopt : number_after(notes, notes.find(phrase));
     if (const auto at = interconnect.find("-GPU"); !stated && at != std::string::npos)
         stated = number_before(interconnect, at);
-    if (!stated || *stated < 1 || *stated >= cluster.gpus_per_node) return;
+    if (!stated || *stated < 1 || *stated == cluster.gpus_per_node) return;
+    if (*stated > cluster.gpus_per_node) {
+        assumptions.push_back(fmt::format("nodes of {} GPUs are stated: {} as in {}, whose fabric is not known to reach further",
+                                          *stated, cluster.gpus_per_node, cluster.name));
+        return;
+    }
     cluster.gpus_per_node = static_cast<int>(*stated);
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
 }

@@ -14,6 +14,7 @@
 #include "model/multimodal/plans.h"
 #include "model/multimodal/tensors.h"
 #include "model/rank_groups.h"
+#include "sim/memory/sum_up.h"
 
 namespace stepcast {
 namespace {
@@ -89,11 +90,7 @@ MemoryUse coca_memory(const Experiment& e) {
     use.optimizer = owned(c) * (master(c) + moments(c));
     use.activations = activations.kept;
     use.buffers = activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
-    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
-    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
-    use.capacity = e.cluster.gpu.memory;
-    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
-    return use;
+    return summed_up(use, e);
 }
 
 }  // namespace stepcast

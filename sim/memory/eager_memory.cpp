@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "model/transformer/counts.h"
+#include "sim/memory/sum_up.h"
 
 namespace stepcast {
 namespace {
@@ -62,11 +63,7 @@ MemoryUse eager_memory(const Experiment& e) {
     use.gradients = fullest.gradients;
     use.activations = fullest.activations;
     use.buffers = fullest.work + workspaces;
-    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
-    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
-    use.capacity = e.cluster.gpu.memory;
-    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
-    return use;
+    return summed_up(use, e);
 }
 
 }  // namespace stepcast

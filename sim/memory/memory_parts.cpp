@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "model/transformer/counts.h"
+#include "sim/memory/sum_up.h"
 
 namespace stepcast {
 namespace {
@@ -139,14 +140,7 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Mo
     use.buffers =
         moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
         sharding_buffers(c, weights) + pipeline_buffers(c);
-    // What the framework's allocator holds beyond its tensors: blocks in pieces that nothing fits into.
-    use.buffers += (e.framework.reserved - 1) *
-                   (use.weights + use.gradients + use.optimizer + use.activations + use.buffers);
-    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
-    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
-    use.capacity = e.cluster.gpu.memory;
-    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
-    return use;
+    return summed_up(use, e);
 }
 
 }  // namespace stepcast

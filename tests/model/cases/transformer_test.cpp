@@ -189,7 +189,11 @@ TEST_CASE("a row says how many GPUs a node has") {
         CHECK(c.experiment.cluster.nodes == 16);
         CHECK(assumes(c, "nodes of 4 GPUs, as stated"));
     }
-    CHECK(case_with({{"notes", "gpus_per_node=16"}}).experiment.cluster.gpus_per_node == 8);  // more than its switch has
+    const Case wider = case_with({{"notes", "gpus_per_node=16"}});  // more than its switch has: not in silence
+    CHECK(wider.experiment.cluster.gpus_per_node == 8);
+    CHECK(std::any_of(wider.assumptions.begin(), wider.assumptions.end(), [](const std::string& said) {
+        return said.starts_with("nodes of 16 GPUs are stated: 8 as in dgx-a100");
+    }));
 }
 
 TEST_CASE("fewer ranks than a node are one smaller node, more are spread evenly over at least half-filled nodes") {
