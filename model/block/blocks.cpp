@@ -9,9 +9,9 @@ namespace {
 double number(long count) { return static_cast<double>(count); }
 
 // The residual stream and the norm that reads it; the stream itself goes on to the residual.
-void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name) {
+void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name, Dtype product) {
     const double outer = number(s.outer_tokens * s.hidden);
-    b.insert(b.end(), {Fork{"residual_backward", outer}, Normalize{name, s.outer_tokens, w.hidden}, Cast{outer}});
+    b.insert(b.end(), {Fork{"residual_backward", outer}, Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
 }
 
 Extent heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads}; }
@@ -43,7 +43,7 @@ void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
     const long latents = m.q_rank + m.kv_rank;
     b.push_back(Linear{.name = "mla_down", .tokens = s.outer_tokens, .out = latents + m.rope_dim, .in = w.hidden,
                        .dtype = s.matrix});
-    b.push_back(Normalize{"latent_norm", s.outer_tokens, latents, 2});
+    b.push_back(Normalize{"latent_norm", s.outer_tokens, latents, s.matrix, 2});
     b.push_back(Linear{.name = "mla_query_up", .tokens = s.tokens, .out = heads * s.qk_dim,
                        .in = m.q_rank > 0 ? m.q_rank : w.hidden, .dtype = s.matrix, .split = Split::column});
     b.push_back(Linear{.name = "mla_key_value_up", .tokens = s.tokens, .out = heads * (m.nope_dim + m.value_dim),
@@ -71,7 +71,7 @@ Block relative_attention(const Workload& w, const RankShape& s) {
             AttendRelative{},
             attention_output(w, s),
             Residual{w.linear_bias},
-            Normalize{"attention_norm", s.outer_tokens, w.hidden}};
+            Normalize{"attention_norm", s.outer_tokens, w.hidden, s.matrix}};
 }
 
 // Two inner vectors of a gated block in one product, and one kernel for gate and activation.
@@ -84,7 +84,7 @@ Block attention_block(const Workload& w, const RankShape& s) {
     const bool latent = w.attention == AttentionKind::mla;
     Block b;
     b.reserve(12);
-    add_norm(b, w, s, "attention_norm");
+    add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
     b.push_back(Attend{s.heads, s.kv_heads});
@@ -101,7 +101,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     const double inner = number(s.tokens * scan.inner().rank), around = number(s.tokens * scan.around().rank);
     Block b;
     b.reserve(12);
-    add_norm(b, w, s, "mamba_norm");
+    add_norm(b, w, s, "mamba_norm", s.matrix);
     b.push_back(Linear{.name = "mamba_in", .tokens = s.tokens, .out = scan.inner() + scan.around() + scan.heads,
                        .in = w.hidden, .dtype = s.matrix, .split = Split::column});
     b.push_back(Elementwise{.name = "convolution", .read = around, .written = around, .kept = around,
@@ -112,6 +112,13 @@ Block mamba_block(const Workload& w, const RankShape& s) {
                        .split = Split::row, .bias = w.linear_bias});
     b.push_back(Residual{w.linear_bias});
     return b;
+}
+
+std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s) {
+    if (w.mamba.heads == 0) return {{1, attention_block(w, s)}};
+    std::vector<SharedBlock> blocks{{1, mamba_block(w, s)}};
+    if (w.mamba.attention > 0) blocks.push_back({w.mamba.attention, attention_block(w, s)});
+    return blocks;
 }
 
 Block mixing_block(const Workload& w, const RankShape& s) {
@@ -137,7 +144,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     };
     Block b;
     b.reserve(12);
-    add_norm(b, w, s, "ffn_norm");
+    add_norm(b, w, s, "ffn_norm", s.matrix);
     if (separate) b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
     b.push_back(separate ? up("ffn_gate", Split::column) : up("ffn_up", Split::column));
     b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !separate});
@@ -160,9 +167,9 @@ Block expert_block(const Workload& w, const RankShape& s) {
     Block b;
     b.reserve(16);
     b.push_back(Fork{"residual_backward", number(s.outer_tokens * s.hidden)});
-    b.push_back(Normalize{"ffn_norm", s.outer_tokens, w.hidden});
+    b.push_back(Normalize{"ffn_norm", s.outer_tokens, w.hidden, s.matrix});
     b.push_back(Linear{.name = "router", .tokens = s.routed_tokens, .out = w.moe.experts, .in = w.hidden,
-                       .dtype = s.storage});
+                       .dtype = s.storage, .bias = w.moe.router_bias});
     b.push_back(Route{});
     b.push_back(ToExperts{});
     b.push_back(GroupedLinear{"experts_up", "experts_up_weight", ffn * inputs, w.hidden, w.linear_bias});
@@ -183,7 +190,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
 
 Block before_experts(const Workload& w, const RankShape& s) {
     Block b;
-    add_norm(b, w, s, "ffn_norm");
+    add_norm(b, w, s, "ffn_norm", s.matrix);
     return b;
 }
 
@@ -203,7 +210,7 @@ Block head_block(const Workload& w, const RankShape& s) {
     if (relative)
         b.push_back(Cast{outer});
     else
-        add_norm(b, w, s, "final_norm");
+        add_norm(b, w, s, "final_norm", s.storage);
     b.push_back(Linear{.name = "logits", .tokens = s.head_tokens, .out = {w.vocab, s.vocab}, .in = w.hidden,
                        .dtype = s.storage, .split = Split::column, .bias = relative});
     b.push_back(Loss{});

@@ -10,8 +10,14 @@ namespace stepcast {
 Block attention_block(const Workload& workload, const RankShape& shape);
 // A Mamba-2 block.
 Block mamba_block(const Workload& workload, const RankShape& shape);
-// What a layer has before its feed-forward: attention; of a hybrid a Mamba block, and that share of an attention block which
-// falls to each layer where those are few, spread evenly.
+// What a layer has before its feed-forward: attention; of a hybrid (Nemotron-H, arXiv 2504.03624) a Mamba block, and that
+// share of an attention block which falls to each layer where those are few, spread evenly.
+struct SharedBlock {
+    double share = 1;
+    Block block;
+};
+std::vector<SharedBlock> mixing_blocks(const Workload& workload, const RankShape& shape);
+// The same as one block to run: of the share, as many heads.
 Block mixing_block(const Workload& workload, const RankShape& shape);
 
 Block feed_forward_block(const Workload& workload, const RankShape& shape);

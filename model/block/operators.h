@@ -54,10 +54,11 @@ struct Fork {
     friend bool operator==(const Fork&, const Fork&) = default;
 };
 
-// Of `rows` rows, `kernels` side by side; matrix products read its result.
+// Of `rows` rows, `kernels` side by side; products of this type read its result.
 struct Normalize {
     std::string_view name;
     long rows = 0, width = 0;
+    Dtype product = Dtype::fp16;
     int kernels = 1;
     friend bool operator==(const Normalize&, const Normalize&) = default;
 };
@@ -107,9 +108,9 @@ struct Activate {
 struct Elementwise {
     std::string_view name;
     double read = 0, written = 0;
-    double kept = 0;        // of what it reads; the rest is kept by others
+    double kept = 0;  // of what it reads; the rest can be made again from what others keep
     bool into_product = false;
-    double weights = 0;     // of the model
+    double weights = 0;  // of the model
     friend bool operator==(const Elementwise&, const Elementwise&) = default;
 };
 
