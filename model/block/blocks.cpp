@@ -172,9 +172,9 @@ Block expert_block(const Workload& w, const RankShape& s) {
                        .dtype = s.storage, .bias = w.moe.router_bias});
     b.push_back(Route{});
     b.push_back(ToExperts{});
-    b.push_back(GroupedLinear{"experts_up", "experts_up_weight", ffn * inputs, w.hidden, w.linear_bias});
+    b.push_back(GroupedLinear{"experts_up", "experts_up_weight", ffn * inputs, w.hidden, Split::column, w.linear_bias});
     b.push_back(Activate{.rows = Activate::Rows::expert_slots, .width = ffn, .inputs = inputs});
-    b.push_back(GroupedLinear{"experts_down", "experts_down_weight", w.hidden, ffn, w.linear_bias});
+    b.push_back(GroupedLinear{"experts_down", "experts_down_weight", w.hidden, ffn, Split::row, w.linear_bias});
     b.push_back(FromExperts{});
     if (w.moe.shared_experts > 0) {
         b.push_back(Linear{.name = "shared_up", .tokens = s.tokens, .out = shared * inputs, .in = w.hidden,

@@ -130,7 +130,7 @@ void Fused::backward(BackwardPlanners b, const GroupedLinear& op) const {
     grouped(b.inputs, op.name, op.in.rank, op.out.rank, false);
     if (workload().adapter_rank > 0) return;
     // [hidden, inner] of both matrices.
-    const bool up = op.in.whole == c_.shape.hidden;
+    const bool up = op.split == Split::column;
     grouped(b.weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank, true);
 }
 void Fused::grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const {

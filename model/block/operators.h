@@ -140,6 +140,7 @@ struct ToExperts {
 struct GroupedLinear {
     std::string_view name, weight_gradient;
     Extent out, in;
+    Split split = Split::column;  // where tensor parallelism splits an expert
     bool bias = false;
     friend bool operator==(const GroupedLinear&, const GroupedLinear&) = default;
 };
