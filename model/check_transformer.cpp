@@ -161,6 +161,13 @@ void check_window(const Workload& w) {
         refuse("workload.window: {}, which is modelled for causal attention without latents and memory; expected 0", w.window);
 }
 
+void check_prediction(const Workload& w, const Parallelism& p) {
+    if (w.mtp_layers == 0) return;
+    if (p.unfused || p.moe_system != MoeSystem::alltoall || w.head == Head::span || w.adapter_rank > 0 || p.cut == StageCut::modules)
+        refuse("workload.mtp_layers: {}, which is modelled for fused kernels, all-to-all, logits and whole layers that are "
+               "trained; expected 0", w.mtp_layers);
+}
+
 // Operation by operation, blocks are not split over tensor or context-parallel ranks.
 void check_operations(const Workload& w, const Parallelism& p) {
     const bool relative = w.positions == Positions::relative;
@@ -198,6 +205,7 @@ void check_transformer(const Experiment& e) {
     check_shard(p);
     check_moe_system(w, p);
     check_window(w);
+    check_prediction(w, p);
     check_operations(w, p);
     if (p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",

@@ -206,7 +206,8 @@ void read_deepseek(HubValues& c) {
     c.may("moe.groups", "n_group");
     c.may("moe.top_groups", "topk_group");
     if (c.states("num_nextn_predict_layers") && c.of("num_nextn_predict_layers").get<int>() > 0)
-        c.note("num_nextn_predict_layers: the forecast trains without multi-token prediction");
+        c.note("num_nextn_predict_layers: the forecast trains without multi-token prediction; with it: --set workload.mtp_layers=" +
+               std::to_string(c.of("num_nextn_predict_layers").get<int>()));
 }
 
 void read_deepseek_v3(HubValues& c) {

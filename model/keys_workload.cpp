@@ -35,6 +35,8 @@ const Key table[] = {
     {"workload.window", field<&E::workload, &W::window>,
      "tokens that one sees in layers with sliding windows; 0 = all before it", 0, 1 << 24},
     {"workload.window_share", field<&E::workload, &W::window_share>, "share of the layers with sliding windows", 0, 1},
+    {"workload.mtp_layers", field<&E::workload, &W::mtp_layers>,
+     "multi-token prediction: modules of one layer and the logits that predict further tokens", 0, 8},
     {"workload.token_types", field<&E::workload, &W::token_types>, "rows of the token-type table", 0, 1024},
     {"workload.norm", field<&E::workload, &W::norm>, "normalisation"},
     {"workload.attention", field<&E::workload, &W::attention>, "attention kernel"},

@@ -132,6 +132,10 @@ double position_parameters(const Workload& w) {
 double final_norm_parameters(const Workload& w) {
     return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);
 }
+double prediction_parameters(const Workload& w) {
+    const Tally own = tally(prediction_block(w, rank_shape(w, {})), w);
+    return own.block() + own.norms + final_norm_parameters(w);
+}
 double logits_parameters(const Workload& w) {
     if (w.head == Head::span) return 2.0 * w.hidden + 2;
     return (w.tied ? 0 : embedding_parameters(w)) + (w.positions == Positions::relative ? w.vocab : 0);
@@ -152,6 +156,8 @@ ParameterCount count_parameters(const Workload& w) {
     count.embedding = embedding_parameters(w);
     count.positions = position_parameters(w);
     count.logits = logits_parameters(w);
+    if (w.mtp_layers > 0)
+        count.prediction = w.mtp_layers * (layer_parameters(w, w.layers - 1).total() + prediction_parameters(w));
     return count;
 }
 
@@ -169,6 +175,8 @@ Flops logits_forward_flops(const Workload& w) {
 Flops forward_flops(const Workload& w, double sequences) {
     Flops token = logits_forward_flops(w);
     for (int layer = 0; layer < w.layers; ++layer) token += layer_forward_flops(w, layer);
+    for (int i = 0; i < w.mtp_layers; ++i)
+        token += layer_forward_flops(w, w.layers - 1) + logits_forward_flops(w) + Flops(4.0 * w.hidden * w.hidden);
     return token * (sequences * w.seq);
 }
 
