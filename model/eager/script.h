@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

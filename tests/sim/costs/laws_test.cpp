@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/graph_view.h"
-#include "sim/simulate.h"
+#include "model/graph/graph_view.h"
+#include "sim/engine/simulate.h"
 #include "tests/random_graphs.h"
 
 using namespace stepcast;
