@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calibrate/profiles/profile.h"
+#include "cases/cases.h"
 #include "model/answers/traced_step.h"
 #include "sim/predict.h"
 
