@@ -14,12 +14,12 @@ void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view 
     b.insert(b.end(), {Fork{"residual_backward", outer}, Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
 }
 
-Extent heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads}; }
-Extent kv_heads_of(const Workload& w, const RankShape& s) { return {kv_heads(w), s.kv_heads}; }
+Width heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads}; }
+Width kv_heads_of(const Workload& w, const RankShape& s) { return {kv_heads(w), s.kv_heads}; }
 
 void add_projections(Block& b, const Workload& w, const RankShape& s) {
-    const Extent queries = heads_of(w, s) * s.qk_dim, keys = kv_heads_of(w, s) * s.qk_dim;
-    const auto linear = [&](std::string_view name, Extent out, Split split) {
+    const Width queries = heads_of(w, s) * s.qk_dim, keys = kv_heads_of(w, s) * s.qk_dim;
+    const auto linear = [&](std::string_view name, Width out, Split split) {
         return Linear{.name = name, .tokens = s.tokens, .out = out, .in = w.hidden, .dtype = s.matrix, .split = split,
                       .bias = w.qkv_bias};
     };
@@ -39,7 +39,7 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
 // 2.1). The projections have no biases; those to the latents are not split.
 void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
     const Mla& m = w.mla;
-    const Extent heads = heads_of(w, s);
+    const Width heads = heads_of(w, s);
     const long latents = m.q_rank + m.kv_rank;
     b.push_back(Linear{.name = "mla_down", .tokens = s.outer_tokens, .out = latents + m.rope_dim, .in = w.hidden,
                        .dtype = s.matrix});
@@ -60,7 +60,7 @@ Linear attention_output(const Workload& w, const RankShape& s) {
 // no biases.
 Block relative_attention(const Workload& w, const RankShape& s) {
     const long keys = s.seq + w.memory;
-    const Extent queries = heads_of(w, s) * s.qk_dim, kv = kv_heads_of(w, s) * s.qk_dim;
+    const Width queries = heads_of(w, s) * s.qk_dim, kv = kv_heads_of(w, s) * s.qk_dim;
     const double outer = number(s.outer_tokens * s.hidden);
     return {Fork{"residual_backward", outer},
             WithMemory{},
@@ -135,7 +135,7 @@ Block mixing_block(const Workload& w, const RankShape& s) {
 }
 
 Block feed_forward_block(const Workload& w, const RankShape& s) {
-    const Extent ffn{w.ffn, s.ffn};
+    const Width ffn{w.ffn, s.ffn};
     const bool separate = w.gated && !w.fused_projections;
     const int inputs = gates_at_once(w) ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
@@ -163,7 +163,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
 // Shared experts are a dense block that every token goes through.
 Block expert_block(const Workload& w, const RankShape& s) {
     const int inputs = w.gated ? 2 : 1;
-    const Extent ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
+    const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
     Block b;
     b.reserve(16);
     b.push_back(Fork{"residual_backward", number(s.outer_tokens * s.hidden)});

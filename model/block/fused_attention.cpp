@@ -1,6 +1,6 @@
 //   plain: scores = Q K^T; scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and
 //   writes one and writes its mask; then scores V. Backward mirrors it: two products for each of the two, dropout, softmax.
-//   Else one kernel, which computes the scores again in the backward.
+//   Else one kernel, which computes the scores again in the backward. Only that one leaves out what a window hides.
 // Context parallel: causal work is spread evenly (each rank holds an early and a late part of the sequence), so a rank's
 // queries see half of the keys; keys and values of the others come round a ring beside the attention, or before it.
 #include "model/block/fused.h"
@@ -58,6 +58,10 @@ Attention Fused::one_kernel(const Attend& a, bool backward) const {
     Attention op{s.batch, a.heads, s.seq_q, s.seq, s.qk_dim, w.causal, backward, s.storage, true};
     op.second_generation = w.attention == AttentionKind::flash2;
     op.value_dim = s.value_dim;
+    if (w.window < s.seq && w.window_share > 0) {
+        op.window = w.window;
+        op.window_share = w.window_share;
+    }
     if (op.causal && s.seq_q < s.seq) {
         op.causal = false;
         op.seq_k = s.seq / 2;

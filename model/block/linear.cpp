@@ -7,7 +7,7 @@ Gemm product(const Linear& l, long m, long n, long k) {
     return {.m = m, .n = n, .k = k, .dtype = l.dtype, .unaligned = l.in.rank % 8 != 0 || l.out.rank % 8 != 0};
 }
 
-double elements(long rows, Extent width) { return static_cast<double>(rows * width.rank); }
+double elements(long rows, Width width) { return static_cast<double>(rows * width.rank); }
 
 }  // namespace
 

@@ -19,14 +19,14 @@
 namespace stepcast {
 
 // A width: of the whole model, and what tensor parallelism leaves a rank of it.
-struct Extent {
+struct Width {
     long whole = 0, rank = 0;
-    Extent() = default;
-    Extent(long not_split) : whole(not_split), rank(not_split) {}
-    Extent(long of_model, long of_rank) : whole(of_model), rank(of_rank) {}
-    friend Extent operator+(Extent a, Extent b) { return {a.whole + b.whole, a.rank + b.rank}; }
-    friend Extent operator*(Extent a, long n) { return {a.whole * n, a.rank * n}; }
-    friend bool operator==(const Extent&, const Extent&) = default;
+    Width() = default;
+    Width(long not_split) : whole(not_split), rank(not_split) {}
+    Width(long of_model, long of_rank) : whole(of_model), rank(of_rank) {}
+    friend Width operator+(Width a, Width b) { return {a.whole + b.whole, a.rank + b.rank}; }
+    friend Width operator*(Width a, long n) { return {a.whole * n, a.rank * n}; }
+    friend bool operator==(const Width&, const Width&) = default;
 };
 
 // How tensor parallelism splits a linear layer: not at all, by what it makes, or by what it reads.
@@ -36,7 +36,7 @@ enum class Split : std::uint8_t { none, column, row };
 struct Linear {
     std::string_view name;
     long tokens = 0;
-    Extent out, in;
+    Width out, in;
     Dtype dtype = Dtype::fp16;
     Split split = Split::none;
     bool bias = false;
@@ -96,7 +96,7 @@ struct AttendRelative {
 struct Activate {
     enum class Rows : std::uint8_t { tokens, expert_slots };
     Rows rows = Rows::tokens;
-    Extent width;
+    Width width;
     int inputs = 1;
     bool bias = false;
     bool into_product = true;
@@ -116,10 +116,10 @@ struct Elementwise {
 
 // The scan of a Mamba-2 block (arXiv 2405.21060, sections 6 and 7): this rank's heads and groups.
 struct Scan {
-    Extent heads, groups;
+    Width heads, groups;
     long width = 0, state = 0;
-    [[nodiscard]] Extent inner() const { return heads * width; }
-    [[nodiscard]] Extent around() const { return inner() + groups * (2 * state); }  // x, B, C
+    [[nodiscard]] Width inner() const { return heads * width; }
+    [[nodiscard]] Width around() const { return inner() + groups * (2 * state); }  // x, B, C
     friend bool operator==(const Scan&, const Scan&) = default;
 };
 
@@ -139,7 +139,7 @@ struct ToExperts {
 };
 struct GroupedLinear {
     std::string_view name, weight_gradient;
-    Extent out, in;
+    Width out, in;
     Split split = Split::column;  // where tensor parallelism splits an expert
     bool bias = false;
     friend bool operator==(const GroupedLinear&, const GroupedLinear&) = default;

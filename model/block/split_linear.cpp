@@ -20,7 +20,7 @@ Linear adapter_out(const Linear& l) {
     return {.name = "adapter_out", .tokens = l.tokens, .out = l.out, .in = l.adapter_rank,
             .dtype = between_products(l.dtype)};
 }
-Bytes tensor(const Linear& l, Extent width) {
+Bytes tensor(const Linear& l, Width width) {
     return static_cast<double>(l.tokens * width.rank) * size_of(between_products(l.dtype));
 }
 

@@ -1,5 +1,7 @@
 #include "model/graph/op.h"
 
+#include <algorithm>
+
 #include <cmath>
 
 #include "model/graph/op_kinds.h"
@@ -38,6 +40,18 @@ std::string_view kind_name(const Op& op) {
         op);
 }
 
+// Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
+double seen_share(const Attention& op) {
+    if (!op.causal) return 1;
+    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+    const double all = std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0);
+    if (op.window == 0) return all;
+    const auto window = static_cast<double>(op.window);
+    const double growing = std::clamp(window - (keys - queries), 0.0, queries), first = keys - queries + 1;
+    const double seen = growing * (first + (growing - 1) / 2) + (queries - growing) * std::min(window, keys);
+    return op.window_share * seen / (queries * keys) + (1 - op.window_share) * all;
+}
+
 bool is_compute(const Op& op) {
     return std::visit(
         Overloaded{[](const ComputeOp auto&) { return true; }, [](const ExchangeOp auto&) { return false; },
@@ -68,8 +82,9 @@ Flops flops_of(const Op& op) {
                               },
                               [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
                               [](const Attention& a) {
-                                  const double products = a.backward ? 4 : 2, half = a.causal ? 0.5 : 1.0;
-                                  return half * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
+                                  const double products = a.backward ? 4 : 2;
+                                  const double seen = a.window > 0 ? seen_share(a) : a.causal ? 0.5 : 1.0;
+                                  return seen * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
                                          static_cast<double>(a.batch * a.heads);
                               },
                               [](const MemoryPass&) { return 0.0; }, [](const HostWork&) { return 0.0; },

@@ -1,5 +1,7 @@
 #include "model/transformer/counts.h"
 
+#include <algorithm>
+
 #include "model/block/blocks.h"
 
 namespace stepcast {
@@ -46,7 +48,10 @@ struct Count {
     Tally operator()(const Normalize& n) const { return {.norms = norm_width(w, static_cast<double>(n.width))}; }
     Tally operator()(const Elementwise& e) const { return {.matrices = e.weights}; }
     // Scores, then values weighted by them.
-    Tally operator()(const Attend&) const { return {.scores = 2.0 * w.seq * w.heads * widths()}; }
+    Tally operator()(const Attend&) const {
+        const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
+        return {.scores = 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths()};
+    }
     // Scores of relative positions beside; keys and values of the memory are projected again.
     Tally operator()(const AttendRelative&) const {
         const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
