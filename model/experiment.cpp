@@ -132,11 +132,11 @@ void spread(Layers& layers, const Override& ranks) {
     auto& c = layers.experiment.cluster;
     Experiment count;
     try {
-        assign_text(*find_key("cluster.nodes"), count, ranks.value);
+        assign_text(*find_key("parallelism.dp"), count, ranks.value);  // which takes as many as there may be
     } catch (const ConfigError& e) {
         throw ConfigError(at + ": " + e.what());
     }
-    const int wanted = count.cluster.nodes;
+    const int wanted = count.parallelism.dp;
     if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
                           "; expected a multiple, or fewer");

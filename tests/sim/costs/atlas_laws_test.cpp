@@ -77,7 +77,7 @@ TEST_CASE("a smaller tile loses what it loads more of") {
 TEST_CASE("causal attention: blocks of queries see what lies before them, over all SMs or the longest alone") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e14);
-    AttentionKernel kernel{.name = {}, .efficiency = 1, .ramp = 0, .tile = 64};
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .tile = 64};
     const auto seconds = [&](long heads, long window) {
         AttentionShape shape{Attention{1, heads, 256, 256, 64, true, false, Dtype::bf16, true}, heads};
         shape.op.window = window;
