@@ -210,7 +210,7 @@ Block head_block(const Workload& w, const RankShape& s) {
     if (relative)
         b.push_back(Cast{outer});
     else
-        add_norm(b, w, s, "final_norm", s.storage);
+        add_norm(b, w, s, "final_norm", s.storage);  // the sum behind it is one too many: recorded host runs hold it
     b.push_back(Linear{.name = "logits", .tokens = s.head_tokens, .out = {w.vocab, s.vocab}, .in = w.hidden,
                        .dtype = s.storage, .split = Split::column, .bias = relative});
     b.push_back(Loss{});

@@ -42,13 +42,12 @@ std::string_view kind_name(const Op& op) {
 
 // Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
 double seen_share(const Attention& op) {
-    if (!op.causal) return 1;
     const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
-    const double all = std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0);
+    const double all = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
     if (op.window == 0) return all;
-    const auto window = static_cast<double>(op.window);
-    const double growing = std::clamp(window - (keys - queries), 0.0, queries), first = keys - queries + 1;
-    const double seen = growing * (first + (growing - 1) / 2) + (queries - growing) * std::min(window, keys);
+    const double window = std::min(static_cast<double>(op.window), keys), first = keys - queries + 1;
+    const double growing = op.causal ? std::clamp(window - (keys - queries), 0.0, queries) : 0;
+    const double seen = growing * (first + (growing - 1) / 2) + (queries - growing) * window;
     return op.window_share * seen / (queries * keys) + (1 - op.window_share) * all;
 }
 

@@ -22,7 +22,10 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     const double tile = kernel.tile, queries = static_cast<double>(shape.op.seq_q);
     const auto keys = static_cast<double>(shape.op.seq_k);
     const double blocks = std::ceil(queries / tile);
-    if (!shape.op.causal) return {blocks * tile * (keys + kernel.fill), tile * (keys + kernel.fill)};
+    if (!shape.op.causal) {
+        const double seen = shape.op.window > 0 ? std::min(keys, static_cast<double>(shape.op.window) + key_tile + tile) : keys;
+        return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill)};
+    }
     const double before = keys - queries;  // keys that every query sees
     const bool slides = shape.op.window > 0 && shape.op.window < shape.op.seq_q;
     const double window = slides ? static_cast<double>(shape.op.window) + key_tile : queries;

@@ -170,6 +170,10 @@ TEST_CASE("a sliding window leaves a query its last keys, in the share of layers
     CHECK(op.window == 4);
     CHECK(seen_share(op) == Approx((0.75 * 58 + 0.25 * 136) / 256));
     CHECK(all - layer_forward_flops(e.workload, 0).si() == Approx(2.0 * (16 - 7) * 8 * (8 + 8)));
+    Attention ring = op;  // two ranks of a context: 8 queries, 8 keys without a mask, of which a window leaves 4
+    ring.causal = false;
+    ring.seq_q = ring.seq_k = 8;
+    CHECK(seen_share(ring) == Approx(0.75 * 0.5 + 0.25));
     e.workload.window = 16;  // as long as the sequence: none
     const Kernels whole(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
     CHECK(whole.flops(whole.forward) > kernels.flops(kernels.forward));
