@@ -240,11 +240,6 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
         fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
-    if (const int seq = layers.experiment.workload.seq; layers.window > 0 && seq > layers.window)
-        throw ConfigError(fmt::format("{}: {}: some layers see so many tokens and workload.seq is {}; attention over a "
-                                      "window is not modelled; expected a seq of at most {}, or null there to forecast "
-                                      "full attention",
-                                      layers.window_name, layers.window, seq, layers.window));
     adopt_by(layers, file, overrides);
     return layers;
 }
