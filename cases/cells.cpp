@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 
 #include "model/errors.h"
@@ -106,11 +107,24 @@ Seconds seconds_in(const CaseRow& row, const std::string& column) {
     return Seconds(value);
 }
 
+namespace {
+
+// Digits of a note. What is far beyond any count is a mistake of the row's, and no int.
+double number_of(std::string_view digits) {
+    double value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc() || value > 1e9)
+        throw ConfigError(fmt::format("notes: {}.. is out of range; expected a number of at most 1e9", digits.substr(0, 12)));
+    return value;
+}
+
+}  // namespace
+
 std::optional<double> number_before(std::string_view text, std::size_t at) {
     std::size_t begin = at;
     while (begin > 0 && is_number(text[begin - 1])) --begin;
     if (begin == at || !is_digit(text[begin])) return std::nullopt;
-    return std::stod(std::string(text.substr(begin, at - begin)));
+    return number_of(text.substr(begin, at - begin));
 }
 
 std::optional<double> number_after(std::string_view text, std::size_t at) {
@@ -118,7 +132,7 @@ std::optional<double> number_after(std::string_view text, std::size_t at) {
     std::size_t end = at;
     while (end < text.size() && is_number(text[end])) ++end;
     if (end == at) return std::nullopt;
-    return std::stod(std::string(text.substr(at, end - at)));
+    return number_of(text.substr(at, end - at));
 }
 
 void check_rank_product(const CaseRow& row) {

@@ -82,6 +82,18 @@ TEST_CASE("a row that cannot be predicted says why") {
           "none");
 }
 
+// 400 digits fit no double, ten no int.
+TEST_CASE("a number of a note that is none is the row's mistake, not ours") {
+    const TestHome home;
+    const TestFolder folder;
+    for (const std::string& digits : {std::string(400, '1'), std::string("9999999999")}) {
+        const auto rows = read_cases(folder.write("c.csv", "model,layers,hidden,heads,ffn,vocab,seq,gpus,gpu,tp,pp,dp,zero,mbs,gbs,precision,step_s\n"
+                                                           "gpt,2,64,4,256,100,64,4,X100,1,1,4,FSDP group " + digits + ",1,4,fp16,1\n"));
+        const auto said = complaint([&] { case_of(rows.at(0), ""); });
+        CHECK_THAT(said, Catch::Matchers::Contains("is out of range; expected a number of at most 1e9"));
+    }
+}
+
 TEST_CASE("a file that is no cases file is refused with its line") {
     const TestFolder folder;
     const auto told = [&](const std::string& text) {
