@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "model/block/blocks.h"
+#include "model/op_kinds.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -84,16 +85,10 @@ public:
         return {expert_slots(c_) * number(s_.hidden) * size_of(s_.matrix), {}};
     }
     // Keep nothing that others do not keep for them.
-    BlockMemory operator()(const Linear&) const { return {}; }
-    BlockMemory operator()(const GroupedLinear&) const { return {}; }
-    BlockMemory operator()(const Fork&) const { return {}; }
-    BlockMemory operator()(const Cast&) const { return {}; }
-    BlockMemory operator()(const WithMemory&) const { return {}; }
-    BlockMemory operator()(const FromExperts&) const { return {}; }
-    BlockMemory operator()(const AddShared&) const { return {}; }
-    BlockMemory operator()(const Embed&) const { return {}; }
-    BlockMemory operator()(const Loss&) const { return {}; }
-    BlockMemory operator()(const SpanLoss&) const { return {}; }
+    BlockMemory operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
+                                       SpanLoss> auto&) const {
+        return {};
+    }
 
 private:
     [[nodiscard]] bool eager() const { return c_.experiment.parallelism.eager; }
