@@ -44,7 +44,7 @@ SCRIPTS = ["basics", "bad_input", "hostile", "sweep", "trace", "docs", "manual"]
 LEFT_OUT = re.compile(r"/cuda/|/presets/|cuda|mpi_|/no_|gnuplot\.cpp|host_sweep|quiet")  # want a GPU, a cluster or a quiet machine
 
 WORK = os.path.abspath("build/mutants")  # sources with mutants and programs of them
-BUILD = TREE = HOME = ""                 # an ordinary build, its sources, and a copy of what tests read of them
+BUILD = TREE = HOME = ""                 # an ordinary build, its sources, and the programs with what they read, as installed
 
 MUTANT_H = """#pragma once
 #include <sys/mman.h>
@@ -190,7 +190,9 @@ def prepare(build_folder, programs):
     TREE = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", open(BUILD + "/CMakeCache.txt").read(), re.M).group(1)
     HOME = tempfile.mkdtemp(prefix="stepcast-mutants-")  # away from the tree, so that shared/truth is not found
     for folder in ("model/presets", "calibrate/measurements", "calibrate/patterns", "tests"):
-        shutil.copytree(os.path.join(TREE, folder), os.path.join(HOME, folder))
+        shutil.copytree(os.path.join(TREE, folder), os.path.join(HOME, "share/stepcast", folder))
+    os.mkdir(HOME + "/bin")
+    os.environ.pop("STEPCAST_HOME", None)
 
 
 class Mutant:
@@ -287,7 +289,7 @@ def build(texts, mutants, programs, jobs):
             link = link.rstrip().split("\n")[-1]
             first = " ".join(out for path, out in zip(paths, objects) if "lib{0}.a".format(path.split("/")[0]) in link)
             first += "" if program == "cli" else f" {WORK}/listener.o"
-            links.append(link.replace(f" -o {target} ", f" {first} -Wl,-z,muldefs -o {WORK}/{os.path.basename(target)} "))
+            links.append(link.replace(f" -o {target} ", f" {first} -Wl,-z,muldefs -o {HOME}/bin/{os.path.basename(target)} "))
         list(pool.map(lambda link: subprocess.run(link, shell=True, cwd=BUILD, check=True, stdout=subprocess.DEVNULL), links))
 
 
@@ -302,16 +304,16 @@ def run(program, cases, seconds, **environment):
     """The exit status of these cases (None: all of the program), or -1 after far too long."""
     with tempfile.TemporaryDirectory() as folder:
         if program == "cli":
-            command = ["bash", f"{TREE}/tests/cli/{cases[0]}_test.sh", WORK + "/stepcast", TREE]
+            command = ["bash", f"{TREE}/tests/cli/{cases[0]}_test.sh", HOME + "/bin/stepcast", TREE]
         else:
-            command = [f"{WORK}/test_{program}"] + (["--abort"] if cases else [])
+            command = [f"{HOME}/bin/test_{program}"] + (["--abort"] if cases else [])
             if cases:
                 with open(folder + "/cases", "w") as file:
                     file.write("".join(f'"{case}"\n' for case in cases))
                 command += ["-f", folder + "/cases"]
         try:
             return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  timeout=20 * seconds + 120, preexec_fn=limits(seconds), env={**os.environ, "STEPCAST_HOME": HOME, **environment}).returncode
+                                  timeout=20 * seconds + 120, preexec_fn=limits(seconds), env={**os.environ, **environment}).returncode
         except subprocess.TimeoutExpired:
             return -1
 
