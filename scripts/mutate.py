@@ -32,8 +32,9 @@ import time
 
 # Which tests see a folder: its own, and those of what is built on it. "cli" are the scripts of tests/cli, with the program.
 PROGRAMS = {
-    "model": ["model", "sim", "reports", "calibrate", "translate", "cli"],
-    "sim": ["sim", "calibrate", "reports", "cli"],
+    "model": ["model", "sim", "cases", "reports", "calibrate", "translate", "cli"],
+    "sim": ["sim", "cases", "calibrate", "reports", "cli"],
+    "cases": ["cases", "sim", "calibrate", "reports", "cli"],
     "calibrate": ["calibrate", "cli"],
     "exec": ["exec", "cli"],
     "reports": ["reports", "cli"],
