@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/whole_files.h"
 #include "model/presets.h"
-#include "model/whole_files.h"
 #include "translate/deepspeed.h"
 #include "translate/interpolate.h"
 #include "translate/megatron.h"

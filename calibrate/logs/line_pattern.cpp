@@ -8,8 +8,8 @@
 
 #include "calibrate/logs/log_lines.h"
 #include "model/errors.h"
+#include "model/keys/toml_reader.h"
 #include "model/presets.h"
-#include "model/toml_reader.h"
 
 namespace stepcast {
 namespace {
