@@ -85,6 +85,41 @@ if command -v mpirun >/dev/null; then
     done
 fi
 
+# The same of the CUDA device in software, where it was built, and of ranks that are threads: stopped, they go on.
+emulated=$(dirname "$stepcast")/tests/exec/cuda/emulation/lib
+if [ -d "$emulated" ]; then
+    tiny="--set run.timeout=5s --set cluster.gpus_per_node=2 --set parallelism.dp=2 --set parallelism.micro_batch=4"
+    for one in layers=2 hidden=64 heads=4 ffn=128 vocab=256 seq=32; do tiny+=" --set workload.$one"; done
+    for how in KILL STOP; do
+        rm -rf D
+        port=$((20000 + RANDOM % 20000)) pids=()
+        for rank in 0 1; do
+            # shellcheck disable=SC2086
+            RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port EMULATED_CUDA_DEVICES=2 LD_LIBRARY_PATH=$emulated \
+                "$stepcast" execute one_gpu_gpt2_124m $tiny --device cuda --steps 100000 --out D >out$rank 2>err$rank </dev/null &
+            pids+=($!)
+        done
+        while [ ! -e D/run.toml ] && kill -0 "${pids[0]}" 2>/dev/null; do sleep 0.1; done
+        kill "-$how" "${pids[1]}"
+        wait "${pids[0]}"
+        [ $? -eq 2 ] && [ -s err0 ] && "$stepcast" compare D >/dev/null 2>&1
+        line "execute on emulated CUDA, a rank gets SIG$how" 1 $?
+        kill -KILL "${pids[1]}" 2>/dev/null
+        wait "${pids[1]}" 2>/dev/null
+    done
+fi
+rm -rf D
+# shellcheck disable=SC2086
+"$stepcast" execute host_ddp $small --device host --steps 20 --out D >out 2>err </dev/null &
+pid=$!
+while [ ! -e D/run.toml ] && kill -0 $pid 2>/dev/null; do sleep 0.1; done
+kill -STOP $pid 2>/dev/null
+sleep 1
+kill -CONT $pid 2>/dev/null
+wait $pid
+[ $? -eq 0 ] && is_whole D
+line "execute over threads, stopped and let go on" 1 $?
+
 for verb in "simulate host_moe" "sweep host_moe --vary run.seed=1,2" "compare cases.csv" "import some.log --out ok.csv" "list presets"; do
     # shellcheck disable=SC2086
     [ "${verb%% *}" = import ] || { "$stepcast" $verb >/dev/full 2>err; [ $? -eq 1 ] && [ -s err ]; line "${verb%% *}, standard output on a full disk" 1 $?; }
@@ -104,6 +139,15 @@ for verb in simulate sweep calibrate compare import; do
     line "$verb, its folder cannot be written" 1 $?
 done
 trap - XFSZ
+if unshare -m true 2>/dev/null; then
+    mkdir -p ro
+    for verb in simulate sweep execute calibrate compare import; do
+        # shellcheck disable=SC2086
+        unshare -m sh -c 'mount -t tmpfs -o ro none ro && exec "$@"' sh "$stepcast" ${verbs[$verb]//D/ro} >out 2>err </dev/null
+        [ $? -eq 1 ] && grep -q 'Read-only' err
+        line "$verb, its disk is read-only" 1 $?
+    done
+fi
 
 rm -rf D
 # shellcheck disable=SC2086
@@ -147,7 +191,7 @@ cp "$stepcast" moved/bin/ && cp -r "$sources/model/presets" moved/share/stepcast
 moved/bin/stepcast simulate host_moe --json | cmp -s - plain.json
 line "simulate, a moved installation" 1 $?
 if command -v faketime >/dev/null; then
-    faketime -f '-1y x100' "$stepcast" execute host_moe --device host --steps 2 --warmup 0 >/dev/null 2>&1
+    faketime --exclude-monotonic -f '-1y x100' "$stepcast" execute host_moe --device host --steps 2 --warmup 0 >/dev/null 2>&1
     line "execute, a clock that jumps (faketime)" 1 $?
 fi
 [ "$lost" -eq 0 ]
