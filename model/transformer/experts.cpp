@@ -164,7 +164,12 @@ void plan_grouped(Planner& planner, const LayerContext& c, const Experts& x, std
 
 // The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data), and sets it
 // up; the backward's exchange is set up again.
+// A framework that runs its experts one after the other reads the counts on any split, and says what an expert costs it.
 void plan_counts(Planner& planner, const LayerContext& c, const Experts& x, bool back) {
+    if (c.experiment.framework.host.expert_layer && !goes_once(c)) {
+        const auto experts = static_cast<double>(x.rows.front().size());
+        planner.host("experts", HostWork{HostWork::Kind::experts, experts}, !back);
+    }
     if (x.ranks == 1) return;
     if (goes_once(c)) {
         planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);
