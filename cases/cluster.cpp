@@ -115,11 +115,20 @@ struct Nics {
     bool per_rank = false;
 };
 
-// "800 Gb/s per node", "400 Gb/s RDMA per GPU", "8x400G IB per node", "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
+// Of "8-GPU node, 4 Omni-Path 100 Gb/s links per node" the 4: the count that the clause with the rate begins with.
+std::optional<double> links_in(const std::string& text, std::size_t rate) {
+    const auto before = text.find_last_of(",;", rate);
+    return number_after(text, before == std::string::npos ? 0 : before + 1);
+}
+
+// "800 Gb/s per node", "4 Omni-Path 100 Gb/s links per node", "400 Gb/s RDMA per GPU", "8x400G IB per node",
+// "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
 std::optional<Nics> nics_in(const std::string& text) {
     if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
         const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
         if (const auto bits = number_before(text, at)) {
+            if (const auto links = links_in(text, at); links && contains(clause, "links per node"))
+                return Nics{*bits, static_cast<int>(*links), false};
             if (contains(clause, "per node")) return Nics{*bits, 0, false};
             if (contains(clause, "per GPU")) return Nics{*bits, 0, true};
         }

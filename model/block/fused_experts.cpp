@@ -70,7 +70,12 @@ void Fused::sort(Planner& planner, bool back) const {
 
 // The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data), and sets it
 // up; the backward's exchange is set up again.
+// A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
 void Fused::counts(Planner& planner, bool back) const {
+    if (c_.experiment.framework.host.expert_layer && !goes_once(c_)) {
+        const auto experts = static_cast<double>(experts_->rows.front().size());
+        planner.host("experts", HostWork{HostWork::Kind::experts, experts}, !back);
+    }
     if (experts_->ranks == 1) return;
     if (!goes_once(c_)) return planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, true);
     planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);

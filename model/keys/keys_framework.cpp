@@ -71,7 +71,7 @@ const Key table[] = {
     {"framework.host.layer", field<&E::framework, &F::host, &H::layer>,
      "one pass of a transformer layer, beside its calls", 0, longest},
     {"framework.host.expert_layer", field<&E::framework, &F::host, &H::expert_layer>,
-     "one pass of an expert layer whose tokens go once, beside its calls", 0, longest},
+     "one pass of an expert layer whose tokens go once; else of each expert, which then run one by one; beside its calls", 0, longest},
     {"framework.host.micro_batch", field<&E::framework, &F::host, &H::micro_batch>,
      "one pass of a micro-batch through a stage, beside its layers", 0, longest},
     {"framework.host.exchange", field<&E::framework, &F::host, &H::exchange>,

@@ -154,6 +154,7 @@ TEST_CASE("the network of a row is the one that its interconnect states") {
     CHECK(network("NVLink in node, 400 Gb/s RDMA per GPU") == std::pair{0, 50e9});
     CHECK(network("NVLink 4 + NVSwitch; 8x ConnectX-7 NDR 400G per node") == std::pair{8, 50e9});
     CHECK(network("NVLink 4 + 4x400G IB per node") == std::pair{4, 50e9});
+    CHECK(network("NVLink 3 in the 8-GPU node, 4 Omni-Path 100 Gb/s links per node") == std::pair{4, 12.5e9});
     CHECK(network("NVLink/NVSwitch in node, 8x HDR200 IB per node (not read)") == std::pair{8, 25e9});
     CHECK(network("DGX H100 cluster (fabric not stated)") == std::pair{0, 20e9});
 }

@@ -63,6 +63,42 @@ TEST_CASE("the matrix products of a step are the model's operations, however it 
     }
 }
 
+// Four heads of 16 begin at multiples of 8 elements, heads of 12 do not.
+TEST_CASE("products of plain attention leave the tensor cores where heads are not aligned") {
+    for (const int width : {16, 12}) {
+        Experiment e = small_gpt();
+        e.workload.head_dim = width;
+        const TaskGraph graph = build_transformer_step(e, {});
+        int products = 0;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (const auto* gemm = std::get_if<Gemm>(&graph.op(t)); gemm && gemm->batch > 1) {
+                CHECK(gemm->dtype == (width == 16 ? Dtype::bf16 : Dtype::fp32));
+                ++products;
+            }
+        CHECK(products == 4 * 6);  // layers; two forward, four backward
+    }
+}
+
+// Two of four experts on each of two ranks, in four layers: the host issues them in the forward, where it reads their counts
+// first, and in the backward. On one rank all four.
+TEST_CASE("a framework that says what an expert costs the host runs them one after the other") {
+    Experiment e = small_moe();
+    const auto issued = [&] {
+        const TaskGraph graph = build_transformer_step(e, {});
+        std::vector<double> calls;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (const auto* work = std::get_if<HostWork>(&graph.op(t));
+                work && work->kind == HostWork::Kind::experts && graph.places(t).front().rank() == 0)
+                calls.push_back(work->calls);
+        return calls;
+    };
+    CHECK(issued().empty());
+    e.framework.host.expert_layer = Seconds(1e-4);
+    CHECK(issued() == std::vector<double>(8, 2));
+    e.parallelism.dp = e.parallelism.ep = 1;
+    CHECK(issued() == std::vector<double>(8, 4));
+}
+
 // Four layers of four heads over 128 tokens in two bytes: S = 131,072 bytes of scores. The softmax reads the half that a causal
 // mask leaves and writes all, its backward reads two such halves; dropout reads and writes all and moves a mask of a byte.
 // Gradients of queries, keys and values: 3 x 128 x 64 x 2 bytes, put side by side and summed for the biases.
