@@ -109,16 +109,21 @@ Seconds seconds_in(const CaseRow& row, const std::string& column) {
 
 namespace {
 
-// Digits of a note. What is far beyond any count is a mistake of the row's, and no int.
+// Digits of a note. What is beyond any number of weights is a mistake of the row's.
 double number_of(std::string_view digits) {
     double value = 0;
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (read.ec != std::errc() || value > 1e9)
-        throw ConfigError(fmt::format("notes: {}.. is out of range; expected a number of at most 1e9", digits.substr(0, 12)));
+    if (read.ec != std::errc() || value > 1e15)
+        throw ConfigError(fmt::format("notes: {}.. is out of range; expected a number of at most 1e15", digits.substr(0, 12)));
     return value;
 }
 
 }  // namespace
+
+int count_of(double number) {
+    if (number > 1e9) throw ConfigError(fmt::format("notes: {:.0f} is out of range; expected a count of at most 1e9", number));
+    return static_cast<int>(number);
+}
 
 std::optional<double> number_before(std::string_view text, std::size_t at) {
     std::size_t begin = at;

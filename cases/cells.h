@@ -27,6 +27,7 @@ std::optional<int> count_in(const CaseRow& row, const std::string& column);  // 
 int count_in(const CaseRow& row, const std::string& column, int otherwise);
 Seconds seconds_in(const CaseRow& row, const std::string& column);  // above 0
 
+int count_of(double number);  // of a note, as an int; ConfigError beyond
 // The number that ends just before position `at`, or begins at the first digit after it.
 std::optional<double> number_before(std::string_view text, std::size_t at);
 std::optional<double> number_after(std::string_view text, std::size_t at);

@@ -25,7 +25,7 @@ Workload layer_of(const CaseRow& row) {
     // The dense layer that is compared with is as wide as the experts together.
     const auto& notes = row.cell("notes");
     if (const auto at = notes.find(" local experts"); !experts && at != std::string::npos)
-        if (const auto count = number_before(notes, at)) w.ffn *= static_cast<int>(*count);
+        if (const auto count = number_before(notes, at)) w.ffn *= count_of(*count);
     w.seq = required(row, "seq");
     w.moe.experts = experts.value_or(0);
     w.moe.top_k = count_in(row, "topk", w.moe.top_k);

@@ -66,7 +66,7 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     const auto text = lower_case(row.cell("zero"));
     const auto shard_in = [](const std::string& where) {
         const auto at = lower_case(where).find("fsdp group ");
-        return at == std::string::npos ? 0 : static_cast<int>(number_after(where, at).value_or(0));
+        return at == std::string::npos ? 0 : count_of(number_after(where, at).value_or(0));
     };
     // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
     const auto named = text.find("zero");

@@ -65,14 +65,14 @@ Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
 // "1 dense layer of the 4", "first 3 layers dense (ffn 18432)", "shared expert width 3072".
 void read_expert_notes(const std::string& notes, Workload& w) {
     if (const auto at = notes.find(" dense layer"); at != std::string::npos)
-        if (const auto n = number_before(notes, at)) w.moe.dense_layers = static_cast<int>(*n);
+        if (const auto n = number_before(notes, at)) w.moe.dense_layers = count_of(*n);
     if (const auto at = notes.find(" layers dense (ffn "); at != std::string::npos)
-        if (const auto n = number_before(notes, at)) w.moe.dense_layers = static_cast<int>(*n);
+        if (const auto n = number_before(notes, at)) w.moe.dense_layers = count_of(*n);
     if (contains(notes, "first layer dense")) w.moe.dense_layers = 1;
     if (const auto at = notes.find("dense (ffn "); at != std::string::npos)
-        if (const auto n = number_after(notes, at)) w.ffn = static_cast<int>(*n);
+        if (const auto n = number_after(notes, at)) w.ffn = count_of(*n);
     if (const auto at = notes.find("shared expert width "); at != std::string::npos)
-        if (const auto n = number_after(notes, at)) w.moe.shared_ffn = static_cast<int>(*n);
+        if (const auto n = number_after(notes, at)) w.moe.shared_ffn = count_of(*n);
 }
 
 void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, Assumptions& assumptions) {
