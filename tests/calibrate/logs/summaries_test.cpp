@@ -59,3 +59,36 @@ TEST_CASE("several values a step give the medians of the least, the middle and t
     CHECK(result.rows[2].phase == "step.greatest");
     CHECK(result.rows[2].value == 9);
 }
+
+// Two ranks, two rows each; rows of other phases and of ranks that the run has not are not of the routing.
+TEST_CASE("a recorded routing is written as rows of its ranks and read back from them") {
+    ImportedRun run;
+    run.run_id = "run";
+    run.system = "fast_moe";
+    run.model = "moe_layer";
+    run.experts = 8;
+    run.ranks = 2;
+    CHECK(routing_rows(run).empty());
+    run.routing = Routing{2, 8, {}, {{10, 4}, {20, 5}}};
+    std::vector<Sample> rows = routing_rows(run);
+    REQUIRE(rows.size() == 4);
+    CHECK(rows[0].phase == "blocks");
+    CHECK(rows[3].phase == "remote_blocks");
+    CHECK(rows[3].run_id == "run");
+    CHECK(rows[3].rank == 1);
+    CHECK(rows[3].step == -1);
+    CHECK(rows[3].value == 5);
+    CHECK(rows[3].unit == "1");
+    Sample other = rows[3];
+    other.rank = 2;
+    rows.push_back(other);
+    other.rank = -1;
+    rows.push_back(other);
+    other.rank = 1;
+    other.phase = "step";
+    other.value = 7;
+    rows.push_back(other);
+    CHECK(recorded_routing(rows) == run.routing);
+    rows.erase(rows.begin() + 2);  // one row of rank 1 is missing: not known
+    CHECK_FALSE(recorded_routing(rows));
+}

@@ -456,7 +456,7 @@ void test_execution(bool replay) {
     bool right = measurement.steps.size() == 5;
     for (const Trace& trace : measurement.traces) {
         check_trace(graph, trace, Seconds(1e-4));
-        right = right && step_end(trace) > Seconds(0) && step_end(trace) < Seconds(1);
+        right = right && step_end(trace) > Seconds(0) && step_end(trace) < Seconds(60);  // clocks agree; how long it takes is no matter here
     }
     expect(right, std::string("a step of all ops ") + (replay ? "replayed as a CUDA graph" : "issued task by task") +
                       " takes " + to_string(median_times(measurement).step));
