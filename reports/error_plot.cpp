@@ -35,7 +35,7 @@ std::string data_of(const CaseSeries& series, double edge) {
     for (const auto& [name, cases] : series) {
         text += fmt::format("$error{} << EOD\n", i++);
         for (const Comparison* c : cases)
-            text += fmt::format("{:.6g} {} {:.4g} {}\n", in_ms(c->what.measured_step), c->what.experiment.workload.seq,
+            text += fmt::format("{:.6g} {} {:.4g} {}\n", c->what.measured_step.si(), c->what.experiment.workload.seq,
                                 std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge), mark_of(*c));
         text += "EOD\n";
     }
@@ -83,7 +83,7 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     const double edge = edge_of(comparisons);
     std::vector<std::string> legend{mark_legend, edge_text(edge)};
     for (const auto& [name, cases] : series) legend.push_back(series_label(name, cases));
-    const PlotRange steps = range_of(series, [](const Comparison& c) { return in_ms(c.what.measured_step); });
+    const PlotRange steps = range_of(series, [](const Comparison& c) { return c.what.measured_step.si(); });
     const PlotRange lengths = range_of(
         series, [](const Comparison& c) { return static_cast<double>(std::max(1, c.what.experiment.workload.seq)); });
     const double right = legend_edge(legend), middle = (0.1 + right) / 2;
@@ -93,8 +93,8 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     script += fmt::format(
         "set multiplot\n{}set samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "
         "[%]' "
-        "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step'\nset xrange [{}:{}]\n{}",
-        smaller, -edge, edge, middle - 0.02, steps.low, steps.high, log_time_ticks(steps, "x"));
+        "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [s]'\nset xrange [{}:{}]\n{}",
+        smaller, -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
     script += panel(series, 1, edge, true);
     script += fmt::format(
         "unset label 1\nunset label 2\nunset label 3\nunset key\nset lmargin at screen {}\nset rmargin at screen "
