@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -282,6 +283,8 @@ int main(int argc, char** argv) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {
         return fail(2, error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(1, "out of memory; expected a machine with more of it, or a smaller question");
     } catch (const std::exception& error) {
         return fail(3, std::string("a bug of stepcast: ") + error.what());
     }

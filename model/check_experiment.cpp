@@ -26,6 +26,9 @@ void check_rank_count(const Experiment& e) {
     const auto& p = e.parallelism;
     const auto asked = static_cast<long>(p.dp) * p.tp * p.pp * p.cp;
     const auto there = static_cast<long>(e.cluster.nodes) * e.cluster.gpus_per_node;
+    if (constexpr long most = 1 << 20; there > most)
+        refuse("cluster.nodes: {} x gpus_per_node {} = {} ranks; expected at most {}", e.cluster.nodes, e.cluster.gpus_per_node,
+               there, most);
     if (asked != there)
         refuse("parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster has {}", p.pp, p.dp,
                p.tp, p.cp, asked, there);

@@ -155,6 +155,12 @@ void check_moe_system(const Workload& w, const Parallelism& p) {
         refuse("workload.moe: {} has no shared experts and no capacity; expected 0", system);
 }
 
+void check_window(const Workload& w) {
+    if (w.window == 0) return;
+    if (!w.causal || w.positions == Positions::relative || w.attention == AttentionKind::mla)
+        refuse("workload.window: {}, which is modelled for causal attention without latents and memory; expected 0", w.window);
+}
+
 // Operation by operation, blocks are not split over tensor or context-parallel ranks.
 void check_operations(const Workload& w, const Parallelism& p) {
     const bool relative = w.positions == Positions::relative;
@@ -191,6 +197,7 @@ void check_transformer(const Experiment& e) {
     check_recompute(w, p);
     check_shard(p);
     check_moe_system(w, p);
+    check_window(w);
     check_operations(w, p);
     if (p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",

@@ -11,8 +11,6 @@ namespace stepcast {
 struct HubConfig {
     Workload workload;
     std::vector<std::string> notes;  // what is read with a reservation
-    std::string window_name;         // "sliding_window", and the tokens that some layers see at most; 0 = all
-    int window = 0;
 };
 
 // Shapes and architecture of the file. Its sequence is left to the experiment where positions are not learned, since the

@@ -43,19 +43,27 @@ void read_neox(HubValues& c) {
     w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
-// Layers that attend to a window: the shortest counts, and the experiment's rules compare it with the sequence.
+// Which layers attend to a window: all of them, those of layer_types, all but every n-th (sliding_window_pattern).
 void read_window(HubValues& c) {
-    if (c.flag("use_sliding_window", true)) c.see_at_most("sliding_window");
+    Workload& w = c.workload();
+    w.window = 0;
+    w.window_share = 1;
+    if (c.flag("use_sliding_window", true)) c.may("window", "sliding_window");
+    if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_number_integer())
+        if (const int nth = c.of("sliding_window_pattern").get<int>(); nth > 0) w.window_share = 1 - 1.0 / nth;
     if (!c.states("layer_types")) return;
-    bool windowed = false;
+    double windowed = 0;
     for (const auto& type : c.of("layer_types")) {
         const auto text = type.is_string() ? type.get<std::string>() : type.dump();
-        windowed = windowed || text == "sliding_attention";
-        if (text != "full_attention" && text != "sliding_attention")
+        if (text == "sliding_attention" || text == "chunked_attention")
+            ++windowed;
+        else if (text != "full_attention")
             c.fail("layer_types", "\"" + text + "\" is no kind of layer that is modelled; expected full_attention or "
                                   "sliding_attention");
     }
-    if (!windowed) c.see_all();
+    const auto layers = static_cast<double>(c.of("layer_types").size());
+    w.window_share = layers > 0 ? windowed / layers : 1;
+    if (w.window_share == 0) w.window = 0;
 }
 
 // Leading layers without experts: [0, 1, 2] of mlp_only_layers, [0, 0, 1, 1, ..] of moe_layer_freq.
@@ -115,6 +123,13 @@ void read_gemma(HubValues& c) {
     c.note("gemma: norms behind each block and caps of the scores are not in the forecast");
 }
 
+// Where the file does not say which layers slide: all but every n-th (Gemma 2, arXiv 2408.00118; Gemma 3, arXiv 2503.19786).
+template <int nth>
+void read_sliding_gemma(HubValues& c) {
+    read_gemma(c);
+    if (!c.states("layer_types") && !c.states("sliding_window_pattern")) c.workload().window_share = 1 - 1.0 / nth;
+}
+
 void read_gpt_oss(HubValues& c) {
     read_llama(c);
     c.workload().qkv_bias = c.flag("attention_bias", true);
@@ -133,7 +148,10 @@ void read_llama4(HubValues& c) {
     w.moe.ffn = w.ffn;
     w.moe.shared_ffn = w.ffn;
     c.may("ffn", "intermediate_size_mlp");
-    c.see_at_most("attention_chunk_size");
+    if (!c.states("attention_chunk_size")) return;
+    c.may("window", "attention_chunk_size");
+    if (!c.states("layer_types")) w.window_share = 0.75;  // every fourth layer sees all
+    c.note("attention_chunk_size: read as a sliding window of as many tokens, which sees up to twice as many as a chunk");
 }
 
 // A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention. A layer is a Mamba block with the
@@ -207,8 +225,8 @@ constexpr std::array<ModelType, 25> types{{{"gpt2", read_gpt2},
                                                  {"qwen3_moe", read_qwen3_experts},
                                                  {"qwen2_moe", read_qwen2_experts},
                                                  {"gemma", read_gemma},
-                                                 {"gemma2", read_gemma},
-                                                 {"gemma3_text", read_gemma},
+                                                 {"gemma2", read_sliding_gemma<2>},
+                                                 {"gemma3_text", read_sliding_gemma<6>},
                                                  {"phi3", read_llama},
                                                  {"olmo", read_llama},
                                                  {"olmo2", read_llama},

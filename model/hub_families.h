@@ -23,13 +23,6 @@ public:
     [[nodiscard]] bool states(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
     [[nodiscard]] const Json& of(const char* name) const { return json_[name]; }
     void note(const std::string& text) { said.notes.push_back(text); }
-    void see_at_most(const char* name) {
-        if (!states(name)) return;
-        if (!json_[name].is_number_integer()) fail(name, "found " + json_[name].dump() + "; expected a number of tokens");
-        said.window = json_[name].get<int>();
-        said.window_name = name;
-    }
-    void see_all() { said.window = 0; }
     [[nodiscard]] bool flag(const char* name, bool otherwise) const {
         if (!states(name)) return otherwise;
         if (!json_[name].is_boolean()) fail(name, "found " + json_[name].dump() + "; expected true or false");

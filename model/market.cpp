@@ -22,6 +22,10 @@ constexpr NamedFactor time_units[] = {{"s", 1},     {"min", 60},     {"h", 3600}
 constexpr NamedFactor count_units[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}};
 constexpr NamedFactor power_units[] = {{"W", 1}, {"kW", 1e3}};
 
+// A thousand times what anyone trains on; beyond, sums lose what they add.
+constexpr double largest = 1e18;
+constexpr const char* largest_in_words = "1e18";
+
 // A number of at least 0 with one of the units.
 double parse(const std::string& text, std::span<const NamedFactor> units, const char* expected) {
     double value = 0;
@@ -29,8 +33,8 @@ double parse(const std::string& text, std::span<const NamedFactor> units, const 
     std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
     unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
     const auto found = std::ranges::find(units, unit, &NamedFactor::unit);
-    if (error != std::errc() || found == units.end() || !(value >= 0) || !std::isfinite(value * found->factor))
-        throw ConfigError("\"" + text + "\": expected " + expected);
+    if (error != std::errc() || found == units.end() || !(value >= 0)) throw ConfigError("\"" + text + "\": expected " + expected);
+    if (!(value * found->factor <= largest)) throw ConfigError("\"" + text + "\": expected at most " + largest_in_words);
     return value * found->factor;
 }
 

@@ -1,5 +1,7 @@
 #include "model/op.h"
 
+#include <algorithm>
+
 #include <cmath>
 
 #include "model/op_kinds.h"
@@ -38,6 +40,17 @@ std::string_view kind_name(const Op& op) {
         op);
 }
 
+// Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
+double seen_share(const Attention& op) {
+    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+    const double all = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
+    if (op.window == 0) return all;
+    const double window = std::min(static_cast<double>(op.window), keys), first = keys - queries + 1;
+    const double growing = op.causal ? std::clamp(window - (keys - queries), 0.0, queries) : 0;
+    const double seen = growing * (first + (growing - 1) / 2) + (queries - growing) * window;
+    return op.window_share * seen / (queries * keys) + (1 - op.window_share) * all;
+}
+
 bool is_compute(const Op& op) {
     return std::visit(
         Overloaded{[](const ComputeOp auto&) { return true; }, [](const ExchangeOp auto&) { return false; },
@@ -68,8 +81,9 @@ Flops flops_of(const Op& op) {
                               },
                               [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
                               [](const Attention& a) {
-                                  const double products = a.backward ? 4 : 2, half = a.causal ? 0.5 : 1.0;
-                                  return half * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
+                                  const double products = a.backward ? 4 : 2;
+                                  const double seen = a.window > 0 ? seen_share(a) : a.causal ? 0.5 : 1.0;
+                                  return seen * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
                                          static_cast<double>(a.batch * a.heads);
                               },
                               [](const MemoryPass&) { return 0.0; }, [](const HostWork&) { return 0.0; },

@@ -55,6 +55,8 @@ struct FusedGemm {
 
 // softmax(Q K^T) V for `batch` sequences and `heads` heads. Causal: query i sees the keys up to i + seq_k - seq_q. With
 // `flash` one kernel keeps the scores on chip (and computes them again in the backward), else they go through memory.
+// `window`: a query sees only so many keys, its own among them, in `window_share` of the layers that the op stands for
+// (where some layers slide and some do not, each is given the mean of both).
 struct Attention {
     long batch = 0, heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
     bool causal = false;
@@ -63,6 +65,8 @@ struct Attention {
     bool flash = false;
     bool second_generation = false;  // of flash: FlashAttention-2
     long value_dim = 0;              // width of a value; 0 = head_dim
+    long window = 0;                 // 0 = all
+    double window_share = 1;
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 
@@ -156,6 +160,8 @@ using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, All
 std::string_view kind_name(const Op& op);  // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
 bool is_collective(const Op& op);          // needs every participant: AllReduce .. Barrier, SendRecv included
 bool is_compute(const Op& op);             // Gemm, GroupedGemm, FusedGemm, Attention
+// Of the pairs of query and key, those that a causal mask and a window leave.
+double seen_share(const Attention& op);
 Flops flops_of(const Op& op);              // arithmetic of the matrix products; 0 for the rest
 Bytes bytes_moved(const Op& op);           // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
 

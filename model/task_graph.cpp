@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/graph_limits.h"
+
 namespace stepcast {
 
 std::string_view to_string(Lane lane) {
@@ -98,6 +103,10 @@ void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places, 
 TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
                       float host_calls, GroupId group) {
     check_task(name, op, places, after);
+    if (size() >= most_tasks || places_.size() + predecessors_.size() >= most_graph_entries)
+        throw ConfigError(fmt::format("the step has more than {} tasks with {} places and dependencies; expected fewer layers, "
+                                      "micro-batches or ranks",
+                                      size(), places_.size() + predecessors_.size()));
     if (group >= groups_.size()) refuse(size(), "has group id " + std::to_string(group) + ", which no group has");
     const auto task = static_cast<TaskId>(size());
     for (const Place& place : places) places_.push_back(place);

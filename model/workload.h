@@ -110,6 +110,8 @@ struct Workload {
     int max_positions = 0;  // rows of the learned position table; 0 = seq
     Positions positions = Positions::learned;
     int memory = 0;       // relative: positions before the sequence whose keys and values are attended too
+    int window = 0;       // tokens that one sees in layers with sliding windows, itself among them; 0 = all before it
+    double window_share = 1;  // of the layers that slide, where there is a window
     int token_types = 0;  // rows of the token-type table
     Norm norm = Norm::layernorm;
     AttentionKind attention = AttentionKind::plain;

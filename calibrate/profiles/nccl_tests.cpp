@@ -221,9 +221,12 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     if (t.wrong > 0) log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
     if (t.empty > 0) log.notes.push_back(fmt::format("{}: {} rows without bytes or time left out", op, t.empty));
     const Seconds us = Seconds(1e-6);
-    for (const Table::Row& row : t.rows)
-        log.rows.push_back({{fmt::format("{}:{}", path, row.line), op, ranks, nodes, Bytes(row.bytes), row.time * us},
-                            row.in_place * us, t.gpu});
+    for (const Table::Row& row : t.rows) {
+        NcclTestsRow& added = log.rows.emplace_back();
+        added.out_of_place = {fmt::format("{}:{}", path, row.line), op, ranks, nodes, Bytes(row.bytes), row.time * us};
+        added.in_place = row.in_place * us;
+        added.gpu = t.gpu;
+    }
 }
 
 }  // namespace

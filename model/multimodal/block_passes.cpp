@@ -22,7 +22,7 @@ namespace {
 // Writes the tasks of one block; names begin with the block's.
 class Writer {
 public:
-    Writer(Planner& planner, const Block& block, const TowerContext& context)
+    Writer(Planner& planner, const TowerBlock& block, const TowerContext& context)
         : planner_(planner), b_(block), c_(context), s_(sizes_of(block, context)) {}
 
     void forward() {
@@ -92,7 +92,7 @@ private:
     void both_gradients(const Linear& l, bool bias) {
         plan_input_gradient(planner_, l);
         plan_weight_gradient(planner_, l, c_.experiment);
-        const Bytes out = static_cast<double>(l.tokens) * static_cast<double>(l.out) * c_.element();
+        const Bytes out = static_cast<double>(l.tokens) * static_cast<double>(l.out.rank) * c_.element();
         if (bias) planner_.compute(name("bias_gradient"), MemoryPass{out, Bytes(0)});
     }
     // A product with the scores, whose rows hold a number for each key.
@@ -165,7 +165,7 @@ private:
     }
 
     Planner& planner_;
-    const Block& b_;
+    const TowerBlock& b_;
     const TowerContext& c_;
     BlockSizes s_;
     std::string name_;
@@ -173,15 +173,15 @@ private:
 
 }  // namespace
 
-BlockSizes sizes_of(const Block& b, const TowerContext& c) {
+BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
     const auto batch = static_cast<double>(c.batch());
     const Bytes position = batch * c.element();
     return {static_cast<double>(b.seq * b.hidden) * position, static_cast<double>(b.keys * b.key_width) * position,
             static_cast<double>(b.seq * b.ffn) * position, static_cast<double>(b.heads * b.seq * b.keys) * position};
 }
 
-void plan_block_forward(Planner& planner, const Block& b, const TowerContext& c) { Writer(planner, b, c).forward(); }
-void plan_block_backward(Planner& planner, const Block& b, const TowerContext& c) { Writer(planner, b, c).backward(); }
+void plan_block_forward(Planner& planner, const TowerBlock& b, const TowerContext& c) { Writer(planner, b, c).forward(); }
+void plan_block_backward(Planner& planner, const TowerBlock& b, const TowerContext& c) { Writer(planner, b, c).backward(); }
 
 void plan_tower_norm(Planner& planner, const std::string& name, Bytes x, bool fused, const TowerContext& c) {
     if (fused || !c.casts()) return planner.compute(name, MemoryPass{x, x});

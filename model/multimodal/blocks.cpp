@@ -3,7 +3,7 @@
 namespace stepcast {
 namespace {
 
-Block block_of(const std::string& name, const Tower& t) {
+TowerBlock block_of(const std::string& name, const Tower& t) {
     return {.name = name,
             .layers = t.layers,
             .seq = t.seq,
@@ -21,9 +21,9 @@ Block block_of(const std::string& name, const Tower& t) {
 
 }  // namespace
 
-Block vision_block(const Workload& w) { return block_of("vision", w.vision); }
+TowerBlock vision_block(const Workload& w) { return block_of("vision", w.vision); }
 
-Block text_block(const Workload& w) {
+TowerBlock text_block(const Workload& w) {
     Tower text;
     text.layers = w.layers;
     text.hidden = w.hidden;
@@ -35,10 +35,10 @@ Block text_block(const Workload& w) {
     return block_of("text", text);
 }
 
-Block decoder_block(const Workload& w) { return block_of("decoder", w.decoder); }
+TowerBlock decoder_block(const Workload& w) { return block_of("decoder", w.decoder); }
 
-Block cross_block(const Workload& w) {
-    Block block = block_of("cross", w.decoder);
+TowerBlock cross_block(const Workload& w) {
+    TowerBlock block = block_of("cross", w.decoder);
     block.keys = w.pool_queries;
     block.cross = true;
     block.causal = false;
@@ -46,7 +46,7 @@ Block cross_block(const Workload& w) {
 }
 
 // The widths of the text: what the poolers make meets it.
-Block pooler(const Workload& w) {
+TowerBlock pooler(const Workload& w) {
     return {.name = "pooler",
             .layers = 1,
             .seq = w.pool_queries,
@@ -58,8 +58,8 @@ Block pooler(const Workload& w) {
             .fused_norms = false};
 }
 
-Block contrastive_pooler(const Workload& w) {
-    Block block = pooler(w);
+TowerBlock contrastive_pooler(const Workload& w) {
+    TowerBlock block = pooler(w);
     block.name = "contrastive_pooler";
     block.seq = 1;
     block.keys = w.pool_queries;
@@ -71,7 +71,7 @@ Block contrastive_pooler(const Workload& w) {
 long patches(const Workload& w) { return w.vision.seq - 1; }
 long patch_width(const Workload& w) { return 3L * w.patch * w.patch; }
 
-Flops block_flops(const Block& b) {
+Flops block_flops(const TowerBlock& b) {
     const auto h = static_cast<double>(b.hidden), seq = static_cast<double>(b.seq), keys = static_cast<double>(b.keys);
     const double own = 2 * h * h + (b.gated ? 3 : 2) * h * static_cast<double>(b.ffn);
     const double of_keys = 2 * h * static_cast<double>(b.key_width);

@@ -1,72 +1,101 @@
 #include "model/transformer/counts.h"
 
+#include <algorithm>
+
+#include "model/block/blocks.h"
+
 namespace stepcast {
 namespace {
 
-double norm_width(Norm norm, double width) { return norm == Norm::layernorm ? 2 * width : width; }
+double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// Projections in and out, and the convolution.
-double mamba_matrices(const Workload& w) {
-    const Mamba& m = w.mamba;
-    const double inner = static_cast<double>(m.heads) * m.head_dim, around = inner + 2.0 * m.groups * m.state;
-    return w.hidden * (inner + around + m.heads) + 4 * around + inner * w.hidden;
-}
-
-// Weights of the attention matrices, without biases and norms; of a hybrid, of its Mamba block and its share of those.
-double attention_matrices(const Workload& w) {
-    const double h = w.hidden, heads = w.heads;
-    if (w.mamba.heads > 0) {
-        Workload attention = w;
-        attention.mamba.heads = 0;
-        return mamba_matrices(w) + w.mamba.attention * attention_matrices(attention);
+// What operators add up to: weights, and operations of one token that are no weight's.
+struct Tally {
+    double matrices = 0, biases = 0, norms = 0;
+    double constant = 0;  // of them, matrices that meet a constant once for all sequences
+    double router = 0, experts = 0, one_expert = 0;
+    double scores = 0;  // operations of attention and scans
+    Tally& operator+=(const Tally& o) {
+        for (auto of : {&Tally::matrices, &Tally::biases, &Tally::norms, &Tally::constant, &Tally::router, &Tally::experts,
+                        &Tally::one_expert, &Tally::scores})
+            this->*of += o.*of;
+        return *this;
     }
-    if (w.attention != AttentionKind::mla) return 2 * h * head_dim(w) * (heads + kv_heads(w));
-    const Mla& a = w.mla;
-    const double query = heads * (a.nope_dim + a.rope_dim);
-    const double queries = a.q_rank > 0 ? a.q_rank * (h + query) : h * query;
-    const double latent = h * (a.kv_rank + a.rope_dim);
-    return queries + latent + a.kv_rank * heads * (a.nope_dim + a.value_dim) + heads * a.value_dim * h;
-}
-
-// The projections of MLA have no biases of their own; its output projection is a linear layer like others.
-double attention_biases(const Workload& w) {
-    if (w.positions == Positions::relative) return 0;
-    const double output = w.linear_bias ? w.hidden : 0;
-    if (!w.qkv_bias || w.attention == AttentionKind::mla) return output;
-    return output + head_dim(w) * (w.heads + 2.0 * kv_heads(w));
-}
-
-double latent_norms(const Workload& w) {
-    if (w.attention != AttentionKind::mla) return 0;
-    return norm_width(w.norm, w.mla.kv_rank) + norm_width(w.norm, w.mla.q_rank);
-}
-
-double block_matrices(const Workload& w, double inner) { return (w.gated ? 3 : 2) * inner * w.hidden; }
-
-double block_parameters(const Workload& w, double inner) {
-    const double biases = w.linear_bias && inner > 0 ? (w.gated ? 2 : 1) * inner + w.hidden : 0;
-    return block_matrices(w, inner) + biases;
-}
-
-// Relative positions are projected by a matrix of their own, once for all sequences.
-double position_matrix(const Workload& w) {
-    return w.positions == Positions::relative ? static_cast<double>(w.hidden) * w.heads * head_dim(w) : 0;
-}
-
-// Operations of one token against `seq` keys, and those of the memory: scores (of contents, and of relative positions),
-// then values weighted by them; keys and values of the memory are projected again.
-double score_flops(const Workload& w) {
-    if (w.mamba.heads > 0) {
-        Workload attention = w;
-        attention.mamba.heads = 0;
-        const double inner = static_cast<double>(w.mamba.heads) * w.mamba.head_dim;
-        return 4.0 * w.mamba.state * inner + w.mamba.attention * score_flops(attention);
+    friend Tally operator*(double share, Tally t) {
+        for (auto of : {&Tally::matrices, &Tally::biases, &Tally::norms, &Tally::constant, &Tally::router, &Tally::experts,
+                        &Tally::one_expert, &Tally::scores})
+            t.*of *= share;
+        return t;
     }
-    const double widths =
-        w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
-    const double relative = w.positions == Positions::relative ? head_dim(w) : 0;
-    const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
-    return 2.0 * (w.seq + w.memory) * w.heads * (widths + relative) + again;
+    [[nodiscard]] double block() const { return matrices + biases; }
+};
+
+// One rule an operator.
+struct Count {
+    const Workload& w;
+
+    Tally operator()(const Linear& l) const {
+        const double weights = static_cast<double>(l.out.whole * l.in.whole);
+        const double biases = l.bias ? static_cast<double>(l.out.whole) : 0;
+        if (l.name == "router") return {.router = weights + biases};
+        return {.matrices = weights, .biases = biases, .constant = l.constant_input ? weights : 0};
+    }
+    Tally operator()(const GroupedLinear& l) const {
+        const double weights = static_cast<double>(l.out.whole * l.in.whole);
+        const double one = weights + (l.bias ? static_cast<double>(l.out.whole) : 0);
+        return {.experts = w.moe.experts * one, .one_expert = weights};
+    }
+    Tally operator()(const Normalize& n) const { return {.norms = norm_width(w, static_cast<double>(n.width))}; }
+    Tally operator()(const Elementwise& e) const { return {.matrices = e.weights}; }
+    // Scores, then values weighted by them.
+    Tally operator()(const Attend&) const {
+        const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
+        return {.scores = 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths()};
+    }
+    // Scores of relative positions beside; keys and values of the memory are projected again.
+    Tally operator()(const AttendRelative&) const {
+        const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
+        return {.scores = 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again};
+    }
+    Tally operator()(const Scan& s) const {
+        return {.scores = 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().whole)};
+    }
+    // Without weights, and whose arithmetic is left out.
+    Tally operator()(const Fork&) const { return {}; }
+    Tally operator()(const Cast&) const { return {}; }
+    Tally operator()(const HeadLayout&) const { return {}; }
+    Tally operator()(const WithMemory&) const { return {}; }
+    Tally operator()(const Activate&) const { return {}; }
+    Tally operator()(const Residual&) const { return {}; }
+    Tally operator()(const Route&) const { return {}; }
+    Tally operator()(const ToExperts&) const { return {}; }
+    Tally operator()(const FromExperts&) const { return {}; }
+    Tally operator()(const AddShared&) const { return {}; }
+    Tally operator()(const Embed&) const { return {}; }
+    Tally operator()(const Loss&) const { return {}; }
+    Tally operator()(const SpanLoss&) const { return {}; }
+
+private:
+    [[nodiscard]] double widths() const {
+        return w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
+    }
+};
+
+Tally tally(const Block& block, const Workload& w) {
+    Tally sum;
+    for (const Operator& op : block) sum += std::visit(Count{w}, op);
+    return sum;
+}
+
+struct LayerTally {
+    Tally mixing, feed_forward;
+};
+LayerTally tally(const Workload& w, int layer) {
+    const RankShape whole = rank_shape(w, {});
+    LayerTally t;
+    for (const SharedBlock& of : mixing_blocks(w, whole)) t.mixing += of.share * tally(of.block, w);
+    t.feed_forward = tally(has_experts(w, layer) ? expert_block(w, whole) : feed_forward_block(w, whole), w);
+    return t;
 }
 
 }  // namespace
@@ -82,20 +111,17 @@ bool has_experts(const Workload& w, int layer) {
 }
 
 LayerParameters layer_parameters(const Workload& w, int layer) {
-    LayerParameters p;
-    p.attention = attention_matrices(w) + attention_biases(w) + position_matrix(w);
-    p.norms = 2 * norm_width(w.norm, w.hidden) + latent_norms(w);
-    if (!has_experts(w, layer)) {
-        p.feed_forward = block_parameters(w, w.ffn);
-        return p;
-    }
-    p.feed_forward = block_parameters(w, shared_ffn(w));
-    p.router = w.moe.experts * (static_cast<double>(w.hidden) + (w.moe.router_bias ? 1 : 0));
-    p.experts = w.moe.experts * expert_parameters(w);
-    return p;
+    const auto [mixing, block] = tally(w, layer);
+    return {.attention = mixing.block(),
+            .norms = mixing.norms + block.norms,
+            .feed_forward = block.block(),
+            .router = block.router,
+            .experts = block.experts};
 }
 
-double expert_parameters(const Workload& w) { return block_parameters(w, expert_ffn(w)); }
+double expert_parameters(const Workload& w) {
+    return w.moe.experts > 0 ? tally(expert_block(w, rank_shape(w, {})), w).experts / w.moe.experts : 0;
+}
 double embedding_parameters(const Workload& w) { return static_cast<double>(w.vocab) * w.hidden; }
 double position_parameters(const Workload& w) {
     const double types = static_cast<double>(w.token_types) * w.hidden;
@@ -104,7 +130,7 @@ double position_parameters(const Workload& w) {
     return types + static_cast<double>(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
 }
 double final_norm_parameters(const Workload& w) {
-    return w.positions == Positions::relative ? 0 : norm_width(w.norm, w.hidden);
+    return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);
 }
 double logits_parameters(const Workload& w) {
     if (w.head == Head::span) return 2.0 * w.hidden + 2;
@@ -130,11 +156,10 @@ ParameterCount count_parameters(const Workload& w) {
 }
 
 Flops layer_forward_flops(const Workload& w, int layer) {
-    const bool routed = has_experts(w, layer);
-    const double block = routed ? block_matrices(w, shared_ffn(w)) + w.moe.top_k * block_matrices(w, expert_ffn(w)) +
-                                      static_cast<double>(w.moe.experts) * w.hidden
-                                : block_matrices(w, w.ffn);
-    return Flops(2 * (attention_matrices(w) + block) + score_flops(w));
+    const auto [mixing, block] = tally(w, layer);
+    const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
+    const double met = mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;
+    return Flops(2 * met + mixing.scores);
 }
 
 Flops logits_forward_flops(const Workload& w) {

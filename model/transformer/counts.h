@@ -54,7 +54,7 @@ double logits_parameters(const Workload& workload);  // without those that are t
 ParameterCount count_parameters(const Workload& workload);
 
 // Forward operations of one token of a full sequence: 2 for each weight of a matrix that the token meets (top-k of the
-// routed experts) and attention scores over all `seq` positions, also where a causal mask hides half of them. The
+// routed experts) and attention scores over all `seq` positions, or those of a window, also where a causal mask hides half of them. The
 // embedding look-up, norms, biases and activations are left out. That is the count of Megatron-LM (arXiv 2104.04473,
 // appendix) and of PaLM's MFU (arXiv 2204.02311, appendix B): training takes three times as much, which for a GPT is
 // 72 B s l h^2 (1 + s / 6h + V / 12 l h).

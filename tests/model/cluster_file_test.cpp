@@ -42,7 +42,11 @@ Cluster full() {
                {{"kernel.launch", get_key(e, "cluster.kernel.launch"), "3 us", 0.05, true},
                 {"kernel.gemm_k0", get_key(e, "cluster.kernel.gemm_k0"), "149", 0.5, false}},
                {{"step", "leave-one-out", 12, 0.03, -0.01, 0.08}, {"gemm", "held-out fifth", 5, 0.1, 0.2, 0.3, 0.05}},
-               {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 536870912}}};
+               {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 536870912}},
+               {},
+               {},
+               {},
+               {}};
     return e.cluster;
 }
 }  // namespace

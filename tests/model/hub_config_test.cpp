@@ -136,26 +136,24 @@ TEST_CASE("an unknown model of Llama's shape is read with a note, another is ref
 
 // Windows, dense layers in between and kinds of layers change the work.
 TEST_CASE("fields that change the work are modelled or refused by name") {
-    const auto window = whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + sizes + "}");
+    const auto window = whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + sizes + "}").workload;
     CHECK(window.window == 4096);
-    CHECK(window.window_name == "sliding_window");
-    CHECK(whole("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " + sizes + "}").window == 0);
-    CHECK(whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"full_attention\"], " + sizes + "}").window == 0);
+    CHECK(window.window_share == 1);
+    const auto alternating = whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"sliding_attention\", "
+                                   "\"sliding_attention\", \"sliding_attention\", \"full_attention\"], " + sizes + "}").workload;
+    CHECK(alternating.window == 128);
+    CHECK(alternating.window_share == 0.75);
+    const auto sixth = whole("{\"model_type\": \"gemma3_text\", \"sliding_window\": 1024, \"sliding_window_pattern\": 4, " + sizes + "}").workload;
+    CHECK(sixth.window_share == 0.75);
+    CHECK(whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, " + sizes + "}").workload.window_share == 0.5);
+    CHECK(whole("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " + sizes + "}").workload.window == 0);
+    CHECK(whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"full_attention\"], " + sizes + "}").workload.window == 0);
     CHECK(refusal_of("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " + sizes + "}").find("layer_types: \"linear_attention\"") != std::string::npos);
     const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
     CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, 1]" + moe + sizes + "}").workload.moe.dense_layers == 2);
     CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]" + moe + sizes + "}").find("mlp_only_layers") != std::string::npos);
     CHECK(whole("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 1, 1]" + moe + sizes + "}").workload.moe.dense_layers == 1);
     CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" + moe + sizes + "}").find("moe_layer_freq: only leading zeros") != std::string::npos);
-    const TestFolder folder;
-    const auto path = folder.write("config.json", "{\"model_type\": \"mistral\", \"sliding_window\": 128, " + sizes + "}");
-    const auto run = [&](const char* seq) {
-        return complaint([&] {
-            read_unchecked_experiment(path, std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"workload.seq", seq}});
-        });
-    };
-    CHECK(run("128").empty());
-    CHECK(run("256").find("sliding_window: 128: some layers see so many tokens and workload.seq is 256") != std::string::npos);
 }
 
 // 6 Mamba blocks, 2 of attention, 6 feed-forward: a third of an attention block a layer.

@@ -34,7 +34,11 @@ TEST_CASE("simulate, compare and sweep say the same of one run, with and without
         const Forecast simulated = predict(e);
         CHECK(compared[0].forecast->step == simulated.step);
         CHECK(compared[0].forecast->doubts == simulated.doubts);
-        const SweepAnswer swept = sweep({.experiment = e, .axes = {parse_axis("parallelism.tp=4")}, .top = 1});
+        SweepQuestion question;
+        question.experiment = e;
+        question.axes = {parse_axis("parallelism.tp=4")};
+        question.top = 1;
+        const SweepAnswer swept = sweep(question);
         REQUIRE(swept.best.size() == 1);
         CHECK(swept.best[0].step == simulated.step.p50);
         CHECK(swept.best[0].forecast.step == simulated.step);
