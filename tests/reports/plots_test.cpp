@@ -241,25 +241,6 @@ TEST_CASE("All plots that the cases allow are written, and named") {
     CHECK_FALSE(fs::exists(folder + "/experts.png"));
 }
 
-// 100 ms and 100 s: a log axis names times with their units, and bars show shares of their measured steps. A name of 48
-// letters keeps 22 of its beginning and 20 of its end.
-TEST_CASE("Cases far apart have times with units and bars of one scale") {
-    const std::string folder = samples::temporary_folder("apart");
-    const std::string beginning(22, 'b'), end(20, 'e');
-    const std::vector<Comparison> cases{compared(beginning + "middle" + end, "s", 100, 110, 100, 120),
-                                        compared("long", "s", 100'000, 90'000, 80'000, 110'000)};
-    plot_scatter(cases, "Apart", folder + "/scatter");
-    const std::string scatter = samples::file_text(folder + "/scatter.svg");
-    CHECK(scatter.find(">100 ms<") != std::string::npos);
-    CHECK(scatter.find(">10 s<") != std::string::npos);
-    plot_breakdown(cases, "Apart", folder + "/breakdown");
-    const std::string bars = samples::file_text(folder + "/breakdown.svg");
-    CHECK(bars.find("share of the measured step") != std::string::npos);
-    CHECK(bars.find(beginning + ".." + end) != std::string::npos);
-    plot_breakdown({cases.back()}, "One", folder + "/one");
-    CHECK(samples::file_text(folder + "/one.svg").find("step [s]") != std::string::npos);
-}
-
 TEST_CASE("A plot of no case is refused rather than empty") {
     const std::string path = samples::temporary_folder("none") + "/p";
     CHECK_THROWS_AS(plot_scatter({samples::refused("r", "why")}, "t", path), ConfigError);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "sim/predict.h"
 #include "sim/sweep/node_counts.h"
 #include "tests/model/files.h"
@@ -418,9 +418,6 @@ TEST_CASE("a map's points hold the best of every two keys under every limit of m
     const auto q = question(wide, {"parallelism=all", "parallelism.global_batch=16"});
     const SweepMap map = sweep(q, {.threads = 2, .map = true}).points.value();
     CHECK(map == sweep(q, {.threads = 1, .map = true}).points.value());
-    const TestFolder kept;  // a resumed search screens nothing: its map comes from a walk of its own
-    sweep(q, {.threads = 1, .out = kept / "sweep"});
-    CHECK(map == sweep(q, {.threads = 2, .out = kept / "sweep", .resume = true, .map = true}).points.value());
     const SweepSpace space(q.experiment, q.axes);
     REQUIRE(map.keys.size() > 3);
     REQUIRE(map.limits.size() > 1);
