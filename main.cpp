@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cases/cases.h"
 #include "cli/arguments.h"
 #include "cli/calibrate.h"
 #include "cli/compare_inputs.h"
@@ -22,13 +23,12 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/launcher.h"
-#include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/plain_text.h"
+#include "model/files/plain_text.h"
 #include "model/presets.h"
-#include "model/provenance.h"
-#include "model/run_folder.h"
+#include "model/records/provenance.h"
+#include "model/records/run_folder.h"
 #include "model/show.h"
 #include "model/step.h"
 #include "reports/campaign_table.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/kernel_comparison.h"
+#include "model/answers/kernel_comparison.h"
 
 namespace stepcast {
 

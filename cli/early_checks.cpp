@@ -4,7 +4,7 @@
 
 #include "cli/foreign_inputs.h"
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {

@@ -9,10 +9,10 @@
 #include "model/errors.h"
 #include "model/experiment_files.h"
 #include "model/experiment_text.h"
-#include "model/keys.h"
+#include "model/files/plain_text.h"
+#include "model/keys/keys.h"
 #include "model/layers.h"
-#include "model/plain_text.h"
-#include "model/priors.h"
+#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "model/errors.h"
-#include "model/hub_config.h"
-#include "model/keys.h"
+#include "model/families/hub_config.h"
+#include "model/keys/keys.h"
 #include "model/names.h"
 
 namespace stepcast {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "model/keys.h"
-#include "model/toml_reader.h"
+#include "model/keys/keys.h"
+#include "model/keys/toml_reader.h"
 
 namespace stepcast {
 

@@ -19,8 +19,8 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/plain_text.h"
-#include "model/whole_files.h"
+#include "model/files/plain_text.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {

@@ -119,7 +119,7 @@ void name_other_layers(MegatronSource& s) {
             s.t.problems.push_back(fmt::format("{} ({}): layers of several kinds; the forecast has attention in each", name, v->at));
     take_window(s);
     if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
-        s.t.problems.push_back("mtp_num_layers (" + v->at + "): multi-token prediction is not in the forecast");
+        s.t.set("workload.mtp_layers", integer_in(*v), v->at);
 }
 
 }  // namespace

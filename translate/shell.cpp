@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "translate/shell_variables.h"
 
 namespace stepcast {

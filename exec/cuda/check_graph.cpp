@@ -6,7 +6,7 @@
 
 #include "exec/footprint.h"
 #include "model/errors.h"
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -196,6 +196,13 @@ Block before_experts(const Workload& w, const RankShape& s) {
 
 Block after_experts(const Workload& w) { return {Residual{w.linear_bias}}; }
 
+// The projection is not split.
+Block prediction_block(const Workload& w, const RankShape& s) {
+    return {Embed{}, Normalize{"mtp_embedding_norm", s.outer_tokens, w.hidden, s.matrix},
+            Normalize{"mtp_norm", s.outer_tokens, w.hidden, s.matrix},
+            Linear{.name = "mtp_projection", .tokens = s.outer_tokens, .out = w.hidden, .in = 2L * w.hidden, .dtype = s.matrix}};
+}
+
 Block embedding_block() { return {Embed{}}; }
 
 // Transformer-XL has no norm at the end, and a bias of the logits.

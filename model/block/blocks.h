@@ -26,6 +26,9 @@ Block expert_block(const Workload& workload, const RankShape& shape);
 Block before_experts(const Workload& workload, const RankShape& shape);
 Block after_experts(const Workload& workload);
 
+// Before the layer of a module that predicts a further token.
+Block prediction_block(const Workload& workload, const RankShape& shape);
+
 Block embedding_block();
 Block head_block(const Workload& workload, const RankShape& shape);  // final norm, logits, loss; or span scores
 

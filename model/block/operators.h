@@ -60,6 +60,7 @@ struct Normalize {
     long rows = 0, width = 0;
     Dtype product = Dtype::fp16;
     int kernels = 1;
+    bool inner = false;  // within a block: its input is another operator's result
     friend bool operator==(const Normalize&, const Normalize&) = default;
 };
 

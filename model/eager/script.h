@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "model/block/operators.h"
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

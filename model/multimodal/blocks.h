@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/block/operators.h"
 #include "model/units.h"
 #include "model/workload.h"
 
@@ -30,6 +31,9 @@ TowerBlock contrastive_pooler(const Workload& workload);  // one query over what
 TowerBlock text_block(const Workload& workload);
 TowerBlock decoder_block(const Workload& workload);  // over the text ..
 TowerBlock cross_block(const Workload& workload);    // .. then over the pooled patches
+
+// The operators of one of its layers over a batch; biases as EVA-02 (arXiv 2303.11331) has them: none of rotary keys.
+Block operators_of(const TowerBlock& block, long batch, Dtype dtype);
 
 // Patches of an image.
 long patches(const Workload& workload);

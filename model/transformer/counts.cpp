@@ -3,77 +3,60 @@
 #include <algorithm>
 
 #include "model/block/blocks.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {
 
 double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// What operators add up to: weights, and operations of one token that are no weight's.
+// What the operators of a block add up to: weights, and operations of one token that are no weight's.
 struct Tally {
+    const Workload& w;
+    double share = 1;  // of the block in each layer
     double matrices = 0, biases = 0, norms = 0;
     double constant = 0;  // of them, matrices that meet a constant once for all sequences
     double router = 0, experts = 0, one_expert = 0;
     double scores = 0;  // operations of attention and scans
-    Tally& operator+=(const Tally& o) {
-        for (auto of : {&Tally::matrices, &Tally::biases, &Tally::norms, &Tally::constant, &Tally::router, &Tally::experts,
-                        &Tally::one_expert, &Tally::scores})
-            this->*of += o.*of;
-        return *this;
-    }
-    friend Tally operator*(double share, Tally t) {
-        for (auto of : {&Tally::matrices, &Tally::biases, &Tally::norms, &Tally::constant, &Tally::router, &Tally::experts,
-                        &Tally::one_expert, &Tally::scores})
-            t.*of *= share;
-        return t;
-    }
     [[nodiscard]] double block() const { return matrices + biases; }
-};
 
-// One rule an operator.
-struct Count {
-    const Workload& w;
+    void add(const Block& block) {
+        for (const Operator& op : block) std::visit(*this, op);
+    }
 
-    Tally operator()(const Linear& l) const {
-        const double weights = static_cast<double>(l.out.whole * l.in.whole);
-        const double biases = l.bias ? static_cast<double>(l.out.whole) : 0;
-        if (l.name == "router") return {.router = weights + biases};
-        return {.matrices = weights, .biases = biases, .constant = l.constant_input ? weights : 0};
+    // One rule an operator.
+    void operator()(const Linear& l) {
+        const double weights = share * static_cast<double>(l.out.whole * l.in.whole);
+        const double bias = l.bias ? share * static_cast<double>(l.out.whole) : 0;
+        if (l.name == "router") {
+            router += weights + bias;
+            return;
+        }
+        matrices += weights;
+        biases += bias;
+        if (l.constant_input) constant += weights;
     }
-    Tally operator()(const GroupedLinear& l) const {
-        const double weights = static_cast<double>(l.out.whole * l.in.whole);
-        const double one = weights + (l.bias ? static_cast<double>(l.out.whole) : 0);
-        return {.experts = w.moe.experts * one, .one_expert = weights};
+    void operator()(const GroupedLinear& l) {
+        const auto weights = static_cast<double>(l.out.whole * l.in.whole);
+        one_expert += weights;
+        experts += w.moe.experts * (weights + (l.bias ? static_cast<double>(l.out.whole) : 0));
     }
-    Tally operator()(const Normalize& n) const { return {.norms = norm_width(w, static_cast<double>(n.width))}; }
-    Tally operator()(const Elementwise& e) const { return {.matrices = e.weights}; }
+    void operator()(const Normalize& n) { norms += share * norm_width(w, static_cast<double>(n.width)); }
+    void operator()(const Elementwise& e) { matrices += share * e.weights; }
     // Scores, then values weighted by them.
-    Tally operator()(const Attend&) const {
+    void operator()(const Attend&) {
         const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
-        return {.scores = 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths()};
+        scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths();
     }
     // Scores of relative positions beside; keys and values of the memory are projected again.
-    Tally operator()(const AttendRelative&) const {
+    void operator()(const AttendRelative&) {
         const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
-        return {.scores = 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again};
+        scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;
     }
-    Tally operator()(const Scan& s) const {
-        return {.scores = 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().whole)};
-    }
-    // Without weights, and whose arithmetic is left out.
-    Tally operator()(const Fork&) const { return {}; }
-    Tally operator()(const Cast&) const { return {}; }
-    Tally operator()(const HeadLayout&) const { return {}; }
-    Tally operator()(const WithMemory&) const { return {}; }
-    Tally operator()(const Activate&) const { return {}; }
-    Tally operator()(const Residual&) const { return {}; }
-    Tally operator()(const Route&) const { return {}; }
-    Tally operator()(const ToExperts&) const { return {}; }
-    Tally operator()(const FromExperts&) const { return {}; }
-    Tally operator()(const AddShared&) const { return {}; }
-    Tally operator()(const Embed&) const { return {}; }
-    Tally operator()(const Loss&) const { return {}; }
-    Tally operator()(const SpanLoss&) const { return {}; }
+    void operator()(const Scan& s) { scores += 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().whole); }
+    // Have no weights, and their arithmetic is left out.
+    void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route, ToExperts, FromExperts,
+                                AddShared, Embed, Loss, SpanLoss> auto&) {}
 
 private:
     [[nodiscard]] double widths() const {
@@ -82,20 +65,23 @@ private:
 };
 
 Tally tally(const Block& block, const Workload& w) {
-    Tally sum;
-    for (const Operator& op : block) sum += std::visit(Count{w}, op);
+    Tally sum{w};
+    sum.add(block);
     return sum;
 }
 
-struct LayerTally {
-    Tally mixing, feed_forward;
-};
-LayerTally tally(const Workload& w, int layer) {
+Tally mixing_tally(const Workload& w) {
+    Tally sum{w};
+    for (const SharedBlock& of : mixing_blocks(w, rank_shape(w, {}))) {
+        sum.share = of.share;
+        sum.add(of.block);
+    }
+    return sum;
+}
+
+Tally block_tally(const Workload& w, int layer) {
     const RankShape whole = rank_shape(w, {});
-    LayerTally t;
-    for (const SharedBlock& of : mixing_blocks(w, whole)) t.mixing += of.share * tally(of.block, w);
-    t.feed_forward = tally(has_experts(w, layer) ? expert_block(w, whole) : feed_forward_block(w, whole), w);
-    return t;
+    return tally(has_experts(w, layer) ? expert_block(w, whole) : feed_forward_block(w, whole), w);
 }
 
 }  // namespace
@@ -111,7 +97,7 @@ bool has_experts(const Workload& w, int layer) {
 }
 
 LayerParameters layer_parameters(const Workload& w, int layer) {
-    const auto [mixing, block] = tally(w, layer);
+    const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
     return {.attention = mixing.block(),
             .norms = mixing.norms + block.norms,
             .feed_forward = block.block(),
@@ -131,6 +117,10 @@ double position_parameters(const Workload& w) {
 }
 double final_norm_parameters(const Workload& w) {
     return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);
+}
+double prediction_parameters(const Workload& w) {
+    const Tally own = tally(prediction_block(w, rank_shape(w, {})), w);
+    return own.block() + own.norms + final_norm_parameters(w);
 }
 double logits_parameters(const Workload& w) {
     if (w.head == Head::span) return 2.0 * w.hidden + 2;
@@ -152,11 +142,13 @@ ParameterCount count_parameters(const Workload& w) {
     count.embedding = embedding_parameters(w);
     count.positions = position_parameters(w);
     count.logits = logits_parameters(w);
+    if (w.mtp_layers > 0)
+        count.prediction = w.mtp_layers * (layer_parameters(w, w.layers - 1).total() + prediction_parameters(w));
     return count;
 }
 
 Flops layer_forward_flops(const Workload& w, int layer) {
-    const auto [mixing, block] = tally(w, layer);
+    const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
     const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
     const double met = mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;
     return Flops(2 * met + mixing.scores);
@@ -169,6 +161,8 @@ Flops logits_forward_flops(const Workload& w) {
 Flops forward_flops(const Workload& w, double sequences) {
     Flops token = logits_forward_flops(w);
     for (int layer = 0; layer < w.layers; ++layer) token += layer_forward_flops(w, layer);
+    for (int i = 0; i < w.mtp_layers; ++i)
+        token += layer_forward_flops(w, w.layers - 1) + logits_forward_flops(w) + Flops(4.0 * w.hidden * w.hidden);
     return token * (sequences * w.seq);
 }
 

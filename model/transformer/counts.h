@@ -23,9 +23,10 @@ struct LayerParameters {
 struct ParameterCount {
     double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0, norms = 0,
            logits = 0;
+    double prediction = 0;      // modules of multi-token prediction, whole
     double active_experts = 0;  // the part of `experts` that one token meets
     [[nodiscard]] double total() const {
-        return embedding + positions + attention + feed_forward + experts + router + norms + logits;
+        return embedding + positions + attention + feed_forward + experts + router + norms + logits + prediction;
     }
     [[nodiscard]] double active() const { return total() - experts + active_experts; }
     friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
@@ -50,6 +51,7 @@ double expert_parameters(const Workload& workload);     // of one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);
 double final_norm_parameters(const Workload& workload);
+double prediction_parameters(const Workload& workload);  // of a module of multi-token prediction, beside its layer
 double logits_parameters(const Workload& workload);  // without those that are tied; of the span head, its own
 ParameterCount count_parameters(const Workload& workload);
 

@@ -124,8 +124,12 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
         plans.rest = m.make(rest, nothing, nothing);
     }
     const Block embedding = embedding_block(), head = head_block(w, c.shape);
+    const Block prediction = prediction_block(w, c.shape);
+    const Block last_layer = has_experts(w, w.layers - 1) ? expert_block(w, c.shape) : block;
     const Part first[] = {{embedding, style}};
-    const Part last[] = {{head, w.head == Head::span ? KernelStyle::unfused : style}};
+    std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
+    for (int i = 0; i < w.mtp_layers; ++i)
+        last.insert(last.end(), {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
     plans.embedding = m.make(first, plan_micro_batch, plan_micro_batch);
     plans.head = m.make(last, nothing, nothing);
     return plans;

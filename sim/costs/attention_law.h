@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/cluster.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 #include "sim/costs/gemm_law.h"
 
 namespace stepcast {

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "model/block/blocks.h"
+#include "model/graph/op_kinds.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -84,16 +85,10 @@ public:
         return {expert_slots(c_) * number(s_.hidden) * size_of(s_.matrix), {}};
     }
     // Keep nothing that others do not keep for them.
-    BlockMemory operator()(const Linear&) const { return {}; }
-    BlockMemory operator()(const GroupedLinear&) const { return {}; }
-    BlockMemory operator()(const Fork&) const { return {}; }
-    BlockMemory operator()(const Cast&) const { return {}; }
-    BlockMemory operator()(const WithMemory&) const { return {}; }
-    BlockMemory operator()(const FromExperts&) const { return {}; }
-    BlockMemory operator()(const AddShared&) const { return {}; }
-    BlockMemory operator()(const Embed&) const { return {}; }
-    BlockMemory operator()(const Loss&) const { return {}; }
-    BlockMemory operator()(const SpanLoss&) const { return {}; }
+    BlockMemory operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
+                                       SpanLoss> auto&) const {
+        return {};
+    }
 
 private:
     [[nodiscard]] bool eager() const { return c_.experiment.parallelism.eager; }
@@ -167,7 +162,7 @@ BlockMemory embedding_memory(const LayerContext& c) {
 // The fused loss turns the logits into their gradient in place; step by step it keeps fp32 probabilities, which become
 // the gradient, beside the logits or that gradient cast. Eager passes keep the logits, their fp32 copy and its softmax,
 // and make the gradient beside them. Work: the gradients of the matrix and of its input, and the input gathered.
-BlockMemory head_memory(const LayerContext& c) {
+static BlockMemory logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
     const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
@@ -177,6 +172,20 @@ BlockMemory head_memory(const LayerContext& c) {
     block.work = number(s.vocab * s.hidden) * s.element() + 2.0 * s.inner(s.hidden);
     if (!fused) block.work += logits * (eager ? wide : s.element());
     return block;
+}
+
+// What predicts further tokens keeps its tensors beside, until it has run back.
+BlockMemory head_memory(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    const BlockMemory logits = logits_memory(c);
+    BlockMemory all = logits;
+    for (int i = 0; i < w.mtp_layers; ++i) {
+        const BlockMemory entry = memory_of(prediction_block(w, c.shape), c);
+        const LayerMemory layer = layer_memory(c, w.layers - 1);
+        all.kept += entry.kept + layer.kept() + logits.kept;
+        all.work = std::max({all.work, entry.work, layer.attention.work, layer.feed_forward.work});
+    }
+    return all;
 }
 
 // Projections of one input lie in one matrix, whichever way they run. The router's is none of them: its product is not fused.

@@ -8,7 +8,7 @@
 
 #include "model/errors.h"
 #include "model/graph_limits.h"
-#include "model/keys.h"
+#include "model/keys/keys.h"
 #include "model/step.h"
 #include "sim/campaign.h"
 #include "sim/predict.h"

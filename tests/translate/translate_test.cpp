@@ -170,6 +170,11 @@ TEST_CASE("hostile text is bounded and refused with its place") {
     CHECK_THAT(refusal("again.sh", reads_itself + "torchrun t.py --num-layers 3\n"), Contains("bytes of scripts are read"));
     CHECK_THAT(refusal("sum.sh", "A=$((-9223372036854775807 - 1))\ntorchrun t.py --num-layers $((A / -1)) --hidden-size $((A * A + -A))\n"),
                Contains("num_layers"));
+    TranslateOptions variant;
+    variant.variant = "h100,many,bf16";
+    const auto table = folder.write("table.yaml", "trainer:\n  max_steps: 1\nperf_matrix:\n  h100:\n    num_gpus_many:\n      bf16:\n        mbs: 1\n");
+    variant.format = ForeignFormat::megatron_bridge;
+    CHECK_THAT(complaint([&] { translate(table, variant); }, folder.path()), Contains("many is no number of GPUs"));
     CHECK_THAT(refusal("word.sh", "torchrun t.py --num-layers many --hidden-size 4 --micro-batch-size 1\n"),
                Contains("word.sh:1: num_layers: found \"many\"; expected a whole number"));
 }

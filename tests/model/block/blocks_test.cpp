@@ -178,3 +178,16 @@ TEST_CASE("a sliding window leaves a query its last keys, in the share of layers
     const Kernels whole(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
     CHECK(whole.flops(whole.forward) > kernels.flops(kernels.forward));
 }
+
+// DeepSeek-V3's module: two norms and a third before the logits, a projection 128 -> 64, a layer like the last, the logits again
+// with the same weights. On 4 stages it and a copy of the table are the last one's.
+TEST_CASE("multi-token prediction is one more layer and the logits again, on the last stage") {
+    Experiment e = experiment();
+    e.workload.tied = false;
+    const double without = count_parameters(e.workload).total(), flops = forward_flops(e.workload).si();
+    const Workload plain = e.workload;
+    e.workload.mtp_layers = 1;
+    CHECK(count_parameters(e.workload).total() - without == layer_parameters(plain, 1).total() + 128 * 64 + 3 * 64);
+    CHECK(forward_flops(e.workload).si() - flops ==
+          Approx(16 * (layer_forward_flops(plain, 1).si() + 2.0 * 128 * 64 + 2.0 * 1000 * 64)));
+}
