@@ -21,7 +21,7 @@ void screen_gpt3(benchmark::State& state, const std::vector<std::string>& switch
     for (int i = 0; i < question.top; ++i) job.incumbents.push_back({{1e-9, 0}, {}, 0});
     std::uint64_t legal = 0;
     for (auto _ : state) {
-        SweepWorker worker(space, question);
+        SweepWorker worker(space, question, std::make_shared<SweepCommons>());
         const SweepJobResult result = worker.run(job);
         legal += result.screened.legal;
     }

@@ -12,7 +12,8 @@
 namespace stepcast {
 namespace {
 
-constexpr const char* small_ticks = "set xtics font ',11'\n";  // half a picture's width is narrow for two decades
+// Half a picture's width is narrow: smaller letters on all axes of both halves.
+constexpr const char* smaller = "set tics font ',16'\nset xlabel font ',17'\nset ylabel font ',17'\n";
 
 // The picture ends at a round number that holds nine of ten cases; the rest stands at its edge.
 double edge_of(const std::vector<Comparison>& comparisons) {
@@ -90,17 +91,17 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
                                                             count_title(count_of(comparisons, size_of(series), 0)),
                                                         error_text(comparisons), clusters_text(comparisons), legend});
     script += fmt::format(
-        "set multiplot\nset samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "
+        "set multiplot\n{}set samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "
         "[%]' "
         "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [s]'\nset xrange [{}:{}]\n{}",
-        -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x") + small_ticks);
+        smaller, -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
     script += panel(series, 1, edge, true);
     script += fmt::format(
         "unset label 1\nunset label 2\nunset label 3\nunset key\nset lmargin at screen {}\nset rmargin at screen "
         "{}\nset "
         "ylabel ''\nset format y ''\nset xlabel 'length of a sequence [tokens]'\nset logscale x 2\nset xrange "
         "[{}:{}]\n{}",
-        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "") + small_ticks);
+        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "", 5));
     render_plot(script + panel(series, 2, edge, false) + "unset multiplot\n", path);
 }
 

@@ -20,9 +20,9 @@ std::string frame(const PlotWords& words) {
     return fmt::format(
         "set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
         "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
-        "set label 3 {} at screen 0.985,0.025 right font ',14' textcolor '#555555'\n"
+        "set label 3 {} at screen 0.985,0.018 right font ',14' textcolor '#555555'\n"
         "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\nset tmargin at screen 0.865\nset bmargin at screen "
-        "0.12\n"
+        "0.135\n"
         "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars "
         "0.5\n"
         "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' "
@@ -31,7 +31,14 @@ std::string frame(const PlotWords& words) {
         right_edge + 0.012);
 }
 
-std::string log_ticks(const PlotRange& range, const char* axes) {
+namespace {
+
+std::string number_label(double number) { return fmt::format("{:.6g}", number); }
+std::string time_label(double ms) {
+    return ms < 1 ? fmt::format("{:.6g} us", ms * 1e3) : ms < 1e3 ? fmt::format("{:.6g} ms", ms) : fmt::format("{:.6g} s", ms / 1e3);
+}
+
+std::string ticks(const PlotRange& range, const char* axes, std::string (*label)(double)) {
     const double decades = std::log10(range.high / range.low);
     const std::vector<double> steps = decades > 4   ? std::vector{1.0}
                                       : decades > 2 ? std::vector{1.0, 3.0}
@@ -40,17 +47,21 @@ std::string log_ticks(const PlotRange& range, const char* axes) {
     for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high; decade *= 10)
         for (const double step : steps)
             if (const double tick = decade * step; tick >= range.low && tick <= range.high)
-                text += fmt::format("{}\"{:.6g}\" {:.6g}", text.empty() ? "" : ",", tick, tick);
+                text += fmt::format("{}\"{}\" {:.6g}", text.empty() ? "" : ",", label(tick), tick);
     std::string lines;
     for (const char* axis = axes; *axis; ++axis) lines += fmt::format("set {}tics ({})\n", *axis, text);
     return lines;
 }
 
-std::string binary_ticks(const PlotRange& range, std::string_view unit) {
+}  // namespace
+
+std::string log_ticks(const PlotRange& range, const char* axes) { return ticks(range, axes, number_label); }
+std::string log_time_ticks(const PlotRange& range_ms, const char* axes) { return ticks(range_ms, axes, time_label); }
+
+std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most) {
     std::vector<double> places;
     for (double tick = 1; tick <= range.high; tick *= 2)
         if (tick >= range.low) places.push_back(tick);
-    constexpr std::size_t most = 7;
     const std::size_t each = (places.size() + most - 1) / most;
     std::string text;
     for (std::size_t i = 0; i < places.size(); i += std::max<std::size_t>(1, each)) {
@@ -64,9 +75,20 @@ std::string binary_ticks(const PlotRange& range, std::string_view unit) {
     return fmt::format("set xtics ({})\n", text);
 }
 
+std::string bar_label(const std::string& name, const std::string& beginning) {
+    constexpr std::size_t most = 44, end = 20;  // of which the last ones tell cases apart
+    const std::string own = name.substr(beginning.size());
+    if (own.size() <= most) return own;
+    const auto letter = [&](std::size_t at) {  // not inside one of UTF-8
+        while (at < own.size() && (own[at] & 0xC0) == 0x80) ++at;
+        return at;
+    };
+    return own.substr(0, letter(most - end - 2)) + ".." + own.substr(letter(own.size() - end));
+}
+
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
     std::size_t longest = 0;
-    for (const std::string& name : names) longest = std::max(longest, name.size() - beginning.size());
+    for (const std::string& name : names) longest = std::max(longest, bar_label(name, beginning).size());
     const int size = names.size() > 24   ? 10
                      : names.size() > 14 ? 12
                                          : 15,

@@ -31,11 +31,15 @@ struct PlotRange {
 
 // A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);
+// The same of times in ms, each with its unit: "10 ms", "100 s".
+std::string log_time_ticks(const PlotRange& range_ms, const char* axes);
 
-// Powers of two along x, at most seven of them: "64 KiB" with unit "B".
-std::string binary_ticks(const PlotRange& range, std::string_view unit);
+// Powers of two along x, at most so many of them: "64 KiB" with unit "B".
+std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most = 7);
 
-// Slanted labels under bars, with room for the longest; each name without the `beginning` that all share.
+// A name under a bar: without the `beginning` that all share, long ones with their middle left out.
+std::string bar_label(const std::string& name, const std::string& beginning);
+// Slanted labels under bars, with room for the longest.
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning);
 
 // Each part with its label in the legend; "" = none.

@@ -100,10 +100,10 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
                                                           count_title(count_of(comparisons, size_of(series), expected)),
                                                       error_text(comparisons), clusters_text(comparisons), labels});
     script += fmt::format(
-        "set xlabel 'measured step [ms]'\nset ylabel 'predicted step [ms]' offset 0.5\nset xrange [{0}:{1}]\nset "
+        "set xlabel 'measured step{2}'\nset ylabel 'predicted step{2}' offset 0.5\nset xrange [{0}:{1}]\nset "
         "yrange [{0}:{1}]\nset samples 400\n",
-        axis.low, axis.high);
-    if (data.is_wide()) script += "set logscale xy\n" + log_ticks(axis, "xy");
+        axis.low, axis.high, data.is_wide() ? "" : " [ms]");
+    if (data.is_wide()) script += "set logscale xy\n" + log_time_ticks(axis, "xy");
     script += plot_command(parts, labels);
     render_plot(script, path);
 }
@@ -176,6 +176,25 @@ std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& compar
 
 }  // namespace
 
+namespace {
+
+// In ms, or in s where that has many digits; of cases far apart each in percent of its measured step.
+struct BarScale {
+    const char* label;
+    double of_ms;
+    bool relative;
+    [[nodiscard]] double operator()(Seconds time, const Comparison& c) const {
+        return relative ? 100 * (time / c.what.measured_step) : in_ms(time) * of_ms;
+    }
+};
+BarScale bar_scale(const std::vector<const Comparison*>& shown) {
+    const auto [least, most] = std::ranges::minmax(shown, {}, [](const Comparison* c) { return c->what.measured_step; });
+    if (most->what.measured_step > 20 * least->what.measured_step) return {"share of the measured step [%]", 0, true};
+    return most->what.measured_step >= Seconds(10) ? BarScale{"step [s]", 1e-3, false} : BarScale{"step [ms]", 1, false};
+}
+
+}  // namespace
+
 void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
                     std::size_t expected) {
     const std::vector<const Comparison*> shown = worst_cases(comparisons);
@@ -183,14 +202,15 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     for (const Comparison* c : shown) names.push_back(c->what.case_id);
     need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
+    const BarScale scaled = bar_scale(shown);
     std::string data = "$bars << EOD\n", ticks;
     double highest = 0;
     for (std::size_t bar = 0; bar < shown.size(); ++bar) {  // names are no data: there a quote would end a column
         const Comparison* c = shown[bar];
-        ticks += fmt::format("{}{} {}", bar == 0 ? "" : ",", gnuplot_text(names[bar].substr(beginning.size())), bar);
-        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format("{} ", in_ms(part.time));
-        data += fmt::format("{}\n", in_ms(c->what.measured_step));
-        highest = std::max({highest, in_ms(total(c->forecast->breakdown)), in_ms(c->what.measured_step)});
+        ticks += fmt::format("{}{} {}", bar == 0 ? "" : ",", gnuplot_text(bar_label(names[bar], beginning)), bar);
+        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format("{} ", scaled(part.time, *c));
+        data += fmt::format("{}\n", scaled(c->what.measured_step, *c));
+        highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), scaled(c->what.measured_step, *c)});
     }
     std::vector<std::string> parts, labels;
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
@@ -209,10 +229,10 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
                "line: measured step",
                footnote, labels});
     script += fmt::format(
-        "set ylabel 'step [ms]' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
+        "set ylabel '{}' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
         "style histogram rowstacked\n"
         "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\nset xtics ({})\n",
-        highest * 1.06, static_cast<double>(names.size()) - 0.3, ticks);
+        scaled.label, highest * 1.06, static_cast<double>(names.size()) - 0.3, ticks);
     render_plot(script + bar_labels(names, beginning) + plot_command(parts, labels), path);
 }
 

@@ -118,7 +118,7 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
         "unset grid\nset rmargin at screen 0.86\nset cblabel '{}[{}]'\n"
         "set palette defined ({})\nset logscale cb\nset "
         "cbtics ({})\nset "
-        "colorbox user origin 0.875,0.12 size 0.022,0.745\n",
+        "colorbox user origin 0.875,0.135 size 0.022,0.73\n",
         gnuplot_text(map.column_key), gnuplot_text(map.row_key), tick_list(map.columns), tick_list(map.rows),
         static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5, map.of_token ? "" : "step ", unit.name,
         map.of_token ? "0 '#7f2704', 0.3 '#d95f0e', 0.65 '#fec44f', 1 '#fff7bc'"

@@ -4,13 +4,7 @@
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
-truth=${STEPCAST_TRUTH:-../shared/truth}
-[ -d "$truth" ] || { echo "renew-scatter: $truth is not there; expected the tables of measured steps" >&2; exit 1; }
-files=()
-for file in "$truth"/*.csv calibrate/measurements/*.csv; do
-    case $(basename "$file") in  # tables without steps
-        *_memory.csv | atlas_* | kernels_* | comm_* | gemm*) ;;
-        *) files+=("$file") ;;
-    esac
-done
+tables=$(scripts/step-tables.sh)
+mapfile -t files <<<"$tables"
+files+=(calibrate/measurements/*.csv)
 build/release/stepcast calibrate --measurements "${files[@]}" --fit scatter --out model/presets/scatter.toml

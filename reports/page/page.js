@@ -20,6 +20,7 @@ for (const table of document.querySelectorAll("table")) {
     button.type = "button";
     button.textContent = head.textContent;
     button.title = "sort by " + head.textContent;
+    head.dataset.name = head.textContent;  // for print
     head.replaceChildren(button);
     button.addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";

@@ -28,10 +28,14 @@ bool StepBounds::cover(const Experiment& e) {
            p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
 }
 
-StepBounds::StepBounds(const Experiment& base) : tables_(std::make_unique<Tables>(base)) {}
-StepBounds::StepBounds(const StepBounds& other, int draw) : tables_(std::make_unique<Tables>(*other.tables_, draw)) {}
+std::shared_ptr<FoundPipelines> no_pipelines_yet() { return std::make_shared<FoundPipelines>(); }
+
+StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines)
+    : tables_(std::make_unique<Tables>(base, std::move(pipelines))) {}
+StepBounds::StepBounds(const StepBounds& other, int draw)
+    : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->pipelines(), draw)) {}
 StepBounds::~StepBounds() = default;
-StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->draw())) {}
+StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->pipelines(), other.tables_->draw())) {}
 StepBounds::StepBounds(StepBounds&&) noexcept = default;
 StepBounds& StepBounds::operator=(StepBounds other) noexcept {
     std::swap(tables_, other.tables_);

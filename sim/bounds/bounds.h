@@ -17,6 +17,10 @@ struct StepBound {
     friend bool operator==(const StepBound&, const StepBound&) = default;
 };
 
+// The pipelines that were searched for one workload and cluster: threads that share them search each once.
+class FoundPipelines;
+std::shared_ptr<FoundPipelines> no_pipelines_yet();
+
 // Of one workload on one cluster and one draw of the routing; holds what was priced. One thread at a time; copies are
 // independent, so give each thread its own.
 //
@@ -32,8 +36,8 @@ public:
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
     // std::logic_error for a workload that is no transformer.
-    explicit StepBounds(const Experiment& base);
-    // The same with another draw of the routing. Shares the pipelines with `other`: both belong to one thread.
+    explicit StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = no_pipelines_yet());
+    // The same with another draw of the routing, which decides no pipeline.
     StepBounds(const StepBounds& other, int draw);
     ~StepBounds();
     StepBounds(const StepBounds& other);

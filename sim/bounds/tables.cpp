@@ -50,17 +50,13 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 
 }  // namespace
 
-StepBounds::Tables::Tables(const Experiment& base, int draw)
-    : base_(base), draw_(draw), now_(base), prices_(base_.cluster), data_(prices_) {
+StepBounds::Tables::Tables(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
+    : base_(base), draw_(draw), now_(base), prices_(base_.cluster), data_(prices_), pipelines_(std::move(pipelines)) {
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
     Experiment one = base_;
     one.parallelism = {};
     reference_ = bound_shape(one, {}, prices_).estimate;
-}
-
-StepBounds::Tables::Tables(const Tables& other, int draw) : Tables(other.base_, draw) {
-    pipelines_ = other.pipelines_;
 }
 
 std::size_t StepBounds::Tables::KeyHash::operator()(const ShapeKey& key) const {
@@ -69,7 +65,7 @@ std::size_t StepBounds::Tables::KeyHash::operator()(const ShapeKey& key) const {
     return hash;
 }
 
-std::size_t StepBounds::Tables::KeyHash::operator()(const PipelineKey& key) const {
+std::size_t PipelineKeyHash::operator()(const PipelineKey& key) const {
     std::size_t hash = at(static_cast<int>(key.schedule));
     for (const int part :
          {key.pp, key.pieces, key.micro_batches, key.recompute_layers, key.overlap_p2p ? 1 : 0, key.node, key.stride})
@@ -207,13 +203,15 @@ void StepBounds::Tables::bind_pipeline() {
     const Parallelism& p = now_.parallelism;
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
-    auto& entry = (*pipelines_)[key_];
+    const FoundPipeline*& entry = met_[key_];
     if (!entry) {
-        const Directions found = directions(key_);
-        Pipeline pipeline = find_pipeline(key_, base_.workload, found.plain, found.sharded);
-        Ways ways(pipeline);
-        for (StageGroup& group : pipeline.groups) group.paths = group.sharded_paths = {};
-        entry = std::make_unique<PipelineEntry>(PipelineEntry{std::move(pipeline), std::move(ways)});
+        entry = &pipelines_->find(key_, [&] {
+            const Directions found = directions(key_);
+            Pipeline pipeline = find_pipeline(key_, base_.workload, found.plain, found.sharded);
+            Ways ways(pipeline);
+            for (StageGroup& group : pipeline.groups) group.paths = group.sharded_paths = {};
+            return FoundPipeline{std::move(pipeline), std::move(ways)};
+        });
     }
     pipeline_ = &entry->pipeline;
     ways_ = &entry->ways;

@@ -1,6 +1,7 @@
 // What StepBounds holds: priced shapes, pipelines and the parts of the last call that the next one may share.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 
@@ -11,11 +12,43 @@
 
 namespace stepcast {
 
+struct FoundPipeline {
+    Pipeline pipeline;  // its paths are in `ways`
+    Ways ways;
+};
+
+struct PipelineKeyHash {
+    std::size_t operator()(const PipelineKey& key) const;
+};
+
+class FoundPipelines {
+public:
+    // Others wait while one thread searches the pipeline that they want too.
+    template <class Search>
+    const FoundPipeline& find(const PipelineKey& key, const Search& search) {
+        Entry* entry = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            entry = &entries_[key];
+        }
+        std::call_once(entry->once, [&] { entry->found.emplace(search()); });
+        return *entry->found;
+    }
+
+private:
+    struct Entry {
+        std::once_flag once;
+        std::optional<FoundPipeline> found;
+    };
+    std::mutex mutex_;
+    std::unordered_map<PipelineKey, Entry, PipelineKeyHash> entries_;  // which stay where they are
+};
+
 class StepBounds::Tables {
 public:
-    explicit Tables(const Experiment& base, int draw = 0);
-    Tables(const Tables& other, int draw);
+    Tables(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw = 0);
     [[nodiscard]] const Experiment& base() const { return base_; }
+    [[nodiscard]] const std::shared_ptr<FoundPipelines>& pipelines() const { return pipelines_; }
     [[nodiscard]] int draw() const { return draw_; }
     StepBound bound(const Parallelism& p);
 
@@ -31,13 +64,7 @@ private:
     };
     struct KeyHash {
         std::size_t operator()(const ShapeKey& key) const;
-        std::size_t operator()(const PipelineKey& key) const;
     };
-    struct PipelineEntry {
-        Pipeline pipeline;  // its paths are in `ways`
-        Ways ways;
-    };
-    using Pipelines = std::unordered_map<PipelineKey, std::unique_ptr<PipelineEntry>, KeyHash>;
     // A group of stages with the times of this call.
     struct GroupEnd {
         double lower_by_host = 0, lower_ways = 0;  // longest ways, by what they begin with
@@ -83,7 +110,8 @@ private:
     DataPrices data_;
     Features reference_{};  // of one layer on one rank
     std::unordered_map<ShapeKey, std::unique_ptr<ShapeEntry>, KeyHash> shapes_;
-    std::shared_ptr<Pipelines> pipelines_ = std::make_shared<Pipelines>();  // no routing decides them
+    std::shared_ptr<FoundPipelines> pipelines_;
+    std::unordered_map<PipelineKey, const FoundPipeline*, PipelineKeyHash> met_;  // of them: found without a lock
 
     // Of the last call.
     bool bound_ = false;

@@ -65,7 +65,7 @@ Words numbered(std::size_t job, Words&& words) {
 // The first process: its main thread hands out, a thread of its own works.
 class MpiTeam {
 public:
-    MpiTeam(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question) { start_mpi(); }
+    MpiTeam(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question, std::make_shared<SweepCommons>()) { start_mpi(); }
     MpiTeam(const MpiTeam&) = delete;
     MpiTeam& operator=(const MpiTeam&) = delete;
     // After a failure the others may be anywhere: leaving without MPI_Finalize lets the launcher end them.
@@ -169,7 +169,7 @@ RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
 
 void help_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
     start_mpi();
-    SweepWorker worker(space, question);
+    SweepWorker worker(space, question, std::make_shared<SweepCommons>());
     send(0, ready_tag, {});
     while (true) {
         const auto message = receive(0);

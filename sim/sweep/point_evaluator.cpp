@@ -18,8 +18,9 @@ bool draws_routing(const Experiment& e) {
 
 }  // namespace
 
-PointEvaluator::PointEvaluator(const Experiment& base)
+PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines)
     : experiment_(base),
+      pipelines_(std::move(pipelines)),
       ranks_(rank_count(base.cluster)),
       price_(base.cluster.price_per_gpu_hour * ranks_ / 3600),
       peak_flops_(ranks_ * peak(base.cluster.gpu, base.workload.dtype)),
@@ -29,7 +30,7 @@ PointEvaluator::PointEvaluator(const Experiment& base)
 StepBound PointEvaluator::bound(const Parallelism& split) {
     if (closed_forms_.empty()) {
         if (!StepBounds::cover(experiment_)) return memory_alone(split);
-        closed_forms_.emplace_back(experiment_);
+        closed_forms_.emplace_back(experiment_, pipelines_);
         for (int d = 1; draws_routing(experiment_) && d < experiment_.routing.draws; ++d)
             closed_forms_.emplace_back(StepBounds(closed_forms_.front(), d));
     }

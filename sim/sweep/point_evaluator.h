@@ -15,7 +15,7 @@ namespace stepcast {
 // and leaves no bound but 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
-    explicit PointEvaluator(const Experiment& base);
+    explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = no_pipelines_yet());
 
     // lower = estimate = 0 where no closed form covers the workload.
     [[nodiscard]] StepBound bound(const Parallelism& split);
@@ -27,6 +27,7 @@ private:
     [[nodiscard]] StepBound memory_alone(const Parallelism& split);
 
     Experiment experiment_;
+    std::shared_ptr<FoundPipelines> pipelines_;
     int ranks_;
     double price_;               // of all ranks, a second
     FlopsPerSecond peak_flops_;  // of all ranks

@@ -14,8 +14,7 @@ namespace {
 constexpr std::uint64_t round_points = 4'000'000;  // legal points of a round, about: they bound the memory
 constexpr std::uint64_t small_space = 100'000;     // points that one round takes
 constexpr std::size_t jobs_of_round = 64;
-constexpr std::size_t batch = 16;  // points simulated before the incumbents are looked at again
-
+constexpr std::size_t batch = 8;  // points simulated before the incumbents are looked at again
 
 }  // namespace
 
@@ -65,8 +64,9 @@ SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question,
       question_(question),
       grouping_(grouping(question)),
       incumbents_(wanted(question)),
-      run_(open_team(space, question, options.threads)),
       progress_(std::make_unique<SweepProgress>(options.progress, space.point_count())) {
+    if (options.map) map_.emplace(space, question.objective == Objective::tokens);
+    run_ = open_team(space, question, options.threads, map_ ? &*map_ : nullptr);
     if (!options.out.empty()) file_ = std::make_unique<SweepFile>(options.out, question, options.resume);
 }
 SweepSearch::~SweepSearch() = default;
@@ -81,6 +81,7 @@ void SweepSearch::screen_all() {
         drop_excluded();
         first = last;
         const double legal_of_item = std::max(1.0, static_cast<double>(all_.legal) / static_cast<double>(last));
+        if (map_ && legal_of_item * static_cast<double>(items) > 1.2 * static_cast<double>(most_mapped)) map_->stop();
         size = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(round_points / legal_of_item), 1, items / 4 + 1);
     }
 }
@@ -155,9 +156,7 @@ void SweepSearch::drop_excluded() {
 
 // The best by estimate that could still be among the wanted ones.
 std::vector<Candidate> SweepSearch::promising() const {
-    const Wanted& wanted = incumbents_.wanted();
-    const bool by_score = !wanted.front && !wanted.by_group;
-    Incumbents best(by_score ? Wanted{.top = std::max(batch, wanted.top)} : wanted);
+    Incumbents best(incumbents_.wanted());
     std::map<PointId, Candidate> met;
     for (const Candidate& c : open_)
         if (promises(c) && !best.excludes(estimated(c), c.id, group_of(grouping_, c))) {

@@ -30,6 +30,8 @@ public:
     [[nodiscard]] const Screened& screened() const { return all_; }
     [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const { return simulated_; }
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
+    // What was collected for a map: all points, unless rounds were read from a file or screened by other processes.
+    [[nodiscard]] MapCollector mapped() const { return map_->together(); }
     // Of simulated(), those that differ from another only in switches without effect and took its step.
     [[nodiscard]] std::uint64_t twins() const { return twins_; }
 
@@ -54,6 +56,7 @@ private:
     const SweepQuestion& question_;
     Grouping grouping_;
     Incumbents incumbents_;
+    std::optional<MapCollectors> map_;
     RunJobs run_;
     std::unique_ptr<SweepProgress> progress_;
     std::unique_ptr<SweepFile> file_;

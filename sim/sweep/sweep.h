@@ -15,7 +15,7 @@ struct SweepOptions {
     int threads = 0;       // 0: one a core
     std::string out = {};  // folder for what is known so far; "" = none
     bool resume = false;
-    bool map = false;      // with points to explore: walks the space once more
+    bool map = false;      // with points to explore
     std::function<void(std::string_view)> progress = {};
     std::function<void(std::string_view)> announce = {};  // once, before work on a space that takes long
 };

@@ -93,11 +93,12 @@ int stated(std::initializer_list<const char*> names, int otherwise) {
 int mpi_processes() { return stated({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, 1); }
 int mpi_process() { return mpi_processes() > 1 ? stated({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0) : 0; }
 
-RunJobs open_team(const SweepSpace& space, const SweepQuestion& question, int threads) {
+RunJobs open_team(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map) {
     if (mpi_processes() > 1) return open_mpi_team(space, question);
     if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const auto workers = std::make_shared<std::vector<SweepWorker>>();
-    for (int t = 0; t < threads; ++t) workers->emplace_back(space, question);
+    const auto commons = std::make_shared<SweepCommons>(map);
+    for (int t = 0; t < threads; ++t) workers->emplace_back(space, question, commons);
     return [workers](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
         return run_on_threads(*workers, jobs, on_done);
     };

@@ -12,7 +12,8 @@ namespace stepcast {
 using RunJobs = std::function<std::vector<SweepJobResult>(std::span<const SweepJob> jobs,
                                                           const std::function<void(const SweepJobResult&)>& on_done)>;
 
-// `threads` 0: one a core, or one alone where a launcher started several processes.
-RunJobs open_team(const SweepSpace& space, const SweepQuestion& question, int threads);
+// `threads` 0: one a core, or one alone where a launcher started several processes. Points of a map are collected in `map`
+// where it is given and all of this process's threads; other processes collect none.
+RunJobs open_team(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map = nullptr);
 
 }  // namespace stepcast

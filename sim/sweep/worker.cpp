@@ -104,9 +104,19 @@ std::vector<std::string> map_keys(const SweepSpace& space) {
     return keys;
 }
 
-SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question)
+std::shared_ptr<FoundPipelines> SweepCommons::pipelines(std::uint64_t base) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(pipelines_, [](const auto& of_base) { return of_base.second.expired(); });
+    std::shared_ptr<FoundPipelines> found = pipelines_[base].lock();
+    if (!found) pipelines_[base] = found = no_pipelines_yet();
+    return found;
+}
+
+SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question, std::shared_ptr<SweepCommons> commons)
     : space_(space),
       question_(question),
+      commons_(std::move(commons)),
+      map_(commons_->map() ? &commons_->map()->add() : nullptr),
       wanted_(wanted(question)),
       grouping_(grouping(question)),
       map_keys_(map_keys(space)) {
@@ -125,7 +135,7 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
 
 SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
     if (base_ && base_->number == number) return *base_;
-    base_ = std::make_unique<Base>(Base{number, space_.base(number), {}});
+    base_ = std::make_unique<Base>(Base{number, space_.base(number), commons_->pipelines(number), {}});
     last_best_ = nullptr;
     return *base_;
 }
@@ -136,17 +146,9 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
         .legal = [&](std::uint64_t inner,
                      const Parallelism& split) { screen_point(base, inner, split, incumbents, out); },
         .illegal = [&](std::string_view reason, std::uint64_t points) { count_reason(out.illegal, reason, points); }};
+    const std::uint64_t legal_before = out.legal;
     space_.visit(base.base, item, visitor);
-}
-
-void SweepWorker::visit_feasible(std::uint64_t item, const std::function<void(const Candidate&, const Parallelism&)>& visit) {
-    Base& base = at_base(space_.base_of_item(item));
-    Screened uncounted;
-    const SweepVisitor visitor{.legal = [&](std::uint64_t inner, const Parallelism& split) {
-                                   if (const auto candidate = judge(base, inner, split, uncounted)) visit(*candidate, split);
-                               },
-                               .illegal = [](std::string_view, std::uint64_t) {}};
-    space_.visit(base.base, item, visitor);
+    if (map_ && !commons_->map()->stopped()) map_->legal += out.legal - legal_before;
 }
 
 // Empty where it does not count, with the reason counted.
@@ -164,7 +166,7 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, con
             count_reason(out.illegal, error.what(), 1);
             return std::nullopt;
         }
-        base.evaluator.emplace(tried);
+        base.evaluator.emplace(tried, base.pipelines);
     }
     ++out.legal;
     const StepBound bound = base.evaluator->bound(split);
@@ -187,6 +189,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
                                Screened& out) {
     const auto candidate = judge(base, inner, split, out);
     if (!candidate) return;
+    if (map_ && !commons_->map()->stopped()) map_->note(*candidate, split);
     const Seconds estimate = candidate->estimate;
     if (estimate > Seconds(0))
         note_cell(base.number, split, question_.objective == Objective::tokens ? estimate / candidate->tokens : estimate, out.cells);

@@ -7,6 +7,7 @@
 
 #include "sim/sweep/constraints.h"
 #include "sim/sweep/incumbents.h"
+#include "sim/sweep/map_collector.h"
 #include "sim/sweep/point_evaluator.h"
 #include "sim/sweep/reasons.h"
 
@@ -24,15 +25,6 @@ struct SweepQuestion {
     std::optional<Seconds> within;  // of all of it: the least machines are wanted
 };
 
-// A point that may be among the wanted ones.
-struct Candidate {
-    PointId id;
-    Seconds lower, estimate;
-    Bytes peak;
-    double tokens = 0, price = 0;  // of a step; of all ranks, a second
-    int ranks = 0;
-    friend bool operator==(const Candidate&, const Candidate&) = default;
-};
 // The question as it is answered: a shortest step is most tokens/s where the work of a step differs, as a step alone would
 // then favour the least work.
 bool work_differs(const SweepQuestion& question);
@@ -80,18 +72,31 @@ struct SweepJobResult {
     std::vector<SimulatedPoint> simulated;
 };
 
+// What the threads of a process find for each other.
+class SweepCommons {
+public:
+    explicit SweepCommons(MapCollectors* map = nullptr) : map_(map) {}
+    // Of a base, as long as any thread is at it.
+    [[nodiscard]] std::shared_ptr<FoundPipelines> pipelines(std::uint64_t base);
+    [[nodiscard]] MapCollectors* map() const { return map_; }
+
+private:
+    MapCollectors* map_;
+    std::mutex mutex_;
+    std::map<std::uint64_t, std::weak_ptr<FoundPipelines>> pipelines_;
+};
+
 // One thread's.
 class SweepWorker {
 public:
-    SweepWorker(const SweepSpace& space, const SweepQuestion& question);
+    SweepWorker(const SweepSpace& space, const SweepQuestion& question, std::shared_ptr<SweepCommons> commons);
     SweepJobResult run(const SweepJob& job);
-    // What of an item is legal, fits and is not ruled out by a constraint.
-    void visit_feasible(std::uint64_t item, const std::function<void(const Candidate&, const Parallelism&)>& visit);
 
 private:
     struct Base {
         std::uint64_t number;
         SweepBase base;
+        std::shared_ptr<FoundPipelines> pipelines;
         std::optional<PointEvaluator> evaluator;  // from its first legal split on
     };
     Base& at_base(std::uint64_t number);
@@ -104,6 +109,8 @@ private:
 
     const SweepSpace& space_;
     const SweepQuestion& question_;
+    std::shared_ptr<SweepCommons> commons_;
+    MapCollector* map_;  // nullptr: none is asked for
     Wanted wanted_;
     Grouping grouping_;
     std::vector<std::string> map_keys_;  // none or two

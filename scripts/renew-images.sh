@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Draws the pictures of docs/images anew with the shipped presets, after a change that moves predictions or plots. A minute.
+# The first needs the tables of shared/truth and is left as it is without them.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/build.sh release stepcast
+stepcast=build/release/stepcast
+drawn=$(mktemp -d)
+trap 'rm -rf "$drawn"' EXIT
+
+# draw PICTURE PLOT VERB ARGUMENT..: runs the verb, takes its plot.
+draw() {
+    local picture=$1 plot=$2
+    shift 2
+    "$stepcast" "$@" --out "$drawn/$picture" >/dev/null
+    cp "$drawn/$picture/$plot" "docs/images/$picture.png"
+}
+if mapfile -t tables < <(scripts/step-tables.sh) && [ ${#tables[@]} -gt 0 ]; then
+    draw published_steps scatter.png compare "${tables[@]}"
+fi
+draw sweep_map map.png sweep gpt3_175b_a100 --vary parallelism=all
+draw recorded_experts experts.png compare calibrate/measurements/moe_layer_bench.csv
+draw host_attribution attribution.png compare tests/data/host_runs/*/ --cluster tests/data/host_runs/host.toml
+git --no-pager diff --stat docs/images
