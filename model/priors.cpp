@@ -193,9 +193,9 @@ void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::v
     }
 }
 
-std::vector<Cluster> clusters_of(const std::vector<Layers>& machines) {
+std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
     std::vector<Cluster> clusters;
-    for (const Layers& machine : machines) clusters.push_back(machine.experiment.cluster);
+    for (const Layers& machine : from) clusters.push_back(machine.experiment.cluster);
     return clusters;
 }
 

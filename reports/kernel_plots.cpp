@@ -190,10 +190,22 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
     render_plot(script + plot_command(parts, labels), path);
 }
 
+// What a reader tells apart: kinds of the laws.
+std::string class_of(const KernelComparison& k) {
+    const auto begins = [&](const char* text) { return k.kind.starts_with(text); };
+    if (begins("dispatch") || begins("combine")) return "dispatch and combine of experts";
+    if (k.ranks > 0) return "collectives";
+    if (begins("mla")) return "latent attention";
+    if (k.kind.ends_with("attention")) return "attention";
+    if (begins("moe_layer")) return "expert layers";
+    if (begins("cast")) return "casts";
+    return "products " + k.dtype;
+}
+
 // Points on the diagonal are as the law says.
 void plot_times(const Rows& rows, const std::string& title, const std::string& path) {
     std::size_t left_out = 0;
-    const Series series = shown(series_of(rows, [](const auto& k) { return k.kind + (k.dtype.empty() ? "" : " " + k.dtype); }), left_out);
+    const Series series = shown(series_of(rows, class_of), left_out);
     const auto us = [](Seconds time) { return 1e6 * time.si(); };
     const PlotRange across = range_of(rows, [&](const auto& k) { return us(k.predicted); }),
                     up = range_of(rows, [&](const auto& k) { return us(k.measured); });
@@ -211,7 +223,7 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
         ++i;
     }
     const std::string script =
-        data + frame({title + ": measured kernels and the laws, " + rows_text(rows.size(), left_out),
+        data + frame({title + ": " + rows_text(rows.size(), left_out),
                       "points: measured; the line: as predicted", clusters_of(rows), labels});
     render_plot(script + fmt::format("set xlabel 'predicted time [us]'\nset ylabel 'measured time [us]' offset 0.5\nset logscale xy\n"
                                      "set xrange [{}:{}]\nset yrange [{}:{}]\nset samples 200\n{}{}",
@@ -219,16 +231,8 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
                 path);
 }
 
-// What a reader tells apart: kinds of the laws.
-std::string class_of(const KernelComparison& k) {
-    const auto begins = [&](const char* text) { return k.kind.starts_with(text); };
-    if (begins("dispatch") || begins("combine")) return "dispatch and combine of experts";
-    if (k.ranks > 0) return "collectives";
-    if (begins("mla")) return "latent attention";
-    if (k.kind.ends_with("attention")) return "attention";
-    if (begins("moe_layer")) return "expert layers";
-    if (begins("cast")) return "casts";
-    return "products " + k.dtype;
+std::string without_maker(const std::string& device) {
+    return device.starts_with("NVIDIA ") || device.starts_with("Intel ") ? device.substr(device.find(' ') + 1) : device;
 }
 
 // Medians of rows that were not fitted, one column a device.
@@ -260,7 +264,7 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
         ++i;
     }
     for (std::size_t d = 0; d < devices.size(); ++d)
-        ticks += fmt::format("{}{} {}", d == 0 ? "" : ",", gnuplot_text(devices[d]), d);
+        ticks += fmt::format("{}{} {}", d == 0 ? "" : ",", gnuplot_text(without_maker(devices[d])), d);
     const std::string script =
         data + frame({title + fmt::format(": {} devices, {} rows", devices.size(), count),
                       fmt::format("median error by kind, of rows that were not fitted; beyond {:.0f} % at the edge", most), "", labels});
