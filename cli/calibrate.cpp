@@ -56,13 +56,13 @@ std::string file_of(const Options& options) {
     return (std::filesystem::path(options.out) / (read_cluster(options.cluster).name + ".toml")).string();
 }
 
-std::string page_of(const Options& options, const std::string& file) {
-    const Cluster fitted = read_cluster(file);
+std::string page_of(const Options& options) {
+    const Cluster fitted = read_cluster(options.out);
     KernelComparisons kernels;
     for (const std::string& path : options.measurements)
         if (holds_kernels(path)) add(kernels, read_own_kernels(path, fitted));
     if (kernels.rows.empty()) return "";
-    const std::string folder = std::filesystem::path(file).parent_path().string();
+    const std::string folder = std::filesystem::path(options.out).parent_path().string();
     write_comparison(folder, options.measurements, {}, kernels, version_text());
     return "page of plots: " + folder + "/report.html\n";
 }
@@ -110,18 +110,21 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
         return calibrate_intervals(options, progress);
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
-    if (!options.out.empty()) check_files_of_calibrate(options);
+    Options asked = options;
+    if (!options.out.empty()) {
+        asked.out = file_of(options);
+        check_files_of_calibrate(asked);
+    }
     const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
     if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
-        return calibrate_steps(options, progress);
-    const std::string file = file_of(options);
+        return calibrate_steps(asked, progress);
     const std::string text = calibrate_from_measurements({.measurements = options.measurements,
                                                           .cluster = options.cluster,
-                                                          .out = file,
+                                                          .out = asked.out,
                                                           .date = current_date(),
                                                           .framework = options.framework},
                                                          progress);
-    return file == options.out ? text : text + page_of(options, file);
+    return asked.out == options.out ? text : text + page_of(asked);
 }
 
 }  // namespace stepcast
