@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cases/cases.h"
 #include "cli/arguments.h"
 #include "cli/calibrate.h"
 #include "cli/compare_inputs.h"
@@ -21,13 +23,12 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/launcher.h"
-#include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/plain_text.h"
+#include "model/files/plain_text.h"
 #include "model/presets.h"
-#include "model/provenance.h"
-#include "model/run_folder.h"
+#include "model/records/provenance.h"
+#include "model/records/run_folder.h"
 #include "model/show.h"
 #include "model/step.h"
 #include "reports/campaign_table.h"
@@ -282,6 +283,8 @@ int main(int argc, char** argv) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {
         return fail(2, error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(1, "out of memory; expected a machine with more of it, or a smaller question");
     } catch (const std::exception& error) {
         return fail(3, std::string("a bug of stepcast: ") + error.what());
     }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <random>
 
-#include "sim/event_engine.h"
-#include "sim/simulate.h"
+#include "sim/engine/event_engine.h"
+#include "sim/engine/simulate.h"
 #include "tests/pipeline_graphs.h"
 
 using namespace stepcast;

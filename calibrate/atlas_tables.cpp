@@ -54,7 +54,7 @@ AttentionRow attention_row(const TableRow& row) {
     a.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
     a.flash = true;
     found.shape.kv_heads = row.integer("kv_heads");
-    if (!row.text("window").empty()) found.shape.window = row.read("window", [&] { return csv_int(row.text("window"), 0); });
+    if (!row.text("window").empty()) found.shape.op.window = row.read("window", [&] { return csv_int(row.text("window"), 0); });
     found.time = row.time(Flops(0));
     found.row = row.hash();
     return found;

@@ -10,8 +10,8 @@
 #include "calibrate/script_tables.h"
 #include "calibrate/table_row.h"
 #include "calibrate/traced_tables.h"
-#include "model/csv.h"
 #include "model/errors.h"
+#include "model/files/csv.h"
 #include "model/units.h"
 
 namespace stepcast {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 #include "sim/costs/attention_law.h"
 #include "sim/costs/cast_law.h"
 
@@ -30,7 +30,7 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// Of every row: `where` is "file:line", `row` its content (model/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// Of every row: `where` is "file:line", `row` its content (model/records/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
 // events around one call of a script, which a short kernel waits for.
 struct GemmRow {
     std::string where;
@@ -46,7 +46,7 @@ struct GemmRow {
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
-// `op` is a kind_name(); `bytes` as in model/op.h: the whole result of an all-gather, the whole input of a
+// `op` is a kind_name(); `bytes` as in model/graph/op.h: the whole result of an all-gather, the whole input of a
 // reduce-scatter, and of an all-to-all what one rank holds.
 struct CollectiveRow {
     std::string where, op;

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "model/experiment.h"
-#include "model/keys.h"
+#include "model/keys/keys.h"
 
 namespace stepcast {
 namespace {

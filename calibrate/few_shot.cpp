@@ -14,8 +14,8 @@
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/errors.h"
-#include "model/provenance.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/records/provenance.h"
 
 namespace stepcast {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "calibrate/posterior.h"
-#include "model/cases/cases.h"
+#include "cases/cases.h"
 
 namespace stepcast {
 

@@ -7,7 +7,7 @@
 
 #include "calibrate/few_shot_internal.h"
 #include "model/errors.h"
-#include "model/measurement.h"
+#include "model/records/measurement.h"
 
 namespace stepcast {
 

@@ -10,7 +10,7 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/least_squares.h"
 #include "model/errors.h"
-#include "model/provenance.h"
+#include "model/records/provenance.h"
 
 namespace stepcast {
 namespace {

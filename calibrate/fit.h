@@ -29,7 +29,7 @@ struct FitCase {
     Seconds measured;
     std::function<Seconds(const Cluster&)> predict;
     double spread = 1;  // its expected scatter relative to the other cases
-    RowHash row = 0;    // the measured row it is (model/provenance.h)
+    RowHash row = 0;    // the measured row it is (model/records/provenance.h)
 };
 
 // data_error is what the data say without any prior: one standard deviation of the logarithm, infinite when nothing.

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "calibrate/fit_parameter.h"
-#include "model/measurements.h"
-#include "model/provenance.h"
+#include "model/records/measurements.h"
+#include "model/records/provenance.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
 

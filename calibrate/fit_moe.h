@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "calibrate/fit.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 

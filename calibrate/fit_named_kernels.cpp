@@ -18,7 +18,7 @@ constexpr int draws = 5;  // of the router, as the tables average them
 std::string name_of(const AttentionRow& row) {
     const Attention& a = row.shape.op;
     return fmt::format("{} {} of {} keys, {} heads over {}, width {}, window {} {}", row.kernel, a.batch, a.seq_k, a.heads,
-                       row.shape.kv_heads, a.head_dim, row.shape.window, to_string(a.dtype));
+                       row.shape.kv_heads, a.head_dim, row.shape.op.window, to_string(a.dtype));
 }
 
 std::string name_of(const MoeLayerRow& row) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 

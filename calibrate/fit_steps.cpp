@@ -8,10 +8,10 @@
 
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
-#include "model/measurement.h"
-#include "model/measurements.h"
+#include "model/records/measurement.h"
+#include "model/records/measurements.h"
 #include "model/step.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 namespace {

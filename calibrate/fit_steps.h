@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "calibrate/fit.h"
-#include "model/cases/cases.h"
+#include "cases/cases.h"
 
 namespace stepcast {
 

@@ -14,7 +14,7 @@
 #include "calibrate/traced_tables.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/provenance.h"
+#include "model/records/provenance.h"
 #include "sim/costs/collective_costs.h"
 
 namespace stepcast {

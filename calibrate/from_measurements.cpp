@@ -13,11 +13,11 @@
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/traced_tables.h"
-#include "model/calibration.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/provenance.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/machine/calibration.h"
+#include "model/records/provenance.h"
 
 namespace stepcast {
 namespace {

@@ -10,7 +10,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit.h"
 #include "calibrate/host_sweep.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/gpu_fit.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

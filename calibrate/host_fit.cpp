@@ -7,7 +7,7 @@
 #include "calibrate/host_points.h"
 #include "calibrate/host_sweep.h"
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "sim/costs/curve.h"
 #include "sim/costs/gemm_table.h"
 

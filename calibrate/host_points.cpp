@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
 
 namespace stepcast {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/measurement.h"
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
+#include "model/records/measurement.h"
 
 namespace stepcast {
 

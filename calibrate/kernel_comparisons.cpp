@@ -15,14 +15,14 @@
 #include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_row.h"
-#include "model/cases/cluster.h"
-#include "model/cases/shelf.h"
+#include "cases/cluster.h"
+#include "cases/shelf.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/machine/priors.h"
 #include "model/presets.h"
-#include "model/priors.h"
-#include "model/provenance.h"
-#include "model/transfer_spread.h"
+#include "model/machine/transfer_spread.h"
+#include "model/records/provenance.h"
 
 namespace stepcast {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "model/kernel_comparison.h"
-#include "model/transfer_spread.h"
+#include "model/answers/kernel_comparison.h"
+#include "model/machine/transfer_spread.h"
 
 namespace stepcast {
 

@@ -11,7 +11,7 @@
 #include "calibrate/fit_tables.h"
 #include "model/experiment.h"
 #include "model/errors.h"
-#include "model/priors.h"
+#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {

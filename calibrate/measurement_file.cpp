@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/csv.h"
+#include "model/files/csv.h"
 
 namespace stepcast {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/measurements.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "model/measurements.h"
+#include "model/graph/step_times.h"
+#include "model/records/measurements.h"
 #include "model/step.h"
-#include "model/step_times.h"
 #include "sim/costs/costs.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/graph/task_graph.h"
 #include "model/routing.h"
-#include "model/task_graph.h"
 
 namespace stepcast {
 

@@ -12,9 +12,10 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/kernel_comparisons.h"
+#include "cases/predict_all.h"
 #include "model/errors.h"
-#include "model/measurements.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/records/measurements.h"
 #include "sim/interval.h"
 #include "sim/predict.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "calibrate/few_shot.h"
-#include "model/scatter.h"
+#include "model/machine/scatter.h"
 
 namespace stepcast {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "model/csv.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/recorded.h"
+#include "model/files/csv.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 

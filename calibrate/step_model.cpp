@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/cluster_parameters.h"
+#include "model/machine/cluster_parameters.h"
 #include "model/step.h"
+#include "sim/engine/simulate.h"
 #include "sim/explain/elasticity.h"
-#include "sim/simulate.h"
 
 namespace stepcast {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "calibrate/fit_tables.h"
-#include "model/provenance.h"
+#include "model/records/provenance.h"
 
 namespace stepcast {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "model/csv.h"
 #include "model/errors.h"
-#include "model/provenance.h"
+#include "model/files/csv.h"
+#include "model/records/provenance.h"
 #include "model/units.h"
 
 namespace stepcast {

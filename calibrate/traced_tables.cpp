@@ -10,7 +10,7 @@
 #include "calibrate/atlas_tables.h"
 #include "calibrate/fit_tables.h"
 #include "model/experiment.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"
 

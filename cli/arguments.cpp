@@ -16,12 +16,12 @@ namespace stepcast {
 namespace {
 
 // CLI11's own range says its bounds as floating-point numbers.
-CLI::Validator count_from(int least) {
-    return {[least](std::string& text) {
+CLI::Validator count_from(int least, int most = 1000000) {
+    return {[least, most](std::string& text) {
                 int value = 0;
                 const bool read = CLI::detail::lexical_cast(text, value);
-                if (read && value >= least && value <= 1000000) return std::string();
-                return "found " + text + ", expected " + std::to_string(least) + " to 1000000";
+                if (read && value >= least && value <= most) return std::string();
+                return "found " + text + ", expected " + std::to_string(least) + " to " + std::to_string(most);
             },
             "COUNT"};
 }
@@ -43,7 +43,7 @@ void add_foreign(CLI::App* verb, Options& options) {
 void add_overrides(CLI::App* verb, Options& options) {
     verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file")->type_name("CLUSTER");
     verb->add_option("--framework", options.framework, "preset or file: as --set framework.preset=..")->type_name("FRAMEWORK");
-    verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1));
+    verb->add_option("--gpus", options.gpus, "so many of its ranks; data parallelism fills them")->check(count_from(1, 1 << 20));
     add_foreign(verb, options);
     verb->add_option("--set", options.set, "KEY=VALUE, any key (stepcast list keys), tp=8 for parallelism.tp=8")->type_name("KEY=VALUE")->allow_extra_args(false);
     verb->add_flag("--json", options.json, "one JSON object");
@@ -140,7 +140,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
         ->required();
     verb->add_option("--model", options.model, "of traces: the experiment that ran; without it their own kernel tables predict them")
         ->type_name("EXPERIMENT");
-    verb->add_option("--gpus", options.gpus, "of --model: its ranks")->check(count_from(1));
+    verb->add_option("--gpus", options.gpus, "of --model: its ranks")->check(count_from(1, 1 << 20));
     verb->add_option("--set", options.set, "of --model: KEY=VALUE")->allow_extra_args(false)->type_name("KEY=VALUE");
     verb->add_option("--trace", options.trace, "of traces: FILE.json for Perfetto, the predicted step beside the traced one")
         ->type_name("FILE");
@@ -183,7 +183,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
     verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
     verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file")->type_name("CLUSTER");
-    verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1));
+    verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1, 1 << 20));
     verb->add_option("--set", options.set, "KEY=VALUE")->type_name("KEY=VALUE")->allow_extra_args(false);
 }
 

@@ -14,7 +14,7 @@
 #include "cli/version.h"
 #include "exec/host_machine.h"
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "model/experiment.h"
 #include "reports/compare_page.h"
 #include "reports/kernel_tables.h"

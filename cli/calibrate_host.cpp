@@ -9,7 +9,7 @@
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
 

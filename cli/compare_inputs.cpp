@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "calibrate/kernel_comparisons.h"
+#include "cases/predict_all.h"
 #include "cli/early_checks.h"
 #include "model/errors.h"
 #include "sim/predict.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cases/cases.h"
 #include "cli/arguments.h"
-#include "model/cases/cases.h"
 #include "reports/compare.h"
 #include "reports/kernel_tables.h"
 

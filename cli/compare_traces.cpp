@@ -9,7 +9,7 @@
 #include "cli/say.h"
 #include "cli/version.h"
 #include "model/errors.h"
-#include "model/plain_text.h"
+#include "model/files/plain_text.h"
 #include "reports/chrome_trace.h"
 #include "reports/compare_page.h"
 #include "reports/json.h"

@@ -4,25 +4,36 @@
 
 #include "cli/foreign_inputs.h"
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {
 
 using Paths = std::vector<std::string>;
 
+// Of what a verb writes into its folder, the files that someone may also have as input; and whatever lies there under the
+// name of a picture or page, since those of all reports are not listed here.
+void add_in(Paths& outputs, const std::string& folder, std::initializer_list<const char*> names, const Paths& inputs) {
+    if (folder.empty()) return;
+    for (const char* name : names) outputs.push_back(folder + "/" + name);
+    std::error_code none;
+    for (const std::string& input : inputs) {
+        const std::filesystem::path path(input), there = folder / path.filename(), kind = path.extension();
+        if ((kind == ".png" || kind == ".svg" || kind == ".html" || kind == ".md") && std::filesystem::exists(there, none))
+            outputs.push_back(there.string());
+    }
+}
+
 void check(const Paths& outputs, const Paths& inputs) {
     keep_apart(outputs, inputs);
     for (const std::string& output : outputs) require_writable(output);
 }
 
-// Of what a verb writes into its folder, the files that someone may also have as input.
-void add_in(Paths& outputs, const std::string& folder, std::initializer_list<const char*> names) {
-    if (!folder.empty())
-        for (const char* name : names) outputs.push_back(folder + "/" + name);
+Paths of_experiment(const Options& options) {
+    Paths inputs = files_asked(options, options.experiment, overrides_of(options));
+    if (!options.market.empty()) inputs.push_back(options.market);
+    return inputs;
 }
-
-Paths of_experiment(const Options& options) { return files_asked(options, options.experiment, overrides_of(options)); }
 
 Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} : Paths{options.trace}; }
 
@@ -30,22 +41,28 @@ Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} 
 
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
     Paths outputs = trace_of(options), inputs;
-    add_in(outputs, options.out, {"gantt.png", "gantt.svg", "elasticity.png", "elasticity.svg", "report.html"});
+    if (!options.market.empty()) inputs.push_back(options.market);
     for (const Variant& variant : variants)
         for (std::string& file : files_asked(options, variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
+    add_in(outputs, options.out, {}, inputs);
+    if (!options.out.empty()) outputs.push_back(options.out + "/report.html");
     check(outputs, inputs);
 }
 
 void check_files_of_sweep(const Options& options) {
     Paths outputs;
-    add_in(outputs, options.out, {"sweep.csv", "top.csv", "summary.md", "report.html"});
-    check(outputs, of_experiment(options));
+    const Paths inputs = of_experiment(options);
+    add_in(outputs, options.out, {"sweep.csv", "top.csv", "summary.md", "report.html"}, inputs);
+    check(outputs, inputs);
 }
 
 void check_files_of_execute(const Options& options) {
     Paths outputs = trace_of(options);
-    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "report.html"});
-    check(outputs, of_experiment(options));
+    const Paths inputs = of_experiment(options);
+    add_in(outputs, options.out,
+           {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "estimates.csv", "report.html"},
+           inputs);
+    check(outputs, inputs);
 }
 
 void check_files_of_calibrate(const Options& options) {
@@ -57,8 +74,9 @@ void check_files_of_calibrate(const Options& options) {
 
 void check_files_of_compare(const Options& options) {
     Paths outputs, inputs = options.inputs;
-    if (!options.cluster.empty()) inputs.push_back(options.cluster);
-    add_in(outputs, options.out, {"compare.csv", "summary.md", "report.html"});
+    for (const std::string& other : {options.cluster, options.framework, options.model})
+        if (!other.empty()) inputs.push_back(other);
+    add_in(outputs, options.out, {"compare.csv", "kernels.csv", "summary.md", "kernels.md", "report.html"}, inputs);
     if (!options.trace.empty()) outputs.push_back(options.trace);
     check(outputs, inputs);
 }

@@ -7,7 +7,7 @@
 #include "model/errors.h"
 #include "model/experiment_files.h"
 #include "model/experiment_text.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "translate/emit.h"
 #include "translate/machine.h"
 #include "translate/translate.h"

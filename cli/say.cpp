@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdio>
 
-#include "model/plain_text.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 

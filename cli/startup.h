@@ -13,7 +13,7 @@ void keep_freed_memory(int most = 1 << 30);
 // A closed standard stream would lend its number to the next file that is opened, and what is printed would go there.
 void open_standard_files();
 
-// SIGINT and SIGTERM end the program at once, exit code 130 and 143: what is not whole has no name (model/whole_files.h).
+// SIGINT and SIGTERM end the program at once, exit code 130 and 143: what is not whole has no name (model/files/whole_files.h).
 // From the first call of stop_asked() on, the first signal is only noted, so that the caller ends at a good place;
 // the second ends the program.
 void end_on_signals();

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "model/measurement.h"
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
+#include "model/records/measurement.h"
 
 namespace stepcast {
 

@@ -239,9 +239,10 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     if (options.check_idle) measurement.idle_share = idle_share(Seconds(1));
     measurement.warnings = device.prepare(graph, options.timeout);
 
-    std::vector<std::thread> threads;
-    for (const int rank : device.local_ranks()) threads.emplace_back(drive_until_failure, std::ref(run), rank);
-    for (std::thread& thread : threads) thread.join();
+    {  // joined at its end, also where no thread can be started for a later rank
+        std::vector<std::jthread> threads;
+        for (const int rank : device.local_ranks()) threads.emplace_back(drive_until_failure, std::ref(run), rank);
+    }
     if (run.failure) std::rethrow_exception(run.failure);
     if (!device.reports()) return std::move(run.measurement);
 

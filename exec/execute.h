@@ -7,7 +7,7 @@
 #include "exec/device.h"
 #include "exec/quiet.h"
 #include "model/experiment.h"
-#include "model/measurement.h"
+#include "model/records/measurement.h"
 
 namespace stepcast {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

@@ -9,7 +9,7 @@
 #include "exec/host_fused.h"
 #include "exec/host_machine.h"
 #include "exec/shared_collectives.h"
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "exec/host_memory.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

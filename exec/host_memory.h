@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

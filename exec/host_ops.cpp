@@ -27,11 +27,13 @@ void score(const Attention& shape, const float* q, const float* k, float* scores
     for (long i = 0; i < shape.seq_q; ++i) {
         float* row = scores + i * shape.seq_k;
         const long seen = shape.causal ? std::clamp(i + shape.seq_k - shape.seq_q + 1, 0L, shape.seq_k) : shape.seq_k;
+        const long first = shape.window > 0 ? std::max(0L, seen - shape.window) : 0;
         float largest = -std::numeric_limits<float>::infinity();
-        for (long j = 0; j < seen; ++j) largest = std::max(largest, row[j]);
+        for (long j = first; j < seen; ++j) largest = std::max(largest, row[j]);
         float sum = 0;
-        for (long j = 0; j < seen; ++j) sum += row[j] = std::exp(scale * (row[j] - largest));
-        for (long j = 0; j < seen; ++j) row[j] /= sum;
+        for (long j = first; j < seen; ++j) sum += row[j] = std::exp(scale * (row[j] - largest));
+        for (long j = first; j < seen; ++j) row[j] /= sum;
+        std::fill(row, row + first, 0.0f);
         std::fill(row + seen, row + shape.seq_k, 0.0f);
     }
 }

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

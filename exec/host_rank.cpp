@@ -10,7 +10,7 @@
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -3,7 +3,7 @@
 
 #include "exec/host_memory.h"
 #include "exec/mpi_group.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

@@ -1,5 +1,5 @@
 // The machine: datasheet values, cost parameters, and what was fitted from which data. Every number here is a key of
-// the cluster file (model/keys.cpp), so a fit, a what-if and a preset speak of the same thing.
+// the cluster file (model/keys/keys.cpp), so a fit, a what-if and a preset speak of the same thing.
 #pragma once
 
 #include <cstdint>
@@ -251,7 +251,7 @@ struct HostCosts {
 
 HostCosts no_host_costs();  // all zero
 
-// What computation and communication cost each other while both run on a rank: see Contention in sim/simulate.h.
+// What computation and communication cost each other while both run on a rank: see Contention in sim/engine/simulate.h.
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
@@ -313,7 +313,7 @@ struct FittedConstants {
     std::string from;  // files, "prior", or the cluster that they were copied from
     friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
 };
-// A measured row by its content (model/provenance.h).
+// A measured row by its content (model/records/provenance.h).
 using RowHash = std::uint64_t;
 // What a forecast of a measured row shows: its cluster was fitted on it; the model was made with it in sight; neither.
 enum class Evidence : std::uint8_t { fitted, seen, unseen };

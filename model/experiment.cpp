@@ -9,10 +9,10 @@
 #include "model/errors.h"
 #include "model/experiment_files.h"
 #include "model/experiment_text.h"
-#include "model/keys.h"
+#include "model/files/plain_text.h"
+#include "model/keys/keys.h"
 #include "model/layers.h"
-#include "model/plain_text.h"
-#include "model/priors.h"
+#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {
@@ -132,11 +132,11 @@ void spread(Layers& layers, const Override& ranks) {
     auto& c = layers.experiment.cluster;
     Experiment count;
     try {
-        assign_text(*find_key("cluster.nodes"), count, ranks.value);
+        assign_text(*find_key("parallelism.dp"), count, ranks.value);  // which takes as many as there may be
     } catch (const ConfigError& e) {
         throw ConfigError(at + ": " + e.what());
     }
-    const int wanted = count.cluster.nodes;
+    const int wanted = count.parallelism.dp;
     if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
                           "; expected a multiple, or fewer");
@@ -240,11 +240,6 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
         fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
-    if (const int seq = layers.experiment.workload.seq; layers.window > 0 && seq > layers.window)
-        throw ConfigError(fmt::format("{}: {}: some layers see so many tokens and workload.seq is {}; attention over a "
-                                      "window is not modelled; expected a seq of at most {}, or null there to forecast "
-                                      "full attention",
-                                      layers.window_name, layers.window, seq, layers.window));
     adopt_by(layers, file, overrides);
     return layers;
 }

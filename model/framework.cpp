@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/experiment.h"
-#include "model/keys.h"
+#include "model/keys/keys.h"
 #include "model/layers.h"
 #include "model/names.h"
 #include "model/transformer/counts.h"

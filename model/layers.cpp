@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "model/errors.h"
-#include "model/hub_config.h"
-#include "model/keys.h"
+#include "model/families/hub_config.h"
+#include "model/keys/keys.h"
 #include "model/names.h"
 
 namespace stepcast {
@@ -72,8 +72,6 @@ void lay_workload(Layers& layers, const std::string& path) {
         auto config = read_hub_config(path);
         layers.experiment.workload = std::move(config.workload);
         layers.notes = std::move(config.notes);
-        layers.window = config.window;
-        layers.window_name = path + ": " + config.window_name;
         for (const auto& key : workload_keys()) {
             if (!key.path.starts_with("workload.") || std::holds_alternative<PresetField>(key.field)) continue;
             if (text_of(key, layers.experiment) == text_of(key, Experiment{})) continue;

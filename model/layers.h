@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "model/keys.h"
-#include "model/toml_reader.h"
+#include "model/keys/keys.h"
+#include "model/keys/toml_reader.h"
 
 namespace stepcast {
 
@@ -25,8 +25,6 @@ struct Layers {
     std::map<std::string, std::string> set_at;  // key -> "moe.toml:14:3" or "--set KEY=VALUE"
     std::map<std::string, Origin> origin;       // key -> who; none: the default
     std::vector<std::string> notes;             // what a config.json was read with
-    std::string window_name;                    // and the tokens that some of its layers see at most; 0 = all
-    int window = 0;
     std::vector<std::string> starts;            // "workload.preset", "cluster.preset" and the file each names, in pairs
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
     std::vector<std::string> files;             // read so far

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/experiment.h"
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

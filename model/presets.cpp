@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "model/errors.h"
-#include "model/toml_reader.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/keys/toml_reader.h"
 
 namespace stepcast {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/group.h"
+#include "model/graph/group.h"
 #include "model/parallelism.h"
 
 namespace stepcast {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "model/csv.h"
 #include "model/errors.h"
+#include "model/files/csv.h"
 #include "model/names.h"
 #include "model/routing.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/keys.h"
+#include "model/keys/keys.h"
 #include "model/layers.h"
 
 namespace stepcast {

@@ -3,9 +3,12 @@
 #include <cmath>
 #include <random>
 
+#include <fmt/format.h>
+
 #include "model/eager/moe_layer.h"
 #include "model/eager/transformer.h"
 #include "model/errors.h"
+#include "model/graph_limits.h"
 #include "model/mlp.h"
 #include "model/moe/layer.h"
 #include "model/multimodal/step.h"
@@ -97,7 +100,9 @@ Routing routing_of(const Experiment& e, int draw) {
     return routing;
 }
 
-TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
+namespace {
+
+TaskGraph write_step(const Experiment& e, const Routing& routing, Folding folding) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
     if (e.workload.kind == Workload::Kind::coca) return build_coca_step(e, folding);
     if (e.workload.kind == Workload::Kind::transformer)
@@ -113,6 +118,31 @@ TaskGraph build_step(const Experiment& e, const Routing& routing, Folding foldin
         for (int l = 0; l < e.workload.layers; ++l) add_moe_backward(e.parallelism.moe_system, program, layer, routing);
     }
     return graph;
+}
+
+// A step's tasks grow in a straight line with its micro-batches: two small steps tell what a large one takes.
+void check_size(const Experiment& e, const Routing& routing, Folding folding) {
+    constexpr double surely_small = 5e5;  // layers of all micro-batches
+    const Parallelism& p = e.parallelism;
+    const int all = micro_batches(p), few = 2 * p.pp;
+    if (all <= 2 * few || static_cast<double>(all) * e.workload.layers < surely_small) return;
+    const auto tasks = [&](int count) {
+        Experiment part = e;
+        part.parallelism.global_batch = count * p.dp * p.micro_batch;
+        return static_cast<double>(write_step(part, routing, folding).size());
+    };
+    const double first = tasks(few), each = (tasks(2 * few) - first) / few, needed = first + each * (all - few);
+    if (needed > static_cast<double>(most_tasks))
+        throw ConfigError(fmt::format("parallelism.global_batch: {} micro-batches are a step of {:.0f} tasks; expected at most {}: "
+                                      "a larger micro_batch, or more replicas",
+                                      all, needed, most_tasks));
+}
+
+}  // namespace
+
+TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
+    check_size(e, routing, folding);
+    return write_step(e, routing, folding);
 }
 
 }  // namespace stepcast

@@ -110,6 +110,8 @@ struct Workload {
     int max_positions = 0;  // rows of the learned position table; 0 = seq
     Positions positions = Positions::learned;
     int memory = 0;       // relative: positions before the sequence whose keys and values are attended too
+    int window = 0;       // tokens that one sees in layers with sliding windows, itself among them; 0 = all before it
+    double window_share = 1;  // of the layers that slide, where there is a window
     int token_types = 0;  // rows of the token-type table
     Norm norm = Norm::layernorm;
     AttentionKind attention = AttentionKind::plain;
@@ -124,6 +126,9 @@ struct Workload {
     int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank beside each
     Mla mla;
     Mamba mamba;
+    // Modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2), on the last stage: norms of what the model
+    // has made and of the next token's embedding, a projection of both together, a layer like the last, the logits again.
+    int mtp_layers = 0;
     Dtype dtype = Dtype::fp16;
     bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products
     bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits

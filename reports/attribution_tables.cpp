@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 #include "reports/text.h"
 
 namespace stepcast {

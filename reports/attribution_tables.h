@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/attribution.h"
+#include "model/answers/attribution.h"
 
 namespace stepcast {
 

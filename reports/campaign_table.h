@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/campaign.h"
+#include "model/answers/campaign.h"
 
 namespace stepcast {
 

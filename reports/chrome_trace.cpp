@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
-#include "model/op_kinds.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {

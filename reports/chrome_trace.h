@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/forecast.h"
-#include "model/measurement.h"
-#include "model/step_labels.h"
-#include "model/trace.h"
-#include "model/traced_step.h"
+#include "model/answers/forecast.h"
+#include "model/answers/traced_step.h"
+#include "model/graph/step_labels.h"
+#include "model/graph/trace.h"
+#include "model/records/measurement.h"
 
 namespace stepcast {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/campaign.h"
-#include "model/forecast.h"
+#include "model/answers/campaign.h"
+#include "model/answers/forecast.h"
 #include "reports/table.h"
 
 namespace stepcast {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "reports/regret.h"
 #include "reports/text.h"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/provenance.h"
+#include "model/records/provenance.h"
 #include "reports/attribution_tables.h"
 #include "reports/compare.h"
 #include "reports/comparison_words.h"

@@ -1,7 +1,7 @@
 // A comparison as a page: what stepcast predicted of what was measured.
 #pragma once
 
-#include "model/kernel_comparison.h"
+#include "model/answers/kernel_comparison.h"
 #include "reports/page.h"
 
 namespace stepcast {

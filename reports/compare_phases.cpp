@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 
-#include "model/recorded.h"
+#include "model/files/plain_text.h"
 #include "reports/compare.h"
 
 namespace stepcast {

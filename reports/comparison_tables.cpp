@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "model/csv.h"
-#include "model/provenance.h"
+#include "model/files/csv.h"
+#include "model/records/provenance.h"
 #include "reports/attribution_tables.h"
 #include "reports/comparison_words.h"
 #include "reports/side_by_side.h"

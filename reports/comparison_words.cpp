@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "model/calibration.h"
-#include "model/provenance.h"
+#include "model/machine/calibration.h"
+#include "model/records/provenance.h"
 #include "reports/side_by_side.h"
 #include "reports/tables.h"
 #include "reports/text.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/explanation.h"
+#include "model/answers/explanation.h"
 
 namespace stepcast {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/explanation.h"
+#include "model/answers/explanation.h"
 #include "reports/table.h"
 
 namespace stepcast {

@@ -1,8 +1,8 @@
 // Facts that pages of several verbs state. Internal to reports/.
 #pragma once
 
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
 #include "reports/page.h"
 
 namespace stepcast {

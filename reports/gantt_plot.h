@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "model/gantt.h"
+#include "model/answers/gantt.h"
 
 namespace stepcast {
 

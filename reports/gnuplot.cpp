@@ -13,12 +13,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/plain_text.h"
-#include "model/whole_files.h"
+#include "model/files/plain_text.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -68,6 +70,15 @@ private:
     int file_;
 };
 
+// Ours without what steers gnuplot (GNUTERM, GNUPLOT_LIB, ..), which reads such variables as commands and paths.
+std::vector<char*> plain_environment() {
+    std::vector<char*> kept;
+    for (char** entry = environ; *entry != nullptr; ++entry)
+        if (std::string_view(*entry).substr(0, 3) != "GNU" && !std::string_view(*entry).starts_with("FIT_")) kept.push_back(*entry);
+    kept.push_back(nullptr);
+    return kept;
+}
+
 // Its exit status as a shell says it, or -1 when it could not be started.
 int run(const std::string& program, const MemoryFile& script, const MemoryFile& picture, const MemoryFile& said) {
     posix_spawn_file_actions_t files;
@@ -78,7 +89,8 @@ int run(const std::string& program, const MemoryFile& script, const MemoryFile& 
     std::string name = "gnuplot", defaults = "--default-settings";
     char* const arguments[] = {name.data(), defaults.data(), nullptr};
     pid_t child = 0;
-    const int started = posix_spawn(&child, program.c_str(), &files, nullptr, arguments, environ);
+    std::vector<char*> environment = plain_environment();
+    const int started = posix_spawn(&child, program.c_str(), &files, nullptr, arguments, environment.data());
     posix_spawn_file_actions_destroy(&files);
     if (started != 0) return -1;
     int status = 0;

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "reports/columns_table.h"
 
 namespace stepcast {

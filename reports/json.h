@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "model/cases/cases.h"
-#include "model/explanation.h"
-#include "model/measurement.h"
-#include "model/sweep_answer.h"
-#include "model/traced_step.h"
+#include "cases/cases.h"
+#include "model/answers/explanation.h"
+#include "model/answers/sweep_answer.h"
+#include "model/answers/traced_step.h"
+#include "model/records/measurement.h"
 #include "reports/compare.h"
 #include "reports/kernel_tables.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/kernel_comparison.h"
+#include "model/answers/kernel_comparison.h"
 
 namespace stepcast {
 

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "model/csv.h"
-#include "model/measurements.h"
-#include "model/provenance.h"
+#include "model/files/csv.h"
+#include "model/records/measurements.h"
+#include "model/records/provenance.h"
 #include "reports/compare.h"
 #include "reports/text.h"
 

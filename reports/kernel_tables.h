@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/kernel_comparison.h"
+#include "model/answers/kernel_comparison.h"
 #include "reports/page.h"
 
 namespace stepcast {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "reports/table.h"
 
 namespace stepcast {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "reports/compare.h"
 #include "reports/text.h"
 

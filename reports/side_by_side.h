@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cases/cases.h"
+#include "cases/cases.h"
 
 namespace stepcast {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "reports/campaign_table.h"
 #include "reports/elasticity_plot.h"
 #include "reports/explain_tables.h"

@@ -3,11 +3,11 @@
 
 #include <optional>
 
-#include "model/campaign.h"
+#include "model/answers/campaign.h"
+#include "model/answers/explanation.h"
+#include "model/answers/gantt.h"
 #include "model/experiment.h"
-#include "model/explanation.h"
-#include "model/gantt.h"
-#include "model/measurement.h"
+#include "model/records/measurement.h"
 #include "reports/columns_table.h"
 #include "reports/page.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/sweep_answer.h"
+#include "model/answers/sweep_answer.h"
 
 namespace stepcast {
 

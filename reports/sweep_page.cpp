@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "model/plain_text.h"
+#include "model/files/plain_text.h"
 #include "reports/campaign_table.h"
 #include "reports/facts.h"
 #include "reports/sweep_map.h"

@@ -1,7 +1,7 @@
 // A sweep's answer as a page.
 #pragma once
 
-#include "model/sweep_answer.h"
+#include "model/answers/sweep_answer.h"
 #include "reports/page.h"
 
 namespace stepcast {

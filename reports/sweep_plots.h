@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/sweep_answer.h"
+#include "model/answers/sweep_answer.h"
 
 namespace stepcast {
 

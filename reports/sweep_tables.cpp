@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "model/csv.h"
-#include "model/plain_text.h"
+#include "model/files/csv.h"
+#include "model/files/plain_text.h"
 #include "reports/campaign_table.h"
 #include "reports/text.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/plain_text.h"
+#include "model/files/plain_text.h"
 #include "reports/text.h"
 
 namespace stepcast {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "model/scatter.h"
+#include "model/machine/scatter.h"
 #include "reports/notes.h"
 #include "reports/text.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "model/cases/cases.h"
-#include "model/measurement.h"
+#include "cases/cases.h"
+#include "model/records/measurement.h"
 #include "reports/compare.h"
 #include "reports/table.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/forecast.h"
+#include "model/answers/forecast.h"
 #include "model/units.h"
 
 namespace stepcast {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/traced_step.h"
+#include "model/answers/traced_step.h"
 
 namespace stepcast {
 

@@ -10,7 +10,7 @@ stepcast=${STEPCAST:-$root/build/release/stepcast}
 list=$root/model/presets/seen_rows.txt
 files=$(for folder in "$@"; do ls "$folder"/*.csv; done)
 {
-    echo "# Rows that were there while the model, its conventions and priors were made, by content (model/provenance.h): published"
+    echo "# Rows that were there while the model, its conventions and priors were made, by content (model/records/provenance.h): published"
     echo "# tables and the recorded runs of calibrate/measurements. Made by scripts/seen-rows.sh."
     "$stepcast" list rows $files "$root"/calibrate/measurements/*.csv
 } >"$list.new"

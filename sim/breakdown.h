@@ -1,8 +1,8 @@
 // Where the step of one rank went.
 #pragma once
 
-#include "model/forecast.h"
-#include "sim/simulate.h"
+#include "model/answers/forecast.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

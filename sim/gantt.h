@@ -1,10 +1,10 @@
 // What a static picture of a step shows.
 #pragma once
 
+#include "model/answers/gantt.h"
 #include "model/experiment.h"
-#include "model/gantt.h"
+#include "sim/engine/simulate.h"
 #include "sim/predict.h"
-#include "sim/simulate.h"
 
 namespace stepcast {
 

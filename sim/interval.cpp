@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "model/calibration.h"
-#include "model/measurements.h"
+#include "model/machine/calibration.h"
+#include "model/records/measurements.h"
 #include "sim/explain/elasticity.h"
 
 namespace stepcast {

@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "model/answers/forecast.h"
+#include "model/answers/sweep_answer.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
-#include "model/scatter.h"
-#include "model/sweep_answer.h"
+#include "model/machine/scatter.h"
 
 namespace stepcast {
 

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "model/experiment.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

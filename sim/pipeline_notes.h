@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

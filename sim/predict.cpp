@@ -9,13 +9,12 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/measurements.h"
 #include "model/multimodal/blocks.h"
+#include "model/records/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"
-#include "sim/explain/attribution.h"
 #include "sim/explain/basis.h"
 #include "sim/interval.h"
 #include "sim/noise.h"
@@ -226,25 +225,6 @@ Prediction predict_step(const Experiment& e) {
     result.graph = std::move(s.graph);
     result.timeline = std::move(s.timeline);
     return result;
-}
-
-void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress) {
-    for (Comparison& c : comparisons) {
-        if (!c.refused_because.empty()) continue;
-        if (progress) progress("predicting " + c.what.case_id);
-        try {
-            c.forecast = predict(c.what.experiment);
-            if (!c.what.measured_durations.empty())
-                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
-        } catch (const ConfigError& error) {
-            c.refused_because = error.what();
-        } catch (const std::bad_alloc&) {
-            c.refused_because = "its step takes more memory than this machine has";
-        } catch (const std::exception& error) {  // of one case; the others are not lost with it
-            c.forecast.reset();
-            c.refused_because = std::string("a bug of stepcast: ") + error.what();
-        }
-    }
 }
 
 }  // namespace stepcast

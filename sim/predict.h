@@ -1,15 +1,12 @@
 // Experiment -> Forecast: build, price, simulate; Monte Carlo over routings and jitter when asked for.
 #pragma once
 
-#include <functional>
-#include <string_view>
 #include <vector>
 
-#include "model/cases/cases.h"
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
 #include "sim/costs/costs.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 
@@ -30,9 +27,6 @@ struct Prediction {
     Timeline timeline;
 };
 Prediction predict_step(const Experiment& experiment);
-
-// Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
-void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress = {});
 
 // Tokens that all ranks together work through in a step.
 double tokens_per_step(const Experiment& experiment);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "model/experiment.h"
+#include "model/graph/step_labels.h"
+#include "model/graph/trace.h"
 #include "model/routing.h"
 #include "model/step.h"
-#include "model/step_labels.h"
-#include "model/trace.h"
 
 namespace stepcast {
 

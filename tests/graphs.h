@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 #include "tests/pipeline_graphs.h"
 
 namespace stepcast::graphs {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast::graphs {
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "model/errors.h"
-#include "model/key_values.h"
+#include "model/keys/key_values.h"
+#include "model/keys/toml_reader.h"
 #include "model/presets.h"
-#include "model/toml_reader.h"
 
 namespace stepcast {
 namespace {

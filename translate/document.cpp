@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/toml_reader.h"
+#include "model/keys/toml_reader.h"
 
 namespace stepcast {
 namespace {

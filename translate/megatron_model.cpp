@@ -99,15 +99,27 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }
 
+// "127,0": tokens before and after that one sees; every n-th layer sees all where window_attn_skip_freq says n.
+void take_window(MegatronSource& s) {
+    const auto* v = s.d.find("window_size");
+    if (!v || lower(v->value) == "none") return;
+    const auto first = v->value.find_first_of("0123456789");
+    const auto last = v->value.find_first_not_of("0123456789", first);
+    if (first == std::string::npos || v->value.find('-') != std::string::npos)
+        return s.t.problems.push_back("window_size (" + v->at + "): found " + v->value + "; the forecast has attention to all earlier tokens");
+    s.t.set("workload.window", std::stol(v->value.substr(first, std::min<std::size_t>(last - first, 9))) + 1, v->at);
+    if (const auto* skip = s.d.find("window_attn_skip_freq"); skip && integer_in(*skip) > 0)
+        s.t.set("workload.window_share", fmt::format("{:.6g}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
+}
+
 // What changes the work of some layers and is not in the forecast.
 void name_other_layers(MegatronSource& s) {
     for (const char* name : {"hybrid_layer_pattern", "hybrid_override_pattern"})
         if (const auto* v = s.d.find(name))
             s.t.problems.push_back(fmt::format("{} ({}): layers of several kinds; the forecast has attention in each", name, v->at));
-    if (const auto* v = s.d.find("window_size"); v && lower(v->value) != "none")
-        s.t.problems.push_back("window_size (" + v->at + "): the forecast has attention to all earlier tokens");
+    take_window(s);
     if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
-        s.t.problems.push_back("mtp_num_layers (" + v->at + "): multi-token prediction is not in the forecast");
+        s.t.set("workload.mtp_layers", integer_in(*v), v->at);
 }
 
 }  // namespace

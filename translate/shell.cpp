@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "translate/shell_variables.h"
 
 namespace stepcast {
@@ -46,7 +46,7 @@ private:
     std::optional<bool> condition_;
     std::string joined_by_;  // what stood between the last two tests of a condition
     bool in_condition_ = false, skip_next_ = false, pattern_next_ = false;
-    std::size_t best_ = 0;
+    std::size_t best_ = 0, read_ = 0;
 };
 
 std::optional<bool> Reader::one_test(std::vector<std::string> w) {
@@ -256,6 +256,9 @@ void Reader::run(const ShellCommand& command, int depth) {
 }
 
 void Reader::read(const std::string& text, const std::string& path, int depth) {
+    constexpr std::size_t most = std::size_t{32} << 20;  // of scripts that read each other again and again
+    read_ += text.size();
+    if (read_ > most) throw ConfigError(fmt::format("{}: more than {} bytes of scripts are read", path, most));
     const auto before = variables_.enter(path);
     for (const ShellCommand& command : shell_commands(text, path)) run(command, depth);
     variables_.enter(before);

@@ -75,8 +75,21 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
     return value_of(name, line);
 }
 
-// Pieces of a word: text beside variables is glued, several elements of an array stay apart.
+// A script that grows a variable out of itself, or hides defaults in defaults, is no launch script.
 Pieces ShellVariables::expand(const ShellWord& word) {
+    constexpr int deepest = 32;
+    constexpr std::size_t most_text = std::size_t{64} << 20, of_a_piece = 64;
+    if (++depth_ > deepest) throw ConfigError(fmt::format("{}: defaults in defaults, more than {} deep", place(word.line), deepest));
+    Pieces pieces = pieces_of(word);
+    --depth_;
+    for (const auto& piece : pieces) expanded_ += piece.text.size() + of_a_piece;
+    if (expanded_ > most_text)
+        throw ConfigError(fmt::format("{}: the variables become more than {} bytes of text", place(word.line), most_text));
+    return pieces;
+}
+
+// Pieces of a word: text beside variables is glued, several elements of an array stay apart.
+Pieces ShellVariables::pieces_of(const ShellWord& word) {
     const std::string& raw = word.raw;
     Pieces pieces;
     std::string text, at = place(word.line);
@@ -161,6 +174,21 @@ std::string ShellVariables::filled(const ShellWord& document) {
 
 std::string ShellVariables::text_of(const ShellWord& word) { return joined(expand(word)); }
 
+namespace {
+
+// As a shell counts: beyond 64 bits from the other end. What is divided by 0 stays.
+long wrapped(long a, char sign, long b) {
+    const auto x = static_cast<unsigned long>(a), y = static_cast<unsigned long>(b);
+    if (sign == '+') return static_cast<long>(x + y);
+    if (sign == '-') return static_cast<long>(x - y);
+    if (sign == '*') return static_cast<long>(x * y);
+    if (b == 0) return a;
+    if (b == -1) return sign == '/' ? static_cast<long>(0 - x) : 0;
+    return sign == '/' ? a / b : a % b;
+}
+
+}  // namespace
+
 // + and - at level 0, * / % at level 1, names, numbers and brackets at level 2.
 long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
     const auto blank = [&] {
@@ -178,7 +206,7 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
         }
         if (!text.empty() && text[0] == '-') {
             text.remove_prefix(1);
-            return -arithmetic(text, line, 2);
+            return wrapped(0, '-', arithmetic(text, line, 2));
         }
         std::size_t end = 0;
         while (end < text.size() && is_name(text[end])) ++end;
@@ -193,10 +221,7 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
         if (std::string_view(level == 0 ? "+-" : "*/%").find(sign) == std::string_view::npos) break;
         text.remove_prefix(1);
         const long other = arithmetic(text, line, level + 1);
-        if (sign == '+') value += other;
-        if (sign == '-') value -= other;
-        if (sign == '*') value *= other;
-        if ((sign == '/' || sign == '%') && other != 0) value = sign == '/' ? value / other : value % other;
+        value = wrapped(value, sign, other);
     }
     return value;
 }

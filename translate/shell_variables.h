@@ -37,6 +37,7 @@ public:
     [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_texts_; }
 
 private:
+    ShellPieces pieces_of(const ShellWord& word);
     ShellPieces value_of(const std::string& name, int line);
     ShellPieces parameter(const std::string& inside, int line);
     ShellPieces array(const std::string& inside, int line);
@@ -47,6 +48,8 @@ private:
     std::map<std::string, ShellPieces> variables_;
     std::set<std::string> unknown_;
     std::vector<std::string> unknown_texts_;
+    int depth_ = 0;              // of defaults in defaults
+    std::size_t expanded_ = 0;  // bytes that words became so far
 };
 
 }  // namespace stepcast

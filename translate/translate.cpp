@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/whole_files.h"
 #include "model/presets.h"
-#include "model/whole_files.h"
 #include "translate/deepspeed.h"
 #include "translate/interpolate.h"
 #include "translate/megatron.h"
@@ -160,6 +160,8 @@ void choose_variant(Document& d, const std::string& variant, std::string& gpu, l
         throw ConfigError(fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
                                       known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
     gpu = parts[0];
+    if (parts[1].empty() || parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
+        throw ConfigError(fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
     ranks = std::stol(parts[1]);
     static const std::map<std::string, std::string> longer{{"mbs", "micro_batch_size"},
                                                            {"gbs", "global_batch_size"},

@@ -13,7 +13,7 @@
 #include "calibrate/measurement_file.h"
 #include "calibrate/step_inputs.h"
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "calibrate/logs/sample_record.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "model/routing.h"
 
 namespace stepcast {

@@ -8,8 +8,8 @@
 
 #include "calibrate/logs/log_lines.h"
 #include "model/errors.h"
+#include "model/keys/toml_reader.h"
 #include "model/presets.h"
-#include "model/toml_reader.h"
 
 namespace stepcast {
 namespace {
@@ -91,7 +91,9 @@ void take_entry(const TomlEntry& entry, LogPattern& pattern) {
         }
     if (entry.path == "lines") return read_lines_of(entry, pattern);
     if (entry.path == "ranks") {
-        pattern.ranks = static_cast<int>(number_in(entry));
+        const double ranks = number_in(entry);
+        if (!(ranks >= 0 && ranks <= 1 << 20)) throw ConfigError(entry.value_at + ": ranks: expected 0 to 1048576");
+        pattern.ranks = static_cast<int>(ranks);
         return;
     }
     if (entry.path == "tokens") {

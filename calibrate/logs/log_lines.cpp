@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/errors.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {

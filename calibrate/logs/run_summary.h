@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "calibrate/logs/sample_record.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 

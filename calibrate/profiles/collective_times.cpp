@@ -7,7 +7,7 @@
 #include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "calibrate/profiles/profile_times.h"
-#include "model/csv.h"
 #include "model/errors.h"
+#include "model/files/csv.h"
 
 namespace stepcast {
 namespace {

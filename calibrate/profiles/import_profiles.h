@@ -7,8 +7,8 @@
 
 #include "calibrate/profiles/nccl_tests.h"
 #include "calibrate/profiles/profile.h"
-#include "model/measurements.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 

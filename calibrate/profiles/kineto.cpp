@@ -13,16 +13,19 @@ namespace {
 
 namespace od = simdjson::ondemand;
 
-// A decimal number of microseconds in whole nanoseconds: a double has too few digits for absolute times.
+constexpr std::int64_t latest = 4'000'000'000'000'000;  // us, the year 2096; two such times still add up in nanoseconds
+
+// A decimal number of microseconds in whole nanoseconds: a double has too few digits for absolute times. 0 for what is none.
 std::int64_t nanoseconds(std::string_view token) {
     while (!token.empty() && (token.back() == ' ' || token.back() == '\n' || token.back() == '\r')) token.remove_suffix(1);
     std::int64_t whole = 0;
     const char *at = token.data(), *end = at + token.size();
     const auto read = std::from_chars(at, end, whole);
-    if (read.ec != std::errc() || std::abs(whole) > std::int64_t{9'000'000'000'000'000}) return 0;
+    if (read.ec != std::errc() || whole > latest || whole < -latest) return 0;
     if (read.ptr == end || *read.ptr != '.') {
         if (read.ptr == end) return whole * 1000;
-        return static_cast<std::int64_t>(std::strtod(std::string(token).c_str(), nullptr) * 1e3);  // 1.2e+07
+        const double value = std::strtod(std::string(token).c_str(), nullptr);  // 1.2e+07
+        return std::abs(value) <= static_cast<double>(latest) ? static_cast<std::int64_t>(value * 1e3) : 0;
     }
     std::int64_t fraction = 0, unit = 100;
     for (const char* digit = read.ptr + 1; digit != end && unit > 0 && *digit >= '0' && *digit <= '9'; ++digit, unit /= 10)
@@ -182,7 +185,7 @@ private:
     }
 
     void keep(const Event& e) {
-        const auto start = e.ts, finish = e.ts + std::max<std::int64_t>(0, e.dur);
+        const auto start = e.ts, finish = e.ts + std::clamp<std::int64_t>(e.dur, 0, longest_record);
         if (e.category == Category::memory) {
             if (e.args.device_type == 0) return;  // the host's
             r_.reserved = std::max(r_.reserved, e.args.reserved);

@@ -9,7 +9,7 @@
 
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {

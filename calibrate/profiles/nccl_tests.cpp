@@ -37,8 +37,9 @@ std::string op_in(std::string_view text, std::string_view suffix) {
 
 std::string whole_text(const std::string& path) {
     ByteStream stream(path);
-    std::string text(longest_output + 1, '\0');
-    text.resize(stream.read(text.data(), text.size()));
+    std::string text, piece(std::size_t{1} << 16, '\0');
+    for (std::size_t count = 1; count > 0 && text.size() <= longest_output; text.append(piece, 0, count))
+        count = stream.read(piece.data(), piece.size());
     if (text.size() > longest_output)
         throw ConfigError(fmt::format("{}: more than {} bytes; expected the output of nccl-tests", path, longest_output));
     return text;
@@ -108,7 +109,7 @@ std::optional<double> cell(const Table& t, const Words& words, std::string_view 
 void read_device(const Words& w, Table& t) {
     int group = 0;
     for (std::size_t i = 0; i + 1 < w.size(); ++i) {
-        if (w[i] == "Group") group = static_cast<int>(number(w[i + 1]).value_or(0));
+        if (w[i] == "Group") group = static_cast<int>(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
         if (w[i] == "on") t.devices.emplace_back(group, w[i + 1]);
     }
     const auto bus = std::find_if(w.begin(), w.end(), [](const std::string& word) { return word.front() == '[' && word.back() == ']'; });
@@ -221,9 +222,12 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     if (t.wrong > 0) log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
     if (t.empty > 0) log.notes.push_back(fmt::format("{}: {} rows without bytes or time left out", op, t.empty));
     const Seconds us = Seconds(1e-6);
-    for (const Table::Row& row : t.rows)
-        log.rows.push_back({{fmt::format("{}:{}", path, row.line), op, ranks, nodes, Bytes(row.bytes), row.time * us},
-                            row.in_place * us, t.gpu});
+    for (const Table::Row& row : t.rows) {
+        NcclTestsRow& added = log.rows.emplace_back();
+        added.out_of_place = {fmt::format("{}:{}", path, row.line), op, ranks, nodes, Bytes(row.bytes), row.time * us};
+        added.in_place = row.in_place * us;
+        added.gpu = t.gpu;
+    }
 }
 
 }  // namespace

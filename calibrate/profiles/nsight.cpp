@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -60,6 +62,17 @@ private:
 
 std::int64_t integer(sqlite3_stmt* row, int column) { return sqlite3_column_int64(row, column); }
 
+// Nanoseconds. What lies further from 0 than a century is none, and sums of such would not be numbers.
+std::int64_t moment(sqlite3_stmt* row, int column) {
+    constexpr std::int64_t latest = 4'000'000'000'000'000'000;
+    const std::int64_t time = integer(row, column);
+    return time >= -latest && time <= latest ? time : 0;
+}
+
+std::int64_t finish_of(sqlite3_stmt* row, std::int64_t start) {
+    return std::clamp(moment(row, 1), start, start + longest_record);
+}
+
 // Ids of calls repeat between processes.
 std::uint64_t correlation(std::int64_t id, std::int64_t global) {
     return static_cast<std::uint64_t>(id & 0xffffffff) | static_cast<std::uint64_t>((global >> 24) & 0xffffff) << 32;
@@ -106,11 +119,11 @@ private:
                              named, bytes == "0" ? "0" : "t." + bytes, table, join),
                  [&](sqlite3_stmt* row) {
                      count();
-                     const std::int64_t start = integer(row, 0);
+                     const std::int64_t start = moment(row, 0);
                      if (start >= r_.window_end) return;
                      r_.first = std::min(r_.first, start);
                      const std::string_view text = Database::text(row, 6);
-                     DeviceRecord record{start, integer(row, 1), correlation(integer(row, 2), integer(row, 3)),
+                     DeviceRecord record{start, finish_of(row, start), correlation(integer(row, 2), integer(row, 3)),
                                          r_.names.add(text), static_cast<std::uint32_t>(integer(row, 5)),
                                          static_cast<std::uint32_t>(integer(row, 4)), -1, kind,
                                          static_cast<double>(integer(row, 7))};
@@ -124,10 +137,10 @@ private:
             "LEFT JOIN StringIds s ON s.id = t.nameId WHERE t.correlationId IS NOT NULL",
             [&](sqlite3_stmt* row) {
                 count();
-                const std::int64_t start = integer(row, 0), global = integer(row, 3);
+                const std::int64_t start = moment(row, 0), global = integer(row, 3);
                 if (start >= r_.window_end) return;
                 const std::string_view name = Database::text(row, 4);
-                r_.calls.push_back({start, integer(row, 1), correlation(integer(row, 2), global),
+                r_.calls.push_back({start, finish_of(row, start), correlation(integer(row, 2), global),
                                     r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name), waits_for_device(name)});
             });
     }
@@ -140,10 +153,10 @@ private:
                              ids ? " LEFT JOIN StringIds s ON s.id = n.textId" : ""),
                  [&](sqlite3_stmt* row) {
                      count();
-                     const std::int64_t start = integer(row, 0);
+                     const std::int64_t start = moment(row, 0);
                      if (start >= r_.window_end) return;
                      const std::string_view range = Database::text(row, 3);
-                     HostSpan span{start, integer(row, 1), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
+                     HostSpan span{start, finish_of(row, start), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
                      const std::size_t sizes = range.find("sizes = ");
                      span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));
                      if (sizes != std::string_view::npos) {

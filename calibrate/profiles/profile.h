@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/op.h"
+#include "model/graph/op.h"
 #include "model/units.h"
 
 namespace stepcast {

@@ -7,7 +7,7 @@
 #include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/profile_times.h"
 #include "calibrate/traced_tables.h"
-#include "model/csv.h"
+#include "model/files/csv.h"
 
 namespace stepcast {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "calibrate/profiles/profile_times.h"
 #include "model/errors.h"
-#include "model/measurements.h"
-#include "sim/simulate.h"
+#include "model/records/measurements.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "calibrate/profiles/profile.h"
-#include "model/task_graph.h"
-#include "model/trace.h"
-#include "model/traced_step.h"
+#include "model/answers/traced_step.h"
+#include "model/graph/task_graph.h"
+#include "model/graph/trace.h"
 
 namespace stepcast {
 

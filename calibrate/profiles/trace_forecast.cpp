@@ -11,8 +11,8 @@
 
 #include "calibrate/profiles/profile_times.h"
 #include "model/errors.h"
-#include "model/measurements.h"
 #include "model/rank_groups.h"
+#include "model/records/measurements.h"
 #include "model/transformer/step.h"
 #include "sim/step_labels.h"
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "calibrate/profiles/profile.h"
-#include "model/traced_step.h"
+#include "cases/cases.h"
+#include "model/answers/traced_step.h"
 #include "sim/predict.h"
 
 namespace stepcast {

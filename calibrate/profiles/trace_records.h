@@ -90,6 +90,7 @@ bool launches_kernel(std::string_view call);  // of CUDA or HIP, runtime or driv
 bool launches_graph(std::string_view call);
 bool waits_for_device(std::string_view call);
 
+inline constexpr std::int64_t longest_record = 1'000'000'000'000'000;  // ns, eleven days: sums of many are still numbers
 inline constexpr std::size_t most_record_bytes = std::size_t{160} << 20;
 TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes = most_record_bytes);
 TraceRecords read_nsight_records(const std::string& path, std::size_t most_bytes = most_record_bytes);

@@ -6,7 +6,7 @@
 
 #include "exec/footprint.h"
 #include "model/errors.h"
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -78,10 +78,11 @@ bool moves_rows(const TaskGraph& graph) {
 }
 
 std::vector<std::string> execution_doubts(const TaskGraph& graph) {
-    bool flash = false, narrow = false, fused = false, host = false, groups = false;
+    bool flash = false, window = false, narrow = false, fused = false, host = false, groups = false;
     for (const Op& op : graph.ops()) {
         if (const auto* attention = std::get_if<Attention>(&op)) {
             flash = flash || attention->flash;
+            window = window || attention->window > 0;
             narrow = narrow || attention->dtype == Dtype::fp8;
         }
         fused = fused || std::holds_alternative<FusedGemm>(op);
@@ -91,6 +92,7 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
     std::vector<std::string> doubts;
     if (flash)
         doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
+    if (window) doubts.emplace_back("attention over a window ran over all keys");
     if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
     if (groups) doubts.emplace_back("grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
     if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");

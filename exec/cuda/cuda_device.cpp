@@ -83,9 +83,8 @@ CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
 
 // NCCL ends a communicator when all its ranks have ended theirs: side by side, one after another would wait for itself.
 CudaDevice::~CudaDevice() {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
-    for (std::thread& thread : threads) thread.join();
 }
 
 // NCCL tells GPUs apart by host and bus; NCCL_HOSTID gives processes of one host different names, for tests.

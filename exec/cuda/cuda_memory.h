@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "exec/cuda/kernels.h"
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

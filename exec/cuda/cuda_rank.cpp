@@ -7,7 +7,7 @@
 #include "exec/cuda/check.h"
 #include "exec/footprint.h"
 #include "model/errors.h"
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

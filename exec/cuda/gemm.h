@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/cuda/cuda_memory.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

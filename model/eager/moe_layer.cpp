@@ -47,9 +47,9 @@ private:
     [[nodiscard]] double routed() const { return static_cast<double>(slots_ * hidden_); }
     [[nodiscard]] double slots() const { return static_cast<double>(slots_); }
     [[nodiscard]] double scores() const { return static_cast<double>(tokens_ * experts_); }
-    [[nodiscard]] EagerLinear gate() const { return {"gate", tokens_, experts_, hidden_, true}; }
-    [[nodiscard]] EagerLinear up(long rows) const { return {"expert_up", rows, ffn_, hidden_, true}; }
-    [[nodiscard]] EagerLinear down(long rows) const { return {"expert_down", rows, hidden_, ffn_, true}; }
+    [[nodiscard]] Linear gate() const { return {.name = "gate", .tokens = tokens_, .out = experts_, .in = hidden_, .bias = true}; }
+    [[nodiscard]] Linear up(long rows) const { return {.name = "expert_up", .tokens = rows, .out = ffn_, .in = hidden_, .bias = true}; }
+    [[nodiscard]] Linear down(long rows) const { return {.name = "expert_down", .tokens = rows, .out = hidden_, .in = ffn_, .bias = true}; }
 
     // Scores in fp32, their softmax and the k largest (two kernels); a histogram, which reads the least and the largest
     // expert first; a stable sort of the slots (eight kernels); the counts read by the host; the slots' tokens gathered.

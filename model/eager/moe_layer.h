@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/experiment.h"
+#include "model/graph/task_graph.h"
 #include "model/routing.h"
-#include "model/task_graph.h"
 
 namespace stepcast {
 

@@ -48,20 +48,20 @@ void EagerScript::norm_backward(std::string_view name, double elements) {
     pass("norm_weight_gradient", elements, 2.0 * element_, Bytes(0), Access::strided);
 }
 
-void EagerScript::linear(const EagerLinear& l) {
+void EagerScript::linear(const Linear& l) {
     host(issue::linear);
-    kernel(l.name, Gemm{.m = l.tokens, .n = l.out, .k = l.in, .dtype = dtype_});
+    kernel(l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_});
 }
 
-void EagerScript::linear_backward(const EagerLinear& l, bool input_gradient) {
+void EagerScript::linear_backward(const Linear& l, bool input_gradient) {
     host(issue::linear_node);
-    const Gemm dx{.m = l.tokens, .n = l.in, .k = l.out, .dtype = dtype_, .layout = Gemm::Layout::nn};
-    const Gemm dw{.m = l.out, .n = l.in, .k = l.tokens, .dtype = dtype_, .layout = Gemm::Layout::tn};
+    const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .layout = Gemm::Layout::nn};
+    const Gemm dw{.m = l.out.rank, .n = l.in.rank, .k = l.tokens, .dtype = dtype_, .layout = Gemm::Layout::tn};
     if (!l.bias) kernel(l.name, dw);
     if (input_gradient) kernel(l.name, dx);
     if (!l.bias) return;
     kernel(l.name, dw);
-    pass("bias_gradient", static_cast<double>(l.tokens * l.out), element_, Bytes(0), Access::strided);
+    pass("bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
 }
 
 void EagerScript::gelu(double elements) {

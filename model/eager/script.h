@@ -5,7 +5,8 @@
 
 #include <string_view>
 
-#include "model/task_graph.h"
+#include "model/block/operators.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 
@@ -23,13 +24,6 @@ inline constexpr double linear_node = 4.5, attention_node = 5;
 inline constexpr double event = 0.5, backward_start = 6;
 inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // a step; a tensor
 }  // namespace issue
-
-// One linear layer: y[tokens, out] = x[tokens, in] W[out, in]^T + b.
-struct EagerLinear {
-    std::string_view name;
-    long tokens = 0, out = 0, in = 0;
-    bool bias = true;
-};
 
 class EagerScript {
 public:
@@ -51,9 +45,9 @@ public:
     void norm(std::string_view name, double elements);
     void norm_backward(std::string_view name, double elements);
     // addmm with the bias in its epilogue.
-    void linear(const EagerLinear& l);
+    void linear(const Linear& l);
     // dx unless the input needs none, dW, and a sum over tokens for the bias; without bias dW comes first.
-    void linear_backward(const EagerLinear& l, bool input_gradient = true);
+    void linear_backward(const Linear& l, bool input_gradient = true);
     void gelu(double elements);
     void gelu_backward(double elements);
     void add(std::string_view name, double elements);

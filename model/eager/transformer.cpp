@@ -1,6 +1,9 @@
 // T tokens, A = T x hidden elements, F = T x ffn, S = batch x heads x seq^2 scores, L = T x vocabulary.
 #include "model/eager/transformer.h"
 
+#include <span>
+
+#include "model/block/blocks.h"
 #include "model/eager/script.h"
 #include "model/errors.h"
 #include "model/transformer/counts.h"
@@ -12,52 +15,41 @@ using Access = MemoryPass::Access;
 
 double number(long count) { return static_cast<double>(count); }
 
-class Step {
+// The kernels of one operator, forward and backward.
+class Eager {
 public:
-    explicit Step(const Experiment& e)
-        : w_(e.workload),
-          batch_(e.parallelism.micro_batch),
-          tokens_(batch_ * w_.seq),
-          head_(head_dim(w_)),
-          graph_(1, e.cluster.launch_blocking),
-          script_(graph_, w_.dtype) {}
+    Eager(const Workload& w, long batch, EagerScript& script)
+        : w_(w), batch_(batch), tokens_(batch * w.seq), head_(head_dim(w)), script_(script) {}
 
-    TaskGraph write() {
-        script_.begin(Phase::forward);
-        embed();
-        for (int l = 0; l < w_.layers; ++l) layer();
-        head();
-        script_.begin(Phase::backward);
-        script_.host(issue::event + issue::backward_start);
-        head_backward();
-        for (int l = 0; l < w_.layers; ++l) layer_backward();
-        embed_backward();
-        if (w_.optimizer == Optimizer::adam) {
-            script_.begin(Phase::optimizer);
-            script_.host(issue::event);
-            script_.adam(count_parameters(w_).total(), tensors());
+    void forward(const Linear& op) { script_.linear(op); }
+    void backward(const Linear& op) { script_.linear_backward(op); }
+    void forward(const Fork&) {}
+    void backward(const Fork& op) {
+        for (int i = 1; i < op.readers; ++i) script_.accumulate(op.elements);
+    }
+    void forward(const Normalize& op) { script_.norm(op.name, outer()); }
+    void backward(const Normalize& op) { script_.norm_backward(backward_name(op.name), outer()); }
+    void forward(const Activate&) { script_.gelu(inner()); }
+    void backward(const Activate&) { script_.gelu_backward(inner()); }
+    void forward(const Residual&) { script_.add("residual", outer()); }
+    void backward(const Residual&) {}
+
+    // Views of queries, keys and values; backward: their gradients, stacked, then permuted into the order of the
+    // projection's columns.
+    void forward(const HeadLayout&) { script_.host(issue::views); }
+    void backward(const HeadLayout&) {
+        const Bytes e = script_.element();
+        for (const char* name : {"stack_gradients", "head_layout_backward"}) {
+            script_.host(2 * issue::node);
+            script_.pass(name, 3 * outer(), e, e, Access::strided);
         }
-        return std::move(graph_);
     }
 
-private:
-    [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
-    [[nodiscard]] double inner() const { return number(tokens_ * w_.ffn); }
-    [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
-    [[nodiscard]] double logits() const { return number(tokens_) * w_.vocab; }
-    [[nodiscard]] double scores() const { return number(batch_ * w_.heads * w_.seq) * w_.seq; }
-    [[nodiscard]] bool plain() const { return w_.attention == AttentionKind::plain; }
-    // A norm and a linear layer have two parameters each; then two embeddings, the final norm and the logits.
-    [[nodiscard]] int tensors() const { return w_.layers * 12 + 5; }
-
-    [[nodiscard]] EagerLinear qkv() const { return {"qkv", tokens_, 3L * w_.hidden, w_.hidden, true}; }
-    [[nodiscard]] EagerLinear output() const { return {"attention_output", tokens_, w_.hidden, w_.hidden, true}; }
-    [[nodiscard]] EagerLinear up() const { return {"ffn_up", tokens_, w_.ffn, w_.hidden, true}; }
-    [[nodiscard]] EagerLinear down() const { return {"ffn_down", tokens_, w_.hidden, w_.ffn, true}; }
-    [[nodiscard]] EagerLinear to_logits() const { return {"logits", tokens_, w_.vocab, w_.hidden, false}; }
+    void forward(const Attend&) { plain() ? plain_attention() : flash_attention(false); }
+    void backward(const Attend&) { plain() ? plain_attention_backward() : flash_attention(true); }
 
     // Rows of the table gathered; positions counted, gathered and added to every sequence.
-    void embed() {
+    void forward(const Embed&) {
         const Bytes e = script_.element();
         script_.host(2 * issue::module);
         script_.pass("embedding", outer(), e, e);
@@ -68,21 +60,52 @@ private:
         script_.host(issue::operation);
         script_.kernel("positions", MemoryPass{(outer() + positions()) * e, outer() * e});
     }
-
-    void layer() {
-        script_.host(issue::module);
-        script_.norm("attention_norm", outer());
-        script_.linear(qkv());
-        script_.host(issue::views);
-        plain() ? plain_attention() : flash_attention(false);
-        script_.linear(output());
-        script_.add("residual", outer());
-        script_.norm("ffn_norm", outer());
-        script_.linear(up());
-        script_.gelu(inner());
-        script_.linear(down());
-        script_.add("residual", outer());
+    void backward(const Embed&) {
+        const Bytes e = script_.element();
+        script_.host(2 * issue::node);
+        script_.kernel("positions_backward", MemoryPass{outer() * e, positions() * e});
+        table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq, w_.seq);
+        table_gradient("embedding_backward", w_.vocab, number(tokens_));
     }
+
+    // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
+    // in work (two of 200 kB a multiprocessor) are about what the L2 holds: three in ten of the repeats are taken to hit it.
+    // The loss picks one value a token.
+    void forward(const Loss&) {
+        const Bytes e = script_.element(), wide(4);
+        script_.host(2 * issue::operation);
+        if (e != wide) script_.pass("cast_logits", logits(), e, wide);
+        script_.host(2 * issue::function);
+        script_.pass("log_softmax", logits(), 2.4 * wide, wide, Access::rows);
+        script_.small("loss", 1, number(tokens_) * 4);
+    }
+    // The gradient of the picked values is a tensor of zeros with one value a token; the softmax's reads it twice (see above)
+    // and the result once; cast back.
+    void backward(const Loss&) {
+        const Bytes e = script_.element(), wide(4);
+        script_.small("ones", 1);
+        script_.host(issue::node);
+        script_.pass("loss_backward", logits(), Bytes(0), wide);
+        script_.small("loss_backward", 1, number(tokens_) * 4);
+        script_.host(issue::node);
+        script_.pass("log_softmax_backward", logits(), 2.7 * wide, wide, Access::rows);
+        script_.host(issue::node);
+        if (e != wide) script_.pass("cast_logits_backward", logits(), wide, e);
+    }
+
+    // check_eager() lets through what is above; of the rest only casts are in a block, and all is of one type.
+    template <typename Other>
+    void forward(const Other&) {}
+    template <typename Other>
+    void backward(const Other&) {}
+
+private:
+    [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
+    [[nodiscard]] double inner() const { return number(tokens_ * w_.ffn); }
+    [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
+    [[nodiscard]] double logits() const { return number(tokens_) * w_.vocab; }
+    [[nodiscard]] double scores() const { return number(batch_ * w_.heads * w_.seq) * w_.seq; }
+    [[nodiscard]] bool plain() const { return w_.attention == AttentionKind::plain; }
 
     // One kernel that reads the permuted views where they lie; fp32 operands are multiplied as such, whatever the products'
     // mode. Backward: dO * O summed, the kernel, dQ cast.
@@ -135,60 +158,6 @@ private:
         script_.kernel("scores", product(w_.seq, head_, w_.seq));
     }
 
-    // Gradients of q, k and v, stacked, then permuted into the order of the projection's columns.
-    void stack_projections() {
-        const Bytes e = script_.element();
-        const double all = 3 * outer();
-        script_.host(2 * issue::node);
-        script_.pass("stack_gradients", all, e, e, Access::strided);
-        script_.host(2 * issue::node);
-        script_.pass("head_layout_backward", all, e, e, Access::strided);
-    }
-
-    void layer_backward() {
-        script_.linear_backward(down());
-        script_.gelu_backward(inner());
-        script_.linear_backward(up());
-        script_.norm_backward("ffn_norm_backward", outer());
-        script_.accumulate(outer());
-        script_.linear_backward(output());
-        plain() ? plain_attention_backward() : flash_attention(true);
-        stack_projections();
-        script_.linear_backward(qkv());
-        script_.norm_backward("attention_norm_backward", outer());
-        script_.accumulate(outer());
-    }
-
-    // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
-    // in work (two of 200 kB a multiprocessor) are about what the L2 holds: three in ten of the repeats are taken to hit it.
-    // The loss picks one value a token.
-    void head() {
-        const Bytes e = script_.element(), wide(4);
-        script_.norm("final_norm", outer());
-        script_.linear(to_logits());
-        script_.host(2 * issue::operation);
-        if (e != wide) script_.pass("cast_logits", logits(), e, wide);
-        script_.host(2 * issue::function);
-        script_.pass("log_softmax", logits(), 2.4 * wide, wide, Access::rows);
-        script_.small("loss", 1, number(tokens_) * 4);
-    }
-
-    // The gradient of the picked values is a tensor of zeros with one value a token; the softmax's reads it twice (see above)
-    // and the result once; cast back. The weight's gradient comes before the input's.
-    void head_backward() {
-        const Bytes e = script_.element(), wide(4);
-        script_.small("ones", 1);
-        script_.host(issue::node);
-        script_.pass("loss_backward", logits(), Bytes(0), wide);
-        script_.small("loss_backward", 1, number(tokens_) * 4);
-        script_.host(issue::node);
-        script_.pass("log_softmax_backward", logits(), 2.7 * wide, wide, Access::rows);
-        script_.host(issue::node);
-        if (e != wide) script_.pass("cast_logits_backward", logits(), wide, e);
-        script_.linear_backward(to_logits());
-        script_.norm_backward("final_norm_backward", outer());
-    }
-
     // Few rows are added one by one; for more than 3072 the indices are sorted and counted (a dozen small kernels), then rows of
     // one index summed in fp32 pieces and written. The gradient of a table is set to zero first.
     void table_gradient(std::string_view name, double rows, double gathered) {
@@ -203,19 +172,13 @@ private:
         script_.pass(name, gathered * w_.hidden, wide, e, Access::rows);
     }
 
-    void embed_backward() {
-        const Bytes e = script_.element();
-        script_.host(2 * issue::node);
-        script_.kernel("positions_backward", MemoryPass{outer() * e, positions() * e});
-        table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq, w_.seq);
-        table_gradient("embedding_backward", w_.vocab, number(tokens_));
-    }
-
     const Workload& w_;
     long batch_, tokens_, head_;
-    TaskGraph graph_;
-    EagerScript script_;
+    EagerScript& script_;
 };
+
+// A norm and a linear layer have two parameters each; then two embeddings, the final norm and the logits.
+int tensors(const Workload& w) { return w.layers * 12 + 5; }
 
 template <class T>
 void expect(bool holds, const char* key, const T& found, const char* expected) {
@@ -239,6 +202,7 @@ void check_eager(const Experiment& e) {
     expect(!w.gated && w.activation == Activation::gelu, "workload.gated", "another activation", "GELU without gate");
     expect(w.norm == Norm::layernorm, "workload.norm", to_string(w.norm), "layernorm");
     expect(w.positions == Positions::learned, "workload.positions", to_string(w.positions), "learned");
+    expect(w.head == Head::tokens, "workload.head", to_string(w.head), "tokens");
     expect(!w.tied, "workload.tied", "true", "false");
     expect(w.linear_bias && w.qkv_bias, "workload.linear_bias", "false", "true, as qkv_bias");
     expect(w.dropout == 0, "workload.dropout", std::to_string(w.dropout), "0");
@@ -252,6 +216,42 @@ void check_eager(const Experiment& e) {
            to_string(w.optimizer), "adam or none");
 }
 
-TaskGraph build_eager_transformer_step(const Experiment& e) { return Step(e).write(); }
+TaskGraph build_eager_transformer_step(const Experiment& e) {
+    const Workload& w = e.workload;
+    const RankShape shape = rank_shape(e);
+    TaskGraph graph(1, e.cluster.launch_blocking);
+    EagerScript script(graph, w.dtype);
+    Eager eager(w, e.parallelism.micro_batch, script);
+    const auto forward = [&](std::span<const Operator> block) {
+        for (const Operator& op : block) std::visit([&](const auto& of) { eager.forward(of); }, op);
+    };
+    const auto backward = [&](std::span<const Operator> block) {
+        for (std::size_t i = block.size(); i-- > 0;) std::visit([&](const auto& of) { eager.backward(of); }, block[i]);
+    };
+    const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape), end = head_block(w, shape);
+    const auto head = std::span(end).subspan(1);  // nothing but the final norm reads what the last layer makes
+    script.begin(Phase::forward);
+    forward(embedding_block());
+    for (int l = 0; l < w.layers; ++l) {
+        script.host(issue::module);
+        forward(attention);
+        forward(feed_forward);
+    }
+    forward(head);
+    script.begin(Phase::backward);
+    script.host(issue::event + issue::backward_start);
+    backward(head);
+    for (int l = 0; l < w.layers; ++l) {
+        backward(feed_forward);
+        backward(attention);
+    }
+    backward(embedding_block());
+    if (w.optimizer == Optimizer::adam) {
+        script.begin(Phase::optimizer);
+        script.host(issue::event);
+        script.adam(count_parameters(w).total(), tensors(w));
+    }
+    return graph;
+}
 
 }  // namespace stepcast

@@ -1,10 +1,6 @@
-// A block, forward: norm, projections, (rotary positions), scale, scores, (mask), softmax, values, back to rows,
-// (norm), output projection, residual; norm, first product, activation, (norm), second product, residual. Its
-// backward mirrors it as automatic differentiation runs it: a tensor that is used twice has its gradients added, each
-// bias is a sum over rows, a norm's backward reads input and gradient once for its input's gradient and once for its
-// weights'.
-//
-// Passes, in units of the tensor (r reads, w writes), 16 bit:
+// Attention, forward: scale, scores, (mask), softmax, values, back to rows. The backward runs as automatic differentiation does:
+// each bias is a sum over rows, a norm's backward reads input and gradient once for its input's gradient and once for its
+// weights'. Passes, in units of the tensor (r reads, w writes), 16 bit:
 //   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2) cast for the next product
 //   (r2 w1); of the backward r2 w1, under autocast cast r1 w2, softmax r4 w1
 //   packed projections: three contiguous copies r3 w3; backward: joined again r3 w3
@@ -19,112 +15,49 @@
 namespace stepcast {
 namespace {
 
-// Writes the tasks of one block; names begin with the block's.
-class Writer {
+// The kernels of one operator, forward and backward; names begin with the block's.
+class Kernels {
 public:
-    Writer(Planner& planner, const Block& block, const TowerContext& context)
+    Kernels(Planner& planner, const TowerBlock& block, const TowerContext& context)
         : planner_(planner), b_(block), c_(context), s_(sizes_of(block, context)) {}
 
-    void forward() {
-        if (!b_.pools()) norm("norm1", s_.rows);
-        if (b_.cross) norm("key_norm", s_.keys);
-        project();
+    void forward(Linear op) const {
+        const std::string name = named(op.name);
+        op.name = name;
+        plan_linear(planner_, op);
+    }
+    void backward(Linear op) const {
+        const std::string name = named(op.name);
+        op.name = name;
+        plan_input_gradient(planner_, op);
+        plan_weight_gradient(planner_, op, c_.experiment);
+        if (op.bias) pass("bias_gradient", 1, 0, elements(op.tokens, op.out.rank));
+    }
+    void forward(const Fork&) const {}
+    void backward(const Fork& op) const {
+        const double further = op.readers - 1;
+        pass(op.sum, 2 * further, further, op.elements * c_.element(), static_cast<float>(further));
+    }
+    void forward(const Normalize& op) const {
+        plan_tower_norm(planner_, named(op.name), elements(op.rows, op.width), op.inner || b_.fused_norms, c_);
+    }
+    void backward(const Normalize& op) const {
+        plan_tower_norm_backward(planner_, named(backward_name(op.name)), elements(op.rows, op.width),
+                                 op.inner || b_.fused_norms, c_);
+    }
+    void forward(const HeadLayout&) const {
         if (b_.rotary) {
             pass("rotary", 15, 11, s_.rows, 12);
             pass("head_layout", 1, 1, s_.rows);
         } else if (!b_.cross) {
             pass("head_layout", 3, 3, s_.rows, 3);
         }
-        attend();
-        pass("rows", 1, 1, s_.rows);
-        if (b_.sub_norms) norm("inner_norm", s_.rows, true);
-        plan_linear(planner_, linear("output", rows(), b_.hidden, b_.hidden));
-        if (b_.pools()) return;
-        pass("residual", 2, 1, s_.rows);
-        norm("norm2", s_.rows);
-        feed();
-        pass("residual", 2, 1, s_.rows);
     }
-
-    void backward() {
-        if (!b_.pools()) feed_backward();
-        both_gradients(linear("output", rows(), b_.hidden, b_.hidden), true);
-        if (b_.sub_norms) norm_backward("inner_norm_backward", s_.rows, true);
-        pass("rows_backward", 1, 1, s_.rows);
-        attend_backward();
-        if (b_.rotary) {
-            pass("rotary_backward", 19, 17, s_.rows, 24);
-            pass("head_layout_backward", 3, 3, s_.rows, 3);
-        } else if (!b_.cross) {
-            pass("head_layout_backward", 3, 3, s_.rows);
-        }
-        project_backward();
-        if (b_.cross) {
-            norm_backward("key_norm_backward", s_.keys);
-            if (!b_.pools()) pass("key_sum", 2, 1, s_.keys);
-        }
-        if (b_.pools()) return;
-        norm_backward("norm1_backward", s_.rows);
-        pass("residual_backward", 2, 1, s_.rows);
+    void backward(const HeadLayout&) const {
+        if (b_.rotary) pass("rotary_backward", 19, 17, s_.rows, 24);
+        if (!b_.cross) pass("head_layout_backward", 3, 3, s_.rows, b_.rotary ? 3 : 1);
     }
-
-private:
-    [[nodiscard]] std::string name(std::string_view part) const { return b_.name + "_" + std::string(part); }
-    [[nodiscard]] long rows() const { return c_.batch() * b_.seq; }
-    [[nodiscard]] long key_rows() const { return c_.batch() * b_.keys; }
-    [[nodiscard]] long head_width() const { return b_.hidden / b_.heads; }
-    [[nodiscard]] double gates() const { return b_.gated ? 2 : 1; }
-
-    // `name_` holds the text that the linear layer refers to.
-    Linear linear(std::string_view part, long tokens, long out, long in) {
-        name_ = name(part);
-        return {name_, tokens, out, in, c_.workload().dtype};
-    }
-    void pass(std::string_view part, double read, double written, Bytes tensor, float calls = 1) {
-        planner_.compute(name(part), MemoryPass{read * tensor, written * tensor}, calls);
-    }
-    void norm(std::string_view part, Bytes x, bool fused = false) {
-        plan_tower_norm(planner_, name(part), x, fused || b_.fused_norms, c_);
-    }
-    void norm_backward(std::string_view part, Bytes x, bool fused = false) {
-        plan_tower_norm_backward(planner_, name(part), x, fused || b_.fused_norms, c_);
-    }
-    void both_gradients(const Linear& l, bool bias) {
-        plan_input_gradient(planner_, l);
-        plan_weight_gradient(planner_, l, c_.experiment);
-        const Bytes out = static_cast<double>(l.tokens) * static_cast<double>(l.out) * c_.element();
-        if (bias) planner_.compute(name("bias_gradient"), MemoryPass{out, Bytes(0)});
-    }
-    // A product with the scores, whose rows hold a number for each key.
-    void gemm(std::string_view part, long m, long n, long k) {
-        const bool unaligned = b_.keys % 8 != 0;
-        planner_.compute(name(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype, false, unaligned});
-    }
-
-    void project() {
-        if (b_.cross) {
-            plan_linear(planner_, linear("query", rows(), b_.hidden, b_.hidden));
-            for (int i = 0; i < 2; ++i) plan_linear(planner_, linear("key_value", key_rows(), b_.hidden, b_.key_width));
-        } else if (b_.rotary) {
-            for (int i = 0; i < 3; ++i) plan_linear(planner_, linear("qkv", rows(), b_.hidden, b_.hidden));
-        } else {
-            plan_linear(planner_, linear("qkv", rows(), 3 * b_.hidden, b_.hidden));
-        }
-    }
-    void project_backward() {
-        if (b_.cross) {
-            both_gradients(linear("query", rows(), b_.hidden, b_.hidden), true);
-            for (int i = 0; i < 2; ++i) both_gradients(linear("key_value", key_rows(), b_.hidden, b_.key_width), true);
-            pass("projection_sum", 2, 1, s_.keys);
-        } else if (b_.rotary) {
-            for (int i = 0; i < 3; ++i) both_gradients(linear("qkv", rows(), b_.hidden, b_.hidden), i != 1);
-            pass("projection_sum", 4, 2, s_.rows, 2);
-        } else {
-            both_gradients(linear("qkv", rows(), 3 * b_.hidden, b_.hidden), true);
-        }
-    }
-
-    void attend() {
+    void forward(const Attend&) const {
         pass("scale", 1, 1, s_.rows);
         gemm("scores", b_.seq, b_.keys, head_width());
         if (b_.causal) pass("mask", 1, 1, s_.scores);
@@ -133,8 +66,10 @@ private:
         else
             pass("softmax", 1, 1, s_.scores);
         gemm("values", b_.seq, head_width(), b_.keys);
+        pass("rows", 1, 1, s_.rows);
     }
-    void attend_backward() {
+    void backward(const Attend&) const {
+        pass("rows_backward", 1, 1, s_.rows);
         gemm("values", b_.seq, b_.keys, head_width());
         gemm("values", b_.keys, head_width(), b_.seq);
         if (c_.casts())
@@ -145,43 +80,61 @@ private:
         gemm("scores", b_.keys, head_width(), b_.seq);
         pass("scale_backward", 1, 1, s_.rows);
     }
+    void forward(const Activate&) const { pass("activation", 1, 1, s_.inner); }
+    void backward(const Activate&) const { pass("activation_backward", 2, 1, s_.inner); }
+    // Its backward is one product for each of the two.
+    void forward(const Elementwise& op) const { pass(op.name, 2, 1, s_.inner); }
+    void backward(const Elementwise& op) const { pass(backward_name(op.name), 4, 2, s_.inner, 2); }
+    void forward(const Residual&) const { pass("residual", 2, 1, s_.rows); }
+    void backward(const Residual&) const {}
 
-    void feed() {
-        for (int i = 0; i < (b_.gated ? 2 : 1); ++i) plan_linear(planner_, linear("up", rows(), b_.ffn, b_.hidden));
-        pass("activation", 1, 1, s_.inner);
-        if (b_.gated) pass("gate", 2, 1, s_.inner);
-        if (b_.sub_norms) norm("ffn_norm", s_.inner, true);
-        plan_linear(planner_, linear("down", rows(), b_.hidden, b_.ffn));
+    // No tower has others.
+    template <typename Other>
+    void forward(const Other&) const {}
+    template <typename Other>
+    void backward(const Other&) const {}
+
+private:
+    [[nodiscard]] std::string named(std::string_view part) const { return b_.name + "_" + std::string(part); }
+    [[nodiscard]] long head_width() const { return b_.hidden / b_.heads; }
+    [[nodiscard]] Bytes elements(long rows, long width) const {
+        return static_cast<double>(rows) * static_cast<double>(width) * c_.element();
     }
-    void feed_backward() {
-        both_gradients(linear("down", rows(), b_.hidden, b_.ffn), true);
-        if (b_.sub_norms) norm_backward("ffn_norm_backward", s_.inner, true);
-        if (b_.gated) pass("gate_backward", 4, 2, s_.inner, 2);
-        pass("activation_backward", 2, 1, s_.inner);
-        for (int i = 0; i < (b_.gated ? 2 : 1); ++i) both_gradients(linear("up", rows(), b_.ffn, b_.hidden), true);
-        if (b_.gated) pass("projection_sum", 2, 1, s_.rows);
-        norm_backward("norm2_backward", s_.rows);
-        pass("residual_backward", 2, 1, s_.rows);
+    void pass(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
+        planner_.compute(named(part), MemoryPass{read * tensor, written * tensor}, calls);
+    }
+    // A product with the scores, whose rows hold a number for each key.
+    void gemm(std::string_view part, long m, long n, long k) const {
+        const bool unaligned = b_.keys % 8 != 0;
+        planner_.compute(named(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype, false, unaligned});
     }
 
     Planner& planner_;
-    const Block& b_;
+    const TowerBlock& b_;
     const TowerContext& c_;
     BlockSizes s_;
-    std::string name_;
 };
 
 }  // namespace
 
-BlockSizes sizes_of(const Block& b, const TowerContext& c) {
+BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
     const auto batch = static_cast<double>(c.batch());
     const Bytes position = batch * c.element();
     return {static_cast<double>(b.seq * b.hidden) * position, static_cast<double>(b.keys * b.key_width) * position,
             static_cast<double>(b.seq * b.ffn) * position, static_cast<double>(b.heads * b.seq * b.keys) * position};
 }
 
-void plan_block_forward(Planner& planner, const Block& b, const TowerContext& c) { Writer(planner, b, c).forward(); }
-void plan_block_backward(Planner& planner, const Block& b, const TowerContext& c) { Writer(planner, b, c).backward(); }
+void plan_block_forward(Planner& planner, const TowerBlock& b, const TowerContext& c) {
+    const Kernels kernels(planner, b, c);
+    for (const Operator& op : operators_of(b, c.batch(), c.workload().dtype))
+        std::visit([&](const auto& of) { kernels.forward(of); }, op);
+}
+
+void plan_block_backward(Planner& planner, const TowerBlock& b, const TowerContext& c) {
+    const Kernels kernels(planner, b, c);
+    const Block block = operators_of(b, c.batch(), c.workload().dtype);
+    for (std::size_t i = block.size(); i-- > 0;) std::visit([&](const auto& of) { kernels.backward(of); }, block[i]);
+}
 
 void plan_tower_norm(Planner& planner, const std::string& name, Bytes x, bool fused, const TowerContext& c) {
     if (fused || !c.casts()) return planner.compute(name, MemoryPass{x, x});

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "model/block/operators.h"
 #include "model/units.h"
 #include "model/workload.h"
 
 namespace stepcast {
 
-struct Block {
+struct TowerBlock {
     std::string name;  // begins the names of its tasks
     int layers = 0;    // how many of them
     long seq = 0;
@@ -21,15 +22,18 @@ struct Block {
     bool cross = false;
     bool gated = false, rotary = false, sub_norms = false, causal = false, fused_norms = true;
     [[nodiscard]] bool pools() const { return ffn == 0; }
-    friend bool operator==(const Block&, const Block&) = default;
+    friend bool operator==(const TowerBlock&, const TowerBlock&) = default;
 };
 
-Block vision_block(const Workload& workload);
-Block pooler(const Workload& workload);              // pool_queries over the patches
-Block contrastive_pooler(const Workload& workload);  // one query over what the pooler made
-Block text_block(const Workload& workload);
-Block decoder_block(const Workload& workload);  // over the text ..
-Block cross_block(const Workload& workload);    // .. then over the pooled patches
+TowerBlock vision_block(const Workload& workload);
+TowerBlock pooler(const Workload& workload);              // pool_queries over the patches
+TowerBlock contrastive_pooler(const Workload& workload);  // one query over what the pooler made
+TowerBlock text_block(const Workload& workload);
+TowerBlock decoder_block(const Workload& workload);  // over the text ..
+TowerBlock cross_block(const Workload& workload);    // .. then over the pooled patches
+
+// The operators of one of its layers over a batch; biases as EVA-02 (arXiv 2303.11331) has them: none of rotary keys.
+Block operators_of(const TowerBlock& block, long batch, Dtype dtype);
 
 // Patches of an image.
 long patches(const Workload& workload);
@@ -43,7 +47,7 @@ struct TowerFlops {
     [[nodiscard]] Flops blocks() const { return vision + text + decoder + cross; }  // what recompute runs again
     friend bool operator==(const TowerFlops&, const TowerFlops&) = default;
 };
-Flops block_flops(const Block& block);  // of all its layers
+Flops block_flops(const TowerBlock& block);  // of all its layers
 TowerFlops count_tower_flops(const Workload& workload);
 
 }  // namespace stepcast

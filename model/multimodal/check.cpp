@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/keys.h"
+#include "model/keys/keys.h"
 #include "model/multimodal/step.h"
 #include "model/multimodal/tensors.h"
 

@@ -40,7 +40,7 @@ void both_gradients(Planner& planner, const Linear& linear, const TowerContext& 
 // Elements of the caption logits.
 double logit_count(const TowerContext& c) {
     const Linear l = logits_linear(c);
-    return static_cast<double>(l.tokens) * static_cast<double>(l.out);
+    return static_cast<double>(l.tokens) * static_cast<double>(l.out.rank);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "model/experiment.h"
 #include "model/multimodal/blocks.h"
+#include "model/block/linear.h"
 #include "model/transformer/layer.h"
 
 namespace stepcast {
@@ -23,10 +24,10 @@ struct TowerContext {
 struct BlockSizes {
     Bytes rows, keys, inner, scores;
 };
-BlockSizes sizes_of(const Block& block, const TowerContext& context);
+BlockSizes sizes_of(const TowerBlock& block, const TowerContext& context);
 
-void plan_block_forward(Planner& planner, const Block& block, const TowerContext& context);
-void plan_block_backward(Planner& planner, const Block& block, const TowerContext& context);
+void plan_block_forward(Planner& planner, const TowerBlock& block, const TowerContext& context);
+void plan_block_backward(Planner& planner, const TowerBlock& block, const TowerContext& context);
 
 // Element-wise pieces that blocks and ends share. A norm without a kernel of its own is cast to fp32 and back under
 // autocast: x to fp32, norm of it, result to 16 bit.

@@ -67,7 +67,7 @@ private:
             write(p);
         });
     }
-    Unit block_unit(const Block& block, const std::string& gradients) {
+    Unit block_unit(const TowerBlock& block, const std::string& gradients) {
         return {block_plan([&](Planner& p) { plan_block_forward(p, block, context_); }),
                 block_plan([&](Planner& p) { plan_block_backward(p, block, context_); }),
                 !block.pools() && e_.parallelism.recompute == Recompute::full, gradients};
@@ -78,9 +78,9 @@ private:
                           plan([&](Planner& p) { backward(p, context_); }), false, gradients});
     }
     // The blocks of a layer in order; its gradients are complete after the backward of the first.
-    void add_layers(const std::string& tower, const std::vector<Block>& blocks) {
+    void add_layers(const std::string& tower, const std::vector<TowerBlock>& blocks) {
         for (int layer = 0; layer < blocks.front().layers; ++layer)
-            for (const Block& block : blocks)
+            for (const TowerBlock& block : blocks)
                 units_.push_back(
                     block_unit(block, &block == &blocks.front() ? tower + ".layer" + std::to_string(layer) : ""));
     }

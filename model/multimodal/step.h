@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/experiment.h"
+#include "model/graph/task_graph.h"
 #include "model/step.h"
-#include "model/task_graph.h"
 
 namespace stepcast {
 

@@ -25,7 +25,7 @@ void add_norm(Tensors& tensors, const std::string& name, long width) {
 
 // With rotary positions the projections are separate and the keys' has no bias (EVA-02, arXiv 2303.11331); else they
 // are one tensor. Keys of another width have separate matrices and one bias.
-void add_attention(BlockTensors& t, const Block& b, const std::string& at) {
+void add_attention(BlockTensors& t, const TowerBlock& b, const std::string& at) {
     const auto h = static_cast<double>(b.hidden), k = static_cast<double>(b.key_width);
     if (b.rotary) {
         t.plain.push_back({at + "q_bias", h, {}});
@@ -46,7 +46,7 @@ void add_attention(BlockTensors& t, const Block& b, const std::string& at) {
     t.decaying.push_back({at + "out_proj.weight", h * h, {}});
 }
 
-void add_feed_forward(BlockTensors& t, const Block& b, const std::string& at) {
+void add_feed_forward(BlockTensors& t, const TowerBlock& b, const std::string& at) {
     const auto h = static_cast<double>(b.hidden), f = static_cast<double>(b.ffn);
     const int up = b.gated ? 2 : 1;
     for (int i = 0; i < up; ++i) t.plain.push_back({fmt::format("{}up{}.bias", at, i), f, {}});
@@ -56,7 +56,7 @@ void add_feed_forward(BlockTensors& t, const Block& b, const std::string& at) {
     t.decaying.push_back({at + "down.weight", h * f, {}});
 }
 
-void add_block(BlockTensors& t, const Block& b, const std::string& prefix) {
+void add_block(BlockTensors& t, const TowerBlock& b, const std::string& prefix) {
     if (!b.pools()) add_norm(t.plain, prefix + "norm1", b.hidden);
     if (b.pools()) t.decaying.push_back({prefix + "query", static_cast<double>(b.seq * b.hidden), {}});
     add_attention(t, b, prefix + "attention.");
@@ -75,10 +75,10 @@ void add_groups(std::vector<ParameterGroup>& groups, const std::string& name, Bl
 }
 
 // `blocks` share a layer's groups.
-void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower, const std::vector<Block>& blocks) {
+void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower, const std::vector<TowerBlock>& blocks) {
     for (int layer = 0; layer < blocks.front().layers; ++layer) {
         BlockTensors tensors;
-        for (const Block& b : blocks) add_block(tensors, b, fmt::format("{}.{}.{}.", tower, layer, b.name));
+        for (const TowerBlock& b : blocks) add_block(tensors, b, fmt::format("{}.{}.{}.", tower, layer, b.name));
         add_groups(groups, fmt::format("{}.layer{}", tower, layer), std::move(tensors));
     }
 }

@@ -1,72 +1,87 @@
 #include "model/transformer/counts.h"
 
+#include <algorithm>
+
+#include "model/block/blocks.h"
+#include "model/graph/op_kinds.h"
+
 namespace stepcast {
 namespace {
 
-double norm_width(Norm norm, double width) { return norm == Norm::layernorm ? 2 * width : width; }
+double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// Projections in and out, and the convolution.
-double mamba_matrices(const Workload& w) {
-    const Mamba& m = w.mamba;
-    const double inner = static_cast<double>(m.heads) * m.head_dim, around = inner + 2.0 * m.groups * m.state;
-    return w.hidden * (inner + around + m.heads) + 4 * around + inner * w.hidden;
-}
+// What the operators of a block add up to: weights, and operations of one token that are no weight's.
+struct Tally {
+    const Workload& w;
+    double share = 1;  // of the block in each layer
+    double matrices = 0, biases = 0, norms = 0;
+    double constant = 0;  // of them, matrices that meet a constant once for all sequences
+    double router = 0, experts = 0, one_expert = 0;
+    double scores = 0;  // operations of attention and scans
+    [[nodiscard]] double block() const { return matrices + biases; }
 
-// Weights of the attention matrices, without biases and norms; of a hybrid, of its Mamba block and its share of those.
-double attention_matrices(const Workload& w) {
-    const double h = w.hidden, heads = w.heads;
-    if (w.mamba.heads > 0) {
-        Workload attention = w;
-        attention.mamba.heads = 0;
-        return mamba_matrices(w) + w.mamba.attention * attention_matrices(attention);
+    void add(const Block& block) {
+        for (const Operator& op : block) std::visit(*this, op);
     }
-    if (w.attention != AttentionKind::mla) return 2 * h * head_dim(w) * (heads + kv_heads(w));
-    const Mla& a = w.mla;
-    const double query = heads * (a.nope_dim + a.rope_dim);
-    const double queries = a.q_rank > 0 ? a.q_rank * (h + query) : h * query;
-    const double latent = h * (a.kv_rank + a.rope_dim);
-    return queries + latent + a.kv_rank * heads * (a.nope_dim + a.value_dim) + heads * a.value_dim * h;
-}
 
-// The projections of MLA have no biases of their own; its output projection is a linear layer like others.
-double attention_biases(const Workload& w) {
-    if (w.positions == Positions::relative) return 0;
-    const double output = w.linear_bias ? w.hidden : 0;
-    if (!w.qkv_bias || w.attention == AttentionKind::mla) return output;
-    return output + head_dim(w) * (w.heads + 2.0 * kv_heads(w));
-}
-
-double latent_norms(const Workload& w) {
-    if (w.attention != AttentionKind::mla) return 0;
-    return norm_width(w.norm, w.mla.kv_rank) + norm_width(w.norm, w.mla.q_rank);
-}
-
-double block_matrices(const Workload& w, double inner) { return (w.gated ? 3 : 2) * inner * w.hidden; }
-
-double block_parameters(const Workload& w, double inner) {
-    const double biases = w.linear_bias && inner > 0 ? (w.gated ? 2 : 1) * inner + w.hidden : 0;
-    return block_matrices(w, inner) + biases;
-}
-
-// Relative positions are projected by a matrix of their own, once for all sequences.
-double position_matrix(const Workload& w) {
-    return w.positions == Positions::relative ? static_cast<double>(w.hidden) * w.heads * head_dim(w) : 0;
-}
-
-// Operations of one token against `seq` keys, and those of the memory: scores (of contents, and of relative positions),
-// then values weighted by them; keys and values of the memory are projected again.
-double score_flops(const Workload& w) {
-    if (w.mamba.heads > 0) {
-        Workload attention = w;
-        attention.mamba.heads = 0;
-        const double inner = static_cast<double>(w.mamba.heads) * w.mamba.head_dim;
-        return 4.0 * w.mamba.state * inner + w.mamba.attention * score_flops(attention);
+    // One rule an operator.
+    void operator()(const Linear& l) {
+        const double weights = share * static_cast<double>(l.out.whole * l.in.whole);
+        const double bias = l.bias ? share * static_cast<double>(l.out.whole) : 0;
+        if (l.name == "router") {
+            router += weights + bias;
+            return;
+        }
+        matrices += weights;
+        biases += bias;
+        if (l.constant_input) constant += weights;
     }
-    const double widths =
-        w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
-    const double relative = w.positions == Positions::relative ? head_dim(w) : 0;
-    const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
-    return 2.0 * (w.seq + w.memory) * w.heads * (widths + relative) + again;
+    void operator()(const GroupedLinear& l) {
+        const auto weights = static_cast<double>(l.out.whole * l.in.whole);
+        one_expert += weights;
+        experts += w.moe.experts * (weights + (l.bias ? static_cast<double>(l.out.whole) : 0));
+    }
+    void operator()(const Normalize& n) { norms += share * norm_width(w, static_cast<double>(n.width)); }
+    void operator()(const Elementwise& e) { matrices += share * e.weights; }
+    // Scores, then values weighted by them.
+    void operator()(const Attend&) {
+        const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
+        scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths();
+    }
+    // Scores of relative positions beside; keys and values of the memory are projected again.
+    void operator()(const AttendRelative&) {
+        const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
+        scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;
+    }
+    void operator()(const Scan& s) { scores += 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().whole); }
+    // Have no weights, and their arithmetic is left out.
+    void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route, ToExperts, FromExperts,
+                                AddShared, Embed, Loss, SpanLoss> auto&) {}
+
+private:
+    [[nodiscard]] double widths() const {
+        return w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
+    }
+};
+
+Tally tally(const Block& block, const Workload& w) {
+    Tally sum{w};
+    sum.add(block);
+    return sum;
+}
+
+Tally mixing_tally(const Workload& w) {
+    Tally sum{w};
+    for (const SharedBlock& of : mixing_blocks(w, rank_shape(w, {}))) {
+        sum.share = of.share;
+        sum.add(of.block);
+    }
+    return sum;
+}
+
+Tally block_tally(const Workload& w, int layer) {
+    const RankShape whole = rank_shape(w, {});
+    return tally(has_experts(w, layer) ? expert_block(w, whole) : feed_forward_block(w, whole), w);
 }
 
 }  // namespace
@@ -82,20 +97,17 @@ bool has_experts(const Workload& w, int layer) {
 }
 
 LayerParameters layer_parameters(const Workload& w, int layer) {
-    LayerParameters p;
-    p.attention = attention_matrices(w) + attention_biases(w) + position_matrix(w);
-    p.norms = 2 * norm_width(w.norm, w.hidden) + latent_norms(w);
-    if (!has_experts(w, layer)) {
-        p.feed_forward = block_parameters(w, w.ffn);
-        return p;
-    }
-    p.feed_forward = block_parameters(w, shared_ffn(w));
-    p.router = w.moe.experts * (static_cast<double>(w.hidden) + (w.moe.router_bias ? 1 : 0));
-    p.experts = w.moe.experts * expert_parameters(w);
-    return p;
+    const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
+    return {.attention = mixing.block(),
+            .norms = mixing.norms + block.norms,
+            .feed_forward = block.block(),
+            .router = block.router,
+            .experts = block.experts};
 }
 
-double expert_parameters(const Workload& w) { return block_parameters(w, expert_ffn(w)); }
+double expert_parameters(const Workload& w) {
+    return w.moe.experts > 0 ? tally(expert_block(w, rank_shape(w, {})), w).experts / w.moe.experts : 0;
+}
 double embedding_parameters(const Workload& w) { return static_cast<double>(w.vocab) * w.hidden; }
 double position_parameters(const Workload& w) {
     const double types = static_cast<double>(w.token_types) * w.hidden;
@@ -104,7 +116,11 @@ double position_parameters(const Workload& w) {
     return types + static_cast<double>(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
 }
 double final_norm_parameters(const Workload& w) {
-    return w.positions == Positions::relative ? 0 : norm_width(w.norm, w.hidden);
+    return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);
+}
+double prediction_parameters(const Workload& w) {
+    const Tally own = tally(prediction_block(w, rank_shape(w, {})), w);
+    return own.block() + own.norms + final_norm_parameters(w);
 }
 double logits_parameters(const Workload& w) {
     if (w.head == Head::span) return 2.0 * w.hidden + 2;
@@ -126,15 +142,16 @@ ParameterCount count_parameters(const Workload& w) {
     count.embedding = embedding_parameters(w);
     count.positions = position_parameters(w);
     count.logits = logits_parameters(w);
+    if (w.mtp_layers > 0)
+        count.prediction = w.mtp_layers * (layer_parameters(w, w.layers - 1).total() + prediction_parameters(w));
     return count;
 }
 
 Flops layer_forward_flops(const Workload& w, int layer) {
-    const bool routed = has_experts(w, layer);
-    const double block = routed ? block_matrices(w, shared_ffn(w)) + w.moe.top_k * block_matrices(w, expert_ffn(w)) +
-                                      static_cast<double>(w.moe.experts) * w.hidden
-                                : block_matrices(w, w.ffn);
-    return Flops(2 * (attention_matrices(w) + block) + score_flops(w));
+    const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
+    const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
+    const double met = mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;
+    return Flops(2 * met + mixing.scores);
 }
 
 Flops logits_forward_flops(const Workload& w) {
@@ -144,6 +161,8 @@ Flops logits_forward_flops(const Workload& w) {
 Flops forward_flops(const Workload& w, double sequences) {
     Flops token = logits_forward_flops(w);
     for (int layer = 0; layer < w.layers; ++layer) token += layer_forward_flops(w, layer);
+    for (int i = 0; i < w.mtp_layers; ++i)
+        token += layer_forward_flops(w, w.layers - 1) + logits_forward_flops(w) + Flops(4.0 * w.hidden * w.hidden);
     return token * (sequences * w.seq);
 }
 

@@ -23,9 +23,10 @@ struct LayerParameters {
 struct ParameterCount {
     double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0, norms = 0,
            logits = 0;
+    double prediction = 0;      // modules of multi-token prediction, whole
     double active_experts = 0;  // the part of `experts` that one token meets
     [[nodiscard]] double total() const {
-        return embedding + positions + attention + feed_forward + experts + router + norms + logits;
+        return embedding + positions + attention + feed_forward + experts + router + norms + logits + prediction;
     }
     [[nodiscard]] double active() const { return total() - experts + active_experts; }
     friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
@@ -50,11 +51,12 @@ double expert_parameters(const Workload& workload);     // of one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);
 double final_norm_parameters(const Workload& workload);
+double prediction_parameters(const Workload& workload);  // of a module of multi-token prediction, beside its layer
 double logits_parameters(const Workload& workload);  // without those that are tied; of the span head, its own
 ParameterCount count_parameters(const Workload& workload);
 
 // Forward operations of one token of a full sequence: 2 for each weight of a matrix that the token meets (top-k of the
-// routed experts) and attention scores over all `seq` positions, also where a causal mask hides half of them. The
+// routed experts) and attention scores over all `seq` positions, or those of a window, also where a causal mask hides half of them. The
 // embedding look-up, norms, biases and activations are left out. That is the count of Megatron-LM (arXiv 2104.04473,
 // appendix) and of PaLM's MFU (arXiv 2204.02311, appendix B): training takes three times as much, which for a GPT is
 // 72 B s l h^2 (1 + s / 6h + V / 12 l h).

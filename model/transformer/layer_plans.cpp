@@ -1,28 +1,10 @@
 #include "model/transformer/layer_plans.h"
 
-#include "model/transformer/moe_system.h"
-#include "model/transformer/operations.h"
+#include "model/block/blocks.h"
+#include "model/block/kernels.h"
 
 namespace stepcast {
 namespace {
-
-// `forward` and `backward` write a block; the rest of the passes follow from them.
-template <typename Forward, typename Backward>
-PassPlans passes(TaskGraph& graph, double traffic, bool split, Forward forward, Backward backward) {
-    PassPlans plans;
-    Planner ahead(graph, traffic);
-    forward(ahead);
-    plans.forward = ahead.take();
-    Planner both(graph, traffic);
-    backward(BackwardPlanners{both, both});
-    plans.backward = both.take();
-    if (!split) return plans;
-    Planner inputs(graph, traffic), weights(graph, traffic);
-    backward(BackwardPlanners{inputs, weights});
-    plans.input_backward = inputs.take();
-    plans.weight_backward = weights.take();
-    return plans;
-}
 
 // What a layer costs the host beside its launches: the modules' own code.
 // So do its tensor-parallel exchanges (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
@@ -39,144 +21,117 @@ void plan_micro_batch(Planner& planner, const LayerContext& c) {
         planner.host("micro_batch", HostWork{HostWork::Kind::micro_batch, 1}, false);
 }
 
-// Blocks as training libraries fuse them, or operation by operation.
-struct Blocks {
-    void (*attention)(Planner&, const LayerContext&);
-    void (*attention_backward)(BackwardPlanners, const LayerContext&);
-    void (*feed_forward)(Planner&, const LayerContext&);
-    void (*feed_forward_backward)(BackwardPlanners, const LayerContext&);
+// One kind of unit: its blocks in order, and their style. Experts and what stands around them have a style of their own.
+struct Part {
+    std::span<const Operator> operators;
+    KernelStyle style;
 };
-Blocks blocks_of(const Experiment& e) {
-    if (e.workload.positions == Positions::relative)
-        return {plan_relative_attention_forward, plan_relative_attention_backward, plan_unfused_feed_forward,
-                plan_unfused_feed_forward_backward};
-    if (e.parallelism.unfused)
-        return {plan_unfused_attention_forward, plan_unfused_attention_backward, plan_unfused_feed_forward,
-                plan_unfused_feed_forward_backward};
-    if (e.workload.mamba.heads > 0)
-        return {plan_hybrid_forward, plan_hybrid_backward, plan_feed_forward, plan_feed_forward_backward};
-    return {plan_attention_forward, plan_attention_backward, plan_feed_forward, plan_feed_forward_backward};
-}
 
-bool span(const LayerContext& c) { return c.experiment.workload.head == Head::span; }
+// What the host does before a unit's kernels.
+using Host = void (*)(Planner&, const LayerContext&);
+void nothing(Planner&, const LayerContext&) {}
 
-// What every kind of layer is written with.
+// Writes the passes of units.
 struct Maker {
     TaskGraph& graph;
     const LayerContext& c;
     double traffic;
     bool split;
-    Blocks blocks;
-    template <typename Forward, typename Backward>
-    [[nodiscard]] PassPlans make(Forward forward, Backward backward) const {
-        return passes(graph, traffic, split, forward, backward);
+
+    [[nodiscard]] PassPlans make(std::span<const Part> parts, Host before_forward, Host before_backward) const {
+        PassPlans plans;
+        plans.forward = forward(parts, before_forward);
+        Planner both(graph, traffic);
+        backward({both, both}, parts, before_backward);
+        plans.backward = both.take();
+        if (!split) return plans;
+        Planner inputs(graph, traffic), weights(graph, traffic);
+        backward({inputs, weights}, parts, before_backward);
+        plans.input_backward = inputs.take();
+        plans.weight_backward = weights.take();
+        return plans;
+    }
+    [[nodiscard]] Plan forward(std::span<const Part> parts, Host before) const {
+        Planner planner(graph, traffic);
+        before(planner, c);
+        for (const Part& part : parts) plan_forward(planner, c, part.operators, part.style);
+        return planner.take();
+    }
+
+private:
+    void backward(BackwardPlanners b, std::span<const Part> parts, Host before) const {
+        before(b.inputs, c);
+        for (std::size_t i = parts.size(); i-- > 0;) plan_backward(b, c, parts[i].operators, parts[i].style);
     }
 };
 
-PassPlans dense_plans(const Maker& m) {
-    const LayerContext& c = m.c;
-    PassPlans plans = m.make(
-        [&](Planner& p) {
-            plan_module(p, c);
-            m.blocks.attention(p, c);
-            m.blocks.feed_forward(p, c);
-        },
-        [&](BackwardPlanners b) {
-            plan_module(b.inputs, c);
-            m.blocks.feed_forward_backward(b, c);
-            m.blocks.attention_backward(b, c);
-        });
-    Planner again(m.graph, m.traffic);
-    plan_module(again, c);
-    m.blocks.attention(again, c);
-    c.experiment.parallelism.unfused ? m.blocks.feed_forward(again, c) : plan_feed_forward_again(again, c);
-    plans.recompute = again.take();
+// Where a cut between stages by modules opens a layer, and where a recompute that stops early does: before the product
+// down to the hidden width. Its input is the last tensor that the backward needs.
+std::size_t opening(std::span<const Operator> feed_forward) {
+    std::size_t i = feed_forward.size();
+    while (i-- > 0)
+        if (const auto* linear = std::get_if<Linear>(&feed_forward[i]); linear && linear->split == Split::row) break;
+    return i;
+}
+// The gate's product is on the second stage.
+std::size_t cut(std::span<const Operator> feed_forward) {
+    const std::size_t i = opening(feed_forward);
+    return std::holds_alternative<Elementwise>(feed_forward[i - 1]) ? i - 1 : i;
+}
+
+PassPlans dense_plans(const Maker& m, std::span<const Operator> mixing, std::span<const Operator> feed_forward,
+                      KernelStyle style) {
+    const Part parts[] = {{mixing, style}, {feed_forward, style}};
+    PassPlans plans = m.make(parts, plan_module, plan_module);
+    const bool early = style == KernelStyle::fused && m.c.experiment.parallelism.recompute_stops_early;
+    const Part again[] = {{mixing, style}, {early ? feed_forward.first(opening(feed_forward)) : feed_forward, style}};
+    plans.recompute = m.forward(again, plan_module);
     return plans;
 }
 
-PassPlans expert_plans(const Maker& m) {
-    const LayerContext& c = m.c;
-    PassPlans plans = m.make(
-        [&](Planner& p) {
-            plan_module(p, c);
-            m.blocks.attention(p, c);
-            plan_experts_forward(p, c);
-        },
-        [&](BackwardPlanners b) {
-            plan_module(b.inputs, c);
-            plan_experts_backward(b, c);
-            m.blocks.attention_backward(b, c);
-        });
+PassPlans expert_plans(const Maker& m, std::span<const Operator> mixing, KernelStyle style) {
+    const Block experts = expert_block(m.c.experiment.workload, m.c.shape);
+    const Part parts[] = {{mixing, style}, {experts, KernelStyle::fused}};
+    PassPlans plans = m.make(parts, plan_module, plan_module);
     plans.recompute = plans.forward;
     return plans;
-}
-
-PassPlans plans_before_system(const Maker& m) {
-    const LayerContext& c = m.c;
-    return m.make(
-        [&](Planner& p) {
-            plan_module(p, c);
-            m.blocks.attention(p, c);
-            plan_before_experts(p, c);
-        },
-        [&](BackwardPlanners b) {
-            plan_before_experts_backward(b, c);
-            m.blocks.attention_backward(b, c);
-        });
-}
-
-PassPlans plans_after_system(const Maker& m) {
-    return m.make([&](Planner& p) { plan_after_experts(p, m.c); },
-                  [&](BackwardPlanners b) {
-                      plan_module(b.inputs, m.c);
-                      plan_after_experts_backward(b, m.c);
-                  });
-}
-
-// A layer that a cut between its modules divides.
-void add_cut_plans(LayerPlans& plans, const Maker& m) {
-    const LayerContext& c = m.c;
-    plans.opened = m.make(
-        [&](Planner& p) {
-            plan_module(p, c);
-            plan_attention_forward(p, c);
-            plan_feed_forward_start(p, c);
-        },
-        [&](BackwardPlanners b) {
-            plan_module(b.inputs, c);
-            plan_feed_forward_start_backward(b, c);
-            plan_attention_backward(b, c);
-        });
-    plans.rest = m.make([&](Planner& p) { plan_feed_forward_rest(p, c); },
-                        [&](BackwardPlanners b) { plan_feed_forward_rest_backward(b, c); });
 }
 
 }  // namespace
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
-    const Parallelism& parallelism = c.experiment.parallelism;
-    const Schedule schedule = parallelism.schedule;
-    const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
-    const Maker m{graph, c, parallelism.eager ? parallelism.eager_traffic : 1.0, split, blocks_of(c.experiment)};
+    const Workload& w = c.experiment.workload;
+    const Parallelism& p = c.experiment.parallelism;
+    const bool split =
+        p.schedule == Schedule::zb_h1 || p.schedule == Schedule::zb_v || p.schedule == Schedule::dualpipe;
+    const Maker m{graph, c, p.eager ? p.eager_traffic : 1.0, split};
+    const KernelStyle style = p.unfused ? KernelStyle::unfused : KernelStyle::fused;
+    const Block mixing = mixing_block(w, c.shape), block = feed_forward_block(w, c.shape);
+    const std::span<const Operator> feed_forward(block);
     LayerPlans plans;
-    plans.dense = dense_plans(m);
-    if (c.experiment.workload.moe.experts > 0) {
-        const bool system = parallelism.moe_system != MoeSystem::alltoall;
-        plans.experts = system ? plans_before_system(m) : expert_plans(m);
-        if (system) plans.after_experts = plans_after_system(m);
+    plans.dense = dense_plans(m, mixing, feed_forward, style);
+    if (w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall) plans.experts = expert_plans(m, mixing, style);
+    if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
+        const Block before = before_experts(w, c.shape), after = after_experts(w);
+        const Part first[] = {{mixing, style}, {before, style}}, second[] = {{after, style}};
+        plans.experts = m.make(first, plan_module, nothing);
+        plans.after_experts = m.make(second, nothing, plan_module);
     }
-    if (parallelism.cut == StageCut::modules) add_cut_plans(plans, m);
-    plans.embedding = m.make(
-        [&](Planner& p) {
-            plan_micro_batch(p, c);
-            plan_embedding_forward(p, c);
-        },
-        [&](BackwardPlanners b) {
-            plan_micro_batch(b.inputs, c);
-            plan_embedding_backward(b, c);
-        });
-    plans.head = m.make([&](Planner& p) { span(c) ? plan_span_forward(p, c) : plan_head_forward(p, c); },
-                        [&](BackwardPlanners b) { span(c) ? plan_span_backward(b, c) : plan_head_backward(b, c); });
+    if (p.cut == StageCut::modules) {
+        const std::size_t at = cut(feed_forward);
+        const Part first[] = {{mixing, style}, {feed_forward.first(at), style}}, rest[] = {{feed_forward.subspan(at), style}};
+        plans.opened = m.make(first, plan_module, plan_module);
+        plans.rest = m.make(rest, nothing, nothing);
+    }
+    const Block embedding = embedding_block(), head = head_block(w, c.shape);
+    const Block prediction = prediction_block(w, c.shape);
+    const Block last_layer = has_experts(w, w.layers - 1) ? expert_block(w, c.shape) : block;
+    const Part first[] = {{embedding, style}};
+    std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
+    for (int i = 0; i < w.mtp_layers; ++i)
+        last.insert(last.end(), {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
+    plans.embedding = m.make(first, plan_micro_batch, plan_micro_batch);
+    plans.head = m.make(last, nothing, nothing);
     return plans;
 }
 

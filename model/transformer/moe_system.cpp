@@ -2,8 +2,6 @@
 
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/operations.h"
-#include "model/transformer/passes.h"
 
 namespace stepcast {
 namespace {
@@ -21,8 +19,6 @@ MoeLayer layer_of(const LayerContext& c) {
             .weight_dtype = e.workload.autocast ? Dtype::fp32 : e.workload.dtype,
             .behind_attention = true};
 }
-
-bool unfused(const LayerContext& c) { return c.experiment.parallelism.unfused; }
 
 // Under automatic casting the weights of a rank's experts are cast once a step, and their gradients back.
 void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
@@ -49,30 +45,6 @@ void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, i
     TasksByRank last;
     for (const auto& t : program.last()) last.push_back(t.value_or(no_task));
     stage.resume(std::move(last));
-}
-
-void plan_before_experts(Planner& planner, const LayerContext& c) {
-    if (!unfused(c)) return plan_norm(planner, c, "ffn_norm");
-    Operations ops(planner, c);
-    ops.norm("ffn_norm");
-    ops.narrow(ops.outer());
-}
-
-void plan_before_experts_backward(BackwardPlanners b, const LayerContext& c) {
-    if (!unfused(c)) return plan_norm_backward(b.inputs, c, "ffn_norm_backward");
-    Operations ops(b.inputs, c);
-    ops.widen(ops.outer());
-    ops.norm_backward("ffn_norm_backward");
-}
-
-void plan_after_experts(Planner& planner, const LayerContext& c) {
-    if (!unfused(c)) return plan_residual(planner, c);
-    Operations(planner, c).residual();
-}
-
-void plan_after_experts_backward(BackwardPlanners b, const LayerContext& c) {
-    if (!unfused(c)) return plan_residual_backward(b.inputs, c);
-    Operations(b.inputs, c).residual_backward();
 }
 
 }  // namespace stepcast

@@ -11,11 +11,4 @@ namespace stepcast {
 // Experts of the index-th layer that has any, forward or backward, behind what the stage wrote last.
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index, Phase phase);
 
-// What the layer does around them: norm and cast before, the block's dropout and residual after. A gate that chooses in
-// the matrices' type reads what they read.
-void plan_before_experts(Planner& planner, const LayerContext& context);
-void plan_before_experts_backward(BackwardPlanners planners, const LayerContext& context);
-void plan_after_experts(Planner& planner, const LayerContext& context);
-void plan_after_experts_backward(BackwardPlanners planners, const LayerContext& context);
-
 }  // namespace stepcast

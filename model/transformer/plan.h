@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

@@ -12,9 +12,7 @@ long share(long whole, long parts) { return (whole + parts - 1) / parts; }
 
 }  // namespace
 
-RankShape rank_shape(const Experiment& e) {
-    const Workload& w = e.workload;
-    const Parallelism& p = e.parallelism;
+RankShape rank_shape(const Workload& w, const Parallelism& p) {
     RankShape s;
     s.batch = p.micro_batch;
     s.seq = w.seq;
@@ -22,11 +20,16 @@ RankShape rank_shape(const Experiment& e) {
     s.tokens = s.batch * s.seq_q;
     s.outer_tokens = p.sequence_parallel ? share(s.tokens, p.tp) : s.tokens;
     s.head_tokens = std::max(1L, std::lround(w.head_share * static_cast<double>(s.tokens)));
+    s.routed_tokens = p.expert_tensor_parallel ? s.outer_tokens : share(s.tokens, p.tp);
     s.hidden = w.hidden;
     s.ffn = share(w.ffn, p.tp);
     s.vocab = share(w.vocab, p.tp);
     s.heads = share(w.heads, p.tp);
     s.kv_heads = share(kv_heads(w), p.tp);
+    s.expert_ffn = share(expert_ffn(w), p.expert_tensor_parallel ? p.tp : 1);
+    s.shared_ffn = share(shared_ffn(w), p.tp);
+    s.mamba_heads = share(w.mamba.heads, p.tp);
+    s.mamba_groups = share(w.mamba.groups, p.tp);
     const bool mla = w.attention == AttentionKind::mla;
     s.qk_dim = mla ? w.mla.nope_dim + w.mla.rope_dim : head_dim(w);
     s.value_dim = mla ? w.mla.value_dim : head_dim(w);

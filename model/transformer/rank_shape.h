@@ -13,8 +13,11 @@ struct RankShape {
     long seq = 0;           // of a whole sequence
     long seq_q = 0;         // query tokens of a sequence on this rank: seq / cp
     long head_tokens = 0;   // whose logits are made
+    long routed_tokens = 0;  // that this rank sends to experts
     long hidden = 0, ffn = 0, vocab = 0;  // ffn and vocab: this rank's part
+    long expert_ffn = 0, shared_ffn = 0;  // of one expert, and of the shared experts together: this rank's part
     long heads = 0, kv_heads = 0;         // this rank's
+    long mamba_heads = 0, mamba_groups = 0;
     long qk_dim = 0, value_dim = 0;       // width of a head's query and key, and of its value
     Dtype matrix = Dtype::bf16;           // of matrix products
     Dtype storage = Dtype::bf16;          // of activations in memory, and of attention: bf16 where matrices are fp8
@@ -25,6 +28,9 @@ struct RankShape {
 };
 
 // Parts that do not divide are rounded up: the largest rank sets the time.
-RankShape rank_shape(const Experiment& experiment);
+RankShape rank_shape(const Workload& workload, const Parallelism& parallelism);
+inline RankShape rank_shape(const Experiment& experiment) {
+    return rank_shape(experiment.workload, experiment.parallelism);
+}
 
 }  // namespace stepcast

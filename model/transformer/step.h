@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/graph/task_graph.h"
 #include "model/pipeline/schedule.h"
 #include "model/routing.h"
 #include "model/step.h"
-#include "model/task_graph.h"
 
 namespace stepcast {
 

@@ -63,10 +63,15 @@ RankWeights embedding_weights(const LayerContext& c) {
 RankWeights head_weights(const LayerContext& c) {
     if (frozen(c)) return {};
     const Workload& w = c.experiment.workload;
-    const bool copied = w.tied && c.experiment.parallelism.pp > 1;
-    return {final_norm_parameters(w) +
-                (copied ? embedding_parameters(w) : logits_parameters(w)) / c.experiment.parallelism.tp,
-            0};
+    const Parallelism& p = c.experiment.parallelism;
+    const bool copied = w.tied && p.pp > 1;
+    RankWeights weights{final_norm_parameters(w) + (copied ? embedding_parameters(w) : logits_parameters(w)) / p.tp, 0};
+    if (w.mtp_layers > 0 && p.pp > 1 && !w.tied) weights.dense += embedding_parameters(w) / p.tp;  // the table's copy
+    for (int i = 0; i < w.mtp_layers; ++i) {
+        weights += layer_weights(c, w.layers - 1);
+        weights.dense += prediction_parameters(w);
+    }
+    return weights;
 }
 
 }  // namespace stepcast

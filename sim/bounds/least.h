@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/bounds/data.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

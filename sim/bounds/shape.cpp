@@ -8,7 +8,7 @@
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/stage.h"
 #include "sim/bounds/least.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

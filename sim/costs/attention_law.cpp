@@ -22,10 +22,13 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     const double tile = kernel.tile, queries = static_cast<double>(shape.op.seq_q);
     const auto keys = static_cast<double>(shape.op.seq_k);
     const double blocks = std::ceil(queries / tile);
-    if (!shape.op.causal) return {blocks * tile * (keys + kernel.fill), tile * (keys + kernel.fill)};
+    if (!shape.op.causal) {
+        const double seen = shape.op.window > 0 ? std::min(keys, static_cast<double>(shape.op.window) + key_tile + tile) : keys;
+        return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill)};
+    }
     const double before = keys - queries;  // keys that every query sees
-    const bool slides = shape.window > 0 && shape.window < shape.op.seq_q;
-    const double window = slides ? static_cast<double>(shape.window) + key_tile : queries;
+    const bool slides = shape.op.window > 0 && shape.op.window < shape.op.seq_q;
+    const double window = slides ? static_cast<double>(shape.op.window) + key_tile : queries;
     const double growing = std::min(blocks, window / tile + 1);
     const double seen = before * blocks + tile * growing * (growing + 1) / 2 + (blocks - growing) * (window + tile);
     const double most = before + std::min(blocks * tile, window + tile);
@@ -47,16 +50,18 @@ FlopsPerSecond attention_peak(const Attention& op, const Cluster& cluster) {
     return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
 }
 
-double seen_share(const Attention& op) {
-    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
-    return op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
-}
-
 }  // namespace
 
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
                            GemmSetting setting) {
     const Attention& op = shape.op;
+    if (op.window > 0 && op.window_share < 1) {
+        AttentionShape sliding = shape, full = shape;
+        sliding.op.window_share = 1;
+        full.op.window = 0;
+        return op.window_share * attention_law_time(sliding, kernel, cluster, setting) +
+               (1 - op.window_share) * attention_law_time(full, kernel, cluster, setting);
+    }
     const auto heads = static_cast<double>(op.batch * op.heads);
     const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
     const auto width = static_cast<double>(op.head_dim);

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "model/cluster.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 #include "sim/costs/gemm_law.h"
 
 namespace stepcast {
 
-// `window` > 0: a query sees only so many keys before it. `kv_heads`: 0 = as many as heads.
+// `kv_heads`: 0 = as many as heads.
 struct AttentionShape {
     Attention op;
-    long window = 0, kv_heads = 0;
+    long kv_heads = 0;
     friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
@@ -22,7 +22,7 @@ struct AttentionShape {
 // d rounded up to a multiple of 32. `width` is what a pair's exponential costs beside its products, so that a head of 64 runs at
 // about half the rate of one of 256; `efficiency` is that of heads of 128. With tile = 0: efficiency / (1 + ramp / queries), no blocks. The backward makes 5 products
 // for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at kernel.attention_backward
-// times the rate. Never below the operands' bytes. Source: eight devices' atlas, docs/calibration.md.
+// times the rate. Of an op with a window_share, the mean of both. Never below the operands' bytes. Source: eight devices' atlas, docs/calibration.md.
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
                            GemmSetting setting);
 

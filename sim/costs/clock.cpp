@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "model/cluster.h"
 #include "model/energy.h"
-#include "model/op.h"
-#include "sim/simulate.h"
+#include "model/graph/op.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "model/cluster.h"
-#include "model/op.h"
-#include "model/task_graph.h"
+#include "model/graph/op.h"
+#include "model/graph/task_graph.h"
 #include "sim/network/ring_path.h"
 
 namespace stepcast {
@@ -31,7 +31,7 @@ inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders 
 // Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);
 
-// The same for a group given as a rule (model/group.h).
+// The same for a group given as a rule (model/graph/group.h).
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
 
 // The same where the path is known already.

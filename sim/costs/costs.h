@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 #include "sim/network/link_use.h"
 #include "sim/network/ring_path.h"
 

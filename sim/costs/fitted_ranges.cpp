@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model/op_kinds.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

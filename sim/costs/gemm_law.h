@@ -4,7 +4,7 @@
 #include <span>
 
 #include "model/cluster.h"
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/op.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 namespace {

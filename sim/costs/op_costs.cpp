@@ -3,9 +3,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/graph/op_kinds.h"
 #include "sim/costs/attention_law.h"
 #include "sim/costs/collective_costs.h"
-#include "model/op_kinds.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/curve.h"
 #include "sim/costs/gemm_law.h"

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "model/errors.h"
 #include "sim/costs/collective_costs.h"
 
 namespace stepcast {
@@ -54,6 +57,12 @@ std::vector<Seconds> PriceClasses::price(const Cluster& cluster, const Paths& pa
         const GroupId group = graph_.group_id(t);
         prices.push_back(group == 0 ? op_time(graph_.op(t), graph_.phase(t), graph_.places(t), cluster)
                                     : time_in_step(graph_.op(t), paths.at(group), cluster));
+        // Rates that are legal one by one can be out of all proportion together; sums of such times are no times.
+        constexpr Seconds longest(1e8);
+        if (!(prices.back() >= Seconds(0) && prices.back() < longest))
+            throw ConfigError(fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} s: one of its "
+                                          "rates is far too low, or a time too long",
+                                          graph_.name(t), prices.back().si(), cluster.name, longest.si()));
     }
     return prices;
 }

@@ -10,7 +10,7 @@
 #include "model/errors.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 namespace {

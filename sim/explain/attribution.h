@@ -1,7 +1,7 @@
 // The first of the two simulations takes its durations from the cost model, the second from an execution.
 #pragma once
 
-#include "model/attribution.h"
+#include "model/answers/attribution.h"
 #include "model/experiment.h"
 
 namespace stepcast {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model/calibration.h"
+#include "model/machine/calibration.h"
 #include "sim/explain/critical_path.h"
 
 namespace stepcast {

@@ -1,8 +1,8 @@
 // How much of a step rests on constants that were determined on its device, and how much on priors.
 #pragma once
 
-#include "model/forecast.h"
-#include "sim/simulate.h"
+#include "model/answers/forecast.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "model/explanation.h"
-#include "sim/simulate.h"
+#include "model/answers/explanation.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 

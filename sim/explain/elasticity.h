@@ -1,10 +1,10 @@
 // What more of each number of the cluster does to the step, and whose uncertainty moves it most.
 #pragma once
 
-#include "model/cluster_parameters.h"
-#include "model/explanation.h"
+#include "model/answers/explanation.h"
+#include "model/machine/cluster_parameters.h"
 #include "sim/costs/price_classes.h"
-#include "sim/event_engine.h"
+#include "sim/engine/event_engine.h"
 #include "sim/explain/critical_path.h"
 
 namespace stepcast {

@@ -1,8 +1,8 @@
 // Experiment -> Explanation: why the step takes as long as it does, and what would change it.
 #pragma once
 
+#include "model/answers/explanation.h"
 #include "model/experiment.h"
-#include "model/explanation.h"
 
 namespace stepcast {
 

@@ -19,7 +19,7 @@
 namespace stepcast {
 namespace {
 
-Bytes kept_of(const Block& b, const TowerContext& c) {
+Bytes kept_of(const TowerBlock& b, const TowerContext& c) {
     const BlockSizes s = sizes_of(b, c);
     Bytes kept = (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows;  // result of the attention, queries
     kept += b.cross ? 4 * s.keys : 2 * s.rows;
@@ -28,7 +28,7 @@ Bytes kept_of(const Block& b, const TowerContext& c) {
     return kept + ((b.gated ? 4 : 2) + (b.sub_norms ? 1 : 0)) * s.inner;
 }
 
-Bytes work_of(const Block& b, const TowerContext& c) {
+Bytes work_of(const TowerBlock& b, const TowerContext& c) {
     const BlockSizes s = sizes_of(b, c);
     return 2 * std::max({s.rows, s.keys, s.inner, (c.casts() ? 2.0 : 1.0) * s.scores});
 }
@@ -42,7 +42,7 @@ Activations activations_of(const TowerContext& c) {
     const Workload& w = c.workload();
     const bool again = c.experiment.parallelism.recompute == Recompute::full;
     Activations all;
-    for (const Block& b :
+    for (const TowerBlock& b :
          {vision_block(w), pooler(w), contrastive_pooler(w), text_block(w), decoder_block(w), cross_block(w)}) {
         const bool computed_again = again && !b.pools();
         const Bytes kept = kept_of(b, c);

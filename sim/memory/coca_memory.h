@@ -1,8 +1,8 @@
 // Memory of a rank that trains a contrastive captioner under ZeRO stage 1.
 #pragma once
 
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
 
 namespace stepcast {
 

@@ -2,8 +2,8 @@
 // differentiation saves them.
 #pragma once
 
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
 
 namespace stepcast {
 

@@ -1,103 +1,29 @@
-// Per token and layer, without dropout, h hidden, f inner, q / k / v the widths of all queries, keys, values; what
-// sequence parallelism splits is "outer", the rest is split over tensor-parallel ranks:
-//   attention     norm in h, norm out h (outer); q, k, v; result v' of the attention; plain: softmax of the scores;
-//                 flash: one fp32 sum a head. Dropout: its mask (1 byte) and, of plain scores, the dropped scores
-//   MLA           instead of q, k, v: latents before and after their norm (outer), q, k, keys and values as projected
-//   feed-forward  norm in h, norm out h (outer); first product (2 f gated, else f); activation f. Eager and gated: the
-//                 activation and its product with the other half, 2 f, as they are two operations
-//   experts       norm in h, norm out h (outer); router in fp32; per slot h (permuted), first product, activation; the
-//                 combining weights are multiplied before the second product, so its result is not kept
+// What automatic differentiation keeps of each operator until its backward, and what the backward holds beside it. An
+// activation lies in the storage type; what a product reads, in that product's.
+//   norm          its input and its result
+//   attention     queries, keys, values; its result; plain: the softmax of the scores; one kernel: an fp32 sum a row and head.
+//                 Dropout: its mask (1 byte), and of plain scores the dropped scores. Latent: keys are also kept in parts
+//   activation    its input and its result. Eager passes of a gated one: also the activation before its product with the other
+//                 half, as they are two operations
+//   experts       the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights
+//                 are multiplied before the second product, so its result is not kept
+//   residual      the mask of its dropout
 // For plain attention with dropout, GELU, 16 bit: s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
-// fp8: inputs of matrix products are kept in fp8, all else in 16 bit.
+// Work: gradients of the block's input and result, and those of the operator that has most.
 #include "sim/memory/layer_memory.h"
 
 #include <algorithm>
 
+#include "model/block/blocks.h"
+#include "model/graph/op_kinds.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
 
 double number(long count) { return static_cast<double>(count); }
-double inputs_of(const LayerContext& c) { return c.experiment.workload.gated ? 2 : 1; }
-// Inner vectors beside the first product and the input of the second.
-double eager_copies(const LayerContext& c) { return c.experiment.parallelism.eager && c.experiment.workload.gated ? 1 : 0; }
 bool drops(const LayerContext& c) { return c.experiment.workload.dropout > 0; }
-
 double outer_elements(const LayerContext& c) { return number(c.shape.outer_tokens * c.shape.hidden); }
-Bytes gemm_input(const LayerContext& c) { return size_of(c.shape.matrix); }  // an element of it, as kept
-
-// The norm before a block, and the dropout mask after it.
-Bytes norm_and_mask(const LayerContext& c) {
-    const Bytes mask = drops(c) ? Bytes(1) : Bytes(0);
-    return outer_elements(c) * (c.shape.element() + gemm_input(c) + mask);
-}
-
-double score_elements(const LayerContext& c) {
-    const RankShape& s = c.shape;
-    return number(s.batch * s.heads) * number(s.seq_q) * number(s.seq + c.experiment.workload.memory);
-}
-Bytes scores_kept(const LayerContext& c) {
-    return score_elements(c) * (drops(c) ? 2.0 * c.shape.element() + Bytes(1) : c.shape.element());
-}
-
-// Queries, keys and values as projected.
-Bytes projections_kept(const LayerContext& c) {
-    const RankShape& s = c.shape;
-    const Bytes element = s.element();
-    if (c.experiment.workload.attention != AttentionKind::mla)
-        return number(s.tokens * (s.heads * s.qk_dim + s.kv_heads * (s.qk_dim + s.value_dim))) * element;
-    const Mla& m = c.experiment.workload.mla;
-    const double raw = m.q_rank + m.kv_rank + m.rope_dim, normed = m.q_rank + m.kv_rank;
-    const double heads = number(s.heads) * number(2 * s.qk_dim + m.nope_dim + s.value_dim);
-    return number(s.outer_tokens) * (raw * element + normed * gemm_input(c)) + number(s.tokens) * heads * element;
-}
-
-// Keys and values of other context-parallel ranks with their gradients: the next ones round the ring, or all.
-Bytes context_work(const LayerContext& c) {
-    const Parallelism& p = c.experiment.parallelism;
-    if (p.cp == 1) return Bytes(0);
-    const RankShape& s = c.shape;
-    const Bytes own = number(s.tokens * s.kv_heads * (s.qk_dim + s.value_dim)) * s.element();
-    return 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
-}
-
-// Work: gradients of the block's result and input, of the attention's result, queries, keys and values; of plain scores
-// before and after the softmax, and what selective recompute makes again.
-BlockMemory attention_memory(const LayerContext& c) {
-    const RankShape& s = c.shape;
-    const bool plain = c.experiment.workload.attention == AttentionKind::plain;
-    const bool again = plain && c.experiment.parallelism.recompute == Recompute::selective;
-    const Bytes result = number(s.tokens * s.heads * s.value_dim) * s.element();
-    const double result_copies = s.matrix == s.storage ? 1 : 1 + gemm_input(c) / s.element();
-    BlockMemory block;
-    block.kept = norm_and_mask(c) + projections_kept(c) + result_copies * result;
-    if (const Mamba& m = c.experiment.workload.mamba; m.heads > 0) {  // gate, x, B, C before and after the convolution
-        const double inner = static_cast<double>(m.heads) * m.head_dim, around = inner + 2.0 * m.groups * m.state;
-        block.kept += number(s.tokens) * (inner + 2 * around + inner) / c.experiment.parallelism.tp * s.element();
-    }
-    if (plain && !again) block.kept += scores_kept(c);
-    if (!plain) block.kept += number(s.tokens * s.heads) * Bytes(4);
-    block.work = 2.0 * s.inner(s.hidden) + result +
-                 s.inner(s.heads * s.qk_dim + s.kv_heads * (s.qk_dim + s.value_dim)) + context_work(c);
-    if (plain) block.work += 2.0 * score_elements(c) * s.element();
-    if (again) block.work += scores_kept(c);
-    return block;
-}
-
-// Inner vectors of `rows` rows, and beside the backward the gradient of the first product.
-BlockMemory inner_memory(const LayerContext& c, double rows, double width) {
-    const Bytes element = c.shape.element();
-    return {rows * width * ((inputs_of(c) + eager_copies(c)) * element + gemm_input(c)),
-            rows * width * inputs_of(c) * element};
-}
-
-BlockMemory dense_memory(const LayerContext& c) {
-    BlockMemory block = inner_memory(c, number(c.shape.tokens), number(c.shape.ffn));
-    block.kept += norm_and_mask(c);
-    block.work += 2.0 * c.shape.inner(c.shape.hidden);
-    return block;
-}
 
 // Slots that the fullest rank receives over the mean.
 double imbalance(const LayerContext& c) {
@@ -116,20 +42,98 @@ double imbalance(const LayerContext& c) {
 }
 
 // An expert that is split over the tensor-parallel ranks sees the slots of all of them; a whole one those of its own.
-BlockMemory experts_memory(const LayerContext& c) {
-    const Workload& w = c.experiment.workload;
+double expert_slots(const LayerContext& c) {
+    const Moe& moe = c.experiment.workload.moe;
     const Parallelism& p = c.experiment.parallelism;
-    const RankShape& s = c.shape;
-    const double split = p.expert_tensor_parallel ? p.tp : 1;
-    const double routed = p.expert_tensor_parallel ? number(s.tokens) : number(s.tokens) / p.tp;
-    const double filled = w.moe.capacity_factor > 0 ? w.moe.capacity_factor : imbalance(c);
-    const double rows = routed * w.moe.top_k * filled, width = expert_ffn(w) / split;
-    BlockMemory block = inner_memory(c, rows, width);
-    block.kept += norm_and_mask(c) + rows * w.hidden * gemm_input(c);
-    block.kept += number(s.outer_tokens) * w.moe.experts * Bytes(4 + 4 + 1);  // logits, probabilities, choice
-    block.kept += inner_memory(c, number(s.tokens), static_cast<double>(shared_ffn(w)) / p.tp).kept;
-    block.work += rows * w.hidden * s.element() + 2.0 * s.inner(s.hidden);
-    return block;
+    const double routed = number(c.shape.tokens) / (p.expert_tensor_parallel ? 1 : p.tp);
+    return routed * moe.top_k * (moe.capacity_factor > 0 ? moe.capacity_factor : imbalance(c));
+}
+
+// One rule an operator.
+class Rules {
+public:
+    explicit Rules(const LayerContext& c) : c_(c), s_(c.shape), w_(c.experiment.workload), element_(s_.element()) {}
+
+    BlockMemory operator()(const Normalize& op) const {
+        return {number(op.rows * op.width) * (element_ + size_of(op.product)), {}};
+    }
+    // The shared rotary key and the keys' own part, before they are put together.
+    BlockMemory operator()(const HeadLayout& op) const {
+        if (!latent()) return {};
+        return {(number(s_.outer_tokens) * w_.mla.rope_dim + number(s_.tokens * op.heads) * w_.mla.nope_dim) * element_, {}};
+    }
+    BlockMemory operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
+    BlockMemory operator()(const AttendRelative&) const { return attention(s_.heads, s_.kv_heads); }
+    BlockMemory operator()(const Activate& op) const {
+        const bool slots = op.rows == Activate::Rows::expert_slots;
+        const double rows = slots ? expert_slots(c_) : number(s_.tokens), inner = rows * number(op.width.rank);
+        const bool by_steps = eager() && op.inputs == 2;
+        const Bytes result = op.into_product ? size_of(s_.matrix) : Bytes(0);
+        return {inner * ((op.inputs + (by_steps ? 1 : 0)) * element_ + result),
+                (inner * op.inputs + (slots ? rows * number(s_.hidden) : 0)) * element_};
+    }
+    BlockMemory operator()(const Elementwise& op) const {
+        const Bytes result = op.into_product ? op.written * size_of(s_.matrix) : Bytes(0);
+        return {(eager() ? op.read : op.kept) * element_ + result, op.read * element_};
+    }
+    BlockMemory operator()(const Scan& op) const { return {s_.inner(op.around().rank), {}}; }
+    BlockMemory operator()(const Residual&) const { return {drops(c_) ? outer_elements(c_) * Bytes(1) : Bytes(0), {}}; }
+    BlockMemory operator()(const Route&) const {
+        return {number(s_.outer_tokens) * w_.moe.experts * Bytes(4 + 4 + 1), {}};
+    }
+    BlockMemory operator()(const ToExperts&) const {
+        return {expert_slots(c_) * number(s_.hidden) * size_of(s_.matrix), {}};
+    }
+    // Keep nothing that others do not keep for them.
+    BlockMemory operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
+                                       SpanLoss> auto&) const {
+        return {};
+    }
+
+private:
+    [[nodiscard]] bool eager() const { return c_.experiment.parallelism.eager; }
+    [[nodiscard]] bool latent() const { return w_.attention == AttentionKind::mla; }
+
+    // Keys and values of other context-parallel ranks with their gradients: the next ones round the ring, or all.
+    [[nodiscard]] Bytes context(Bytes own) const {
+        const Parallelism& p = c_.experiment.parallelism;
+        return p.cp == 1 ? Bytes(0) : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
+    }
+
+    // Work: gradients of result, queries, keys and values; of plain scores before and after the softmax, and what selective
+    // recompute makes again.
+    [[nodiscard]] BlockMemory attention(long heads, long kv_heads) const {
+        const bool plain = w_.attention == AttentionKind::plain;
+        const bool again = plain && c_.experiment.parallelism.recompute == Recompute::selective;
+        const Bytes result = s_.inner(heads * s_.value_dim), copy = number(s_.tokens * heads * s_.value_dim) * size_of(s_.matrix);
+        const Bytes queries = s_.inner(heads * s_.qk_dim), keys = s_.inner(kv_heads * (s_.qk_dim + s_.value_dim));
+        const Bytes kept_keys = latent() ? s_.inner(heads * (s_.qk_dim + s_.value_dim)) : keys;
+        const double all = number(s_.batch * heads) * number(s_.seq_q) * number(s_.seq + w_.memory);
+        const Bytes scores = all * (drops(c_) ? 2.0 * element_ + Bytes(1) : element_);
+        BlockMemory memory{queries + kept_keys + result, result + queries + keys + context(keys)};
+        if (s_.matrix != s_.storage) memory.kept += copy;  // as the output projection reads it
+        if (plain && !again) memory.kept += scores;
+        if (!plain) memory.kept += number(s_.tokens * heads) * Bytes(4);
+        if (plain) memory.work += 2.0 * all * element_;
+        if (again) memory.work += scores;
+        return memory;
+    }
+
+    const LayerContext& c_;
+    const RankShape& s_;
+    const Workload& w_;
+    Bytes element_;
+};
+
+BlockMemory memory_of(const Block& block, const LayerContext& c) {
+    BlockMemory sum;
+    for (const Operator& op : block) {
+        const BlockMemory of = std::visit(Rules(c), op);
+        sum.kept += of.kept;
+        sum.work = std::max(sum.work, of.work);
+    }
+    sum.work += 2.0 * c.shape.inner(c.shape.hidden);
+    return sum;
 }
 
 }  // namespace
@@ -137,7 +141,16 @@ BlockMemory experts_memory(const LayerContext& c) {
 Bytes layer_input(const LayerContext& c) { return c.shape.outer(); }
 
 LayerMemory layer_memory(const LayerContext& c, int layer) {
-    return {attention_memory(c), has_experts(c.experiment.workload, layer) ? experts_memory(c) : dense_memory(c)};
+    const Workload& w = c.experiment.workload;
+    LayerMemory memory;
+    for (const auto& [share, block] : mixing_blocks(w, c.shape)) {
+        const BlockMemory of = memory_of(block, c);
+        memory.attention.kept += share * of.kept;
+        memory.attention.work = std::max(memory.attention.work, of.work);
+    }
+    memory.feed_forward =
+        memory_of(has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape), c);
+    return memory;
 }
 
 // Work: the embedding's gradient, dense over the vocabulary.
@@ -149,7 +162,7 @@ BlockMemory embedding_memory(const LayerContext& c) {
 // The fused loss turns the logits into their gradient in place; step by step it keeps fp32 probabilities, which become
 // the gradient, beside the logits or that gradient cast. Eager passes keep the logits, their fp32 copy and its softmax,
 // and make the gradient beside them. Work: the gradients of the matrix and of its input, and the input gathered.
-BlockMemory head_memory(const LayerContext& c) {
+static BlockMemory logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
     const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
@@ -161,30 +174,33 @@ BlockMemory head_memory(const LayerContext& c) {
     return block;
 }
 
-std::vector<Matrix> layer_matrices(const LayerContext& c, int layer) {
+// What predicts further tokens keeps its tensors beside, until it has run back.
+BlockMemory head_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    const Parallelism& p = c.experiment.parallelism;
-    const RankShape& s = c.shape;
-    const long inputs = w.gated ? 2 : 1;
-    std::vector<Matrix> all{{s.hidden, s.heads * s.value_dim}};
-    if (w.attention == AttentionKind::mla) {
-        if (w.mla.q_rank > 0) all.push_back({w.mla.q_rank, s.hidden});
-        all.push_back({s.heads * s.qk_dim, w.mla.q_rank > 0 ? w.mla.q_rank : s.hidden});
-        all.push_back({w.mla.kv_rank + w.mla.rope_dim, s.hidden});
-        all.push_back({s.heads * (w.mla.nope_dim + s.value_dim), w.mla.kv_rank});
-    } else {
-        all.push_back({s.heads * s.qk_dim + s.kv_heads * (s.qk_dim + s.value_dim), s.hidden});
+    const BlockMemory logits = logits_memory(c);
+    BlockMemory all = logits;
+    for (int i = 0; i < w.mtp_layers; ++i) {
+        const BlockMemory entry = memory_of(prediction_block(w, c.shape), c);
+        const LayerMemory layer = layer_memory(c, w.layers - 1);
+        all.kept += entry.kept + layer.kept() + logits.kept;
+        all.work = std::max({all.work, entry.work, layer.attention.work, layer.feed_forward.work});
     }
-    const auto block = [&](long width) {
-        all.push_back({inputs * width, s.hidden});
-        all.push_back({s.hidden, width});
+    return all;
+}
+
+// Projections of one input lie in one matrix, whichever way they run. The router's is none of them: its product is not fused.
+std::vector<Matrix> layer_matrices(const LayerContext& c, int layer) {
+    Workload w = c.experiment.workload;
+    w.fused_projections = true;
+    std::vector<Matrix> all;
+    const auto add = [&](const Block& block) {
+        for (const Operator& op : block) {
+            if (const auto* l = std::get_if<Linear>(&op); l && l->name != "router") all.push_back({l->out.rank, l->in.rank});
+            if (const auto* l = std::get_if<GroupedLinear>(&op)) all.push_back({l->out.rank, l->in.rank});
+        }
     };
-    if (!has_experts(w, layer)) {
-        block(s.ffn);
-        return all;
-    }
-    block(expert_ffn(w) / (p.expert_tensor_parallel ? p.tp : 1));
-    if (shared_ffn(w) > 0) block(shared_ffn(w) / p.tp);
+    for (const SharedBlock& of : mixing_blocks(w, c.shape)) add(of.block);
+    add(has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape));
     return all;
 }
 

@@ -2,7 +2,7 @@
 // its order. For transformer_memory() and for the closed forms, which price each part once.
 #pragma once
 
-#include "model/forecast.h"
+#include "model/answers/forecast.h"
 #include "model/transformer/pieces.h"
 #include "model/transformer/weights.h"
 #include "sim/memory/layer_memory.h"

@@ -1,8 +1,8 @@
 // The end of every account of memory: what its parts make together.
 #pragma once
 
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
 
 namespace stepcast {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "model/forecast.h"
 
 namespace stepcast {
 

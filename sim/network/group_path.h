@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "model/cluster.h"
-#include "model/group.h"
+#include "model/graph/group.h"
 #include "sim/network/topology.h"
 
 namespace stepcast {

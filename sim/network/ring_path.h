@@ -1,5 +1,5 @@
 // What a group of ranks can reach of the cluster's links, as collectives need it: from the topology where the group is a
-// rule (model/group.h), in closed form for any list of ranks.
+// rule (model/graph/group.h), in closed form for any list of ranks.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/group.h"
+#include "model/graph/group.h"
 #include "sim/network/group_path.h"
 
 namespace stepcast {

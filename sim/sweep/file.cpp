@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/stamp.h"
-#include "model/whole_files.h"
+#include "model/files/stamp.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/noise.h"
 #include "sim/predict.h"

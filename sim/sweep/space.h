@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "model/sweep_answer.h"
+#include "model/answers/sweep_answer.h"
 #include "sim/sweep/axes.h"
 #include "sim/sweep/split_rules.h"
 

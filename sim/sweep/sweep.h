@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/sweep_answer.h"
+#include "model/answers/sweep_answer.h"
 #include "sim/sweep/worker.h"
 
 namespace stepcast {

@@ -8,7 +8,7 @@
 #include "calibrate/gpu_sweep.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -8,7 +8,7 @@
 #include "calibrate/host_sweep.h"
 #include "model/experiment.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 using namespace stepcast;
 

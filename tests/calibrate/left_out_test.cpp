@@ -8,7 +8,7 @@
 
 #include "calibrate/fit_steps.h"
 #include "model/experiment.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "sim/predict.h"
 #include "tests/truth.h"
 

@@ -9,7 +9,7 @@
 #include "calibrate/fit_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
-#include "model/cases/cases.h"
+#include "cases/cases.h"
 #include "model/experiment.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"

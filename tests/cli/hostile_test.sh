@@ -21,6 +21,10 @@ printf 'system "touch HACKED"\n' >home/.gnuplot
 HOME=$work/home run 0 compare c.csv --out from_home
 absent HACKED
 
+# Nor is what the environment says to gnuplot.
+GNUTERM='x;system "touch HACKED"' GNUPLOT_LIB=$work/home FIT_SCRIPT='system "touch HACKED"' run 0 compare c.csv --out from_environment
+absent HACKED
+
 # A case's name with commands of a terminal, a shell, a table and a page.
 case_of $'\e]0;title\a\e[2J`touch HACKED`|<img src=x>[a](b)""19 rack' >evil.csv
 run 0 compare evil.csv --out evil
@@ -98,6 +102,18 @@ keeps own_cluster.toml calibrate --device host --cluster own_cluster.toml --out 
 mkdir results
 case_of plain >results/compare.csv
 keeps results/compare.csv compare results/compare.csv --out results
+# Pictures, pages, further tables, prices.
+for name in breakdown.svg scatter.png report.html kernels.md; do
+    case_of plain >"results/$name"
+    keeps "results/$name" compare "results/$name" --out results
+done
+printf "gpu,op,m,n,k,groups,dtype,time_us\nA100,gemm,4096,4096,4096,1,bf16,600\n" >results/kernels.csv
+keeps results/kernels.csv compare results/kernels.csv --out results
+cp own.toml results/gantt.svg
+keeps results/gantt.svg simulate results/gantt.svg --out results
+keeps results/gantt.svg sweep results/gantt.svg --vary run.seed=1,2 --out results
+cp "$sources/model/presets/market.toml" prices.toml
+keeps prices.toml simulate host_moe --tokens 1T --market prices.toml --trace prices.toml
 printf 'lines = ["step {#} took {step:ms}"]\n' >pattern.toml
 printf 'step 1 took 3\n' >some.log
 keeps pattern.toml import some.log --format custom --pattern pattern.toml --out pattern.toml

@@ -1,7 +1,7 @@
 // A small graph with every op, for every device.
 #pragma once
 
-#include "model/task_graph.h"
+#include "model/graph/task_graph.h"
 
 namespace stepcast {
 

@@ -41,15 +41,16 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
     return largest;
 }
 
-// One head by the definition; query i sees the keys up to i + seq_k - seq_q when causal.
+// One head by the definition; query i sees the keys up to i + seq_k - seq_q when causal, and of a window its last.
 Floats reference_attention(const Attention& s, std::span<const float> q, std::span<const float> k,
                            std::span<const float> v) {
     Floats out(static_cast<std::size_t>(s.seq_q * s.head_dim));
     for (long i = 0; i < s.seq_q; ++i) {
         const long seen = s.causal ? i + s.seq_k - s.seq_q + 1 : s.seq_k;
+        const long first = s.window > 0 ? std::max(0L, seen - s.window) : 0;
         std::vector<double> weight(static_cast<std::size_t>(seen));
         double sum = 0;
-        for (long j = 0; j < seen; ++j) {
+        for (long j = first; j < seen; ++j) {
             double dot = 0;
             for (long l = 0; l < s.head_dim; ++l)
                 dot += static_cast<double>(at(q, s.head_dim, i, l)) * static_cast<double>(at(k, s.head_dim, j, l));
@@ -96,9 +97,10 @@ TEST_CASE("a grouped weight gradient sums over the rows of each group") {
     CHECK(largest_difference(c, expected) < 1e-5);
 }
 
-TEST_CASE("attention equals its definition, for every head, causal and not") {
-    for (const bool causal : {false, true}) {
-        const Attention shape{2, 1, 3, 5, 4, causal, false, Dtype::fp32};
+TEST_CASE("attention equals its definition, for every head, causal and not, over a window") {
+    for (const auto& [causal, window] : {std::pair(false, 0L), {true, 0L}, {true, 2L}}) {
+        Attention shape{2, 1, 3, 5, 4, causal, false, Dtype::fp32};
+        shape.window = window;
         const Floats q = random_floats(2 * 12, 7), k = random_floats(2 * 20, 8), v = random_floats(2 * 20, 9);
         Floats out(2 * 12), scores(15);
         attend(shape, q, k, v, out, scores);

@@ -13,17 +13,23 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/logs/import.h"
 #include "calibrate/logs/line_pattern.h"
+#include "calibrate/profiles/nccl_tests.h"
+#include "calibrate/profiles/profile_times.h"
+#include "calibrate/profiles/replay.h"
+#include "cases/cases.h"
 #include "exec/rendezvous.h"
-#include "model/cases/cases.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/hub_config.h"
-#include "model/measurements.h"
-#include "model/plain_text.h"
-#include "model/run_folder.h"
+#include "model/experiment_text.h"
+#include "model/families/hub_config.h"
+#include "model/files/plain_text.h"
+#include "model/records/measurements.h"
+#include "model/records/run_folder.h"
 #include "sim/sweep/axes.h"
 #include "sim/sweep/constraints.h"
 #include "sim/sweep/file.h"
+#include "translate/machine.h"
+#include "translate/translate.h"
 
 namespace stepcast {
 namespace {
@@ -130,6 +136,56 @@ void read_names(const std::string& bytes) {
     if (plain_text(plain) != plain) throw std::logic_error("plain_text: what it made is not plain");
 }
 
+void read_framework_file(const std::string& bytes) { (void)read_framework(file_of("framework.toml", bytes)); }
+void read_family_file(const std::string& bytes) {
+    const std::string text = "[workload]\nfamily = \"" + file_of("family.toml", bytes) + "\"\nlayers = 2\nhidden = 64\nheads = 4\nseq = 64\n";
+    (void)read_unchecked_experiment_text(text, (scratch() / "of_family.toml").string(), {});
+}
+void read_prices(const std::string& bytes) { (void)read_market(file_of("market.toml", bytes)); }
+
+// Of a profiler: all that is made of it without another file.
+void use(const Profile& profile) {
+    (void)device_times(profile);
+    (void)product_times(profile);
+    (void)pass_times(profile);
+    (void)collective_times({profile});
+    (void)replay({profile});
+}
+void read_kineto_trace(const std::string& bytes) { use(read_profile(file_of("trace.json", bytes))); }
+void read_nsight_export(const std::string& bytes) { use(read_profile(file_of("export.sqlite", bytes))); }
+void read_benchmark(const std::string& bytes) { (void)read_nccl_tests(file_of("all_reduce.log", bytes)); }
+
+// Of another launcher or framework, as each of them; what comes out of it is a legal file of ours.
+void read_configuration(const std::string& bytes) {
+    for (const ForeignFormat format : {ForeignFormat::megatron, ForeignFormat::nemo, ForeignFormat::megatron_bridge,
+                                       ForeignFormat::torchtitan, ForeignFormat::deepspeed}) {
+        const std::string path = file_of(format == ForeignFormat::megatron ? "launch.sh" : "configuration.yaml", bytes);
+        std::string text;
+        try {
+            TranslateOptions how;
+            how.format = format;
+            text = experiment_text(translate(path, how));
+        } catch (const ConfigError&) {  // the next format may take it
+            continue;
+        }
+        (void)read_unchecked_experiment_text(text, path, {});
+    }
+}
+void read_machine(const std::string& bytes) {
+    (void)recognise_foreign(file_of("machine.txt", bytes));
+    for (const auto& read : {read_topology_matrix, read_nccl_topology, read_nvidia_smi, read_lspci}) {
+        std::string text;
+        try {
+            Machine machine;
+            read(bytes, "machine.txt", machine);
+            text = cluster_of_machine(machine, "fuzzed", "").text;
+        } catch (const ConfigError&) {  // the next reader may take it
+            continue;
+        }
+        (void)read_cluster(file_of("fuzzed.toml", text));
+    }
+}
+
 // A stranger says the bytes to rank 0 and leaves; the run's own rank 1 must come in all the same.
 void say_to_rank_0(const std::string& bytes) {
     const int port = 20000 + static_cast<int>(getpid()) % 20000;
@@ -178,6 +234,14 @@ constexpr std::array targets{FuzzTarget{"experiment", read_experiment_file},
                              FuzzTarget{"override", read_override},
                              FuzzTarget{"question", read_question},
                              FuzzTarget{"names", read_names},
+                             FuzzTarget{"framework", read_framework_file},
+                             FuzzTarget{"family", read_family_file},
+                             FuzzTarget{"market", read_prices},
+                             FuzzTarget{"kineto", read_kineto_trace},
+                             FuzzTarget{"nsight", read_nsight_export},
+                             FuzzTarget{"nccl_tests", read_benchmark},
+                             FuzzTarget{"configuration", read_configuration},
+                             FuzzTarget{"machine", read_machine},
                              FuzzTarget{"rendezvous", say_to_rank_0}};
 
 }  // namespace

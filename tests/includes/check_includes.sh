@@ -8,23 +8,24 @@ folders='
 model:      model
 translate:  translate model
 sim:        sim model
+cases:      cases model sim
 exec:       exec model
-calibrate:  calibrate model sim
-reports:    reports model
-cli:        cli model translate sim exec calibrate reports
-.:          cli model translate sim exec calibrate reports
-python:     cli model translate sim calibrate reports
-tests:      tests model translate sim exec calibrate reports
+calibrate:  calibrate model sim cases
+reports:    reports model cases
+cli:        cli model translate sim cases exec calibrate reports
+.:          cli model translate sim cases exec calibrate reports
+python:     cli model translate sim cases calibrate reports
+tests:      tests model translate sim cases exec calibrate reports
 benchmarks: benchmarks tests model sim
 '
 
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
 headers='
-toml++/:            model/toml_reader.cpp
+toml++/:            model/keys/toml_reader.cpp
 yaml-cpp/:          translate/document.cpp
 pugixml.hpp:        translate/nccl_topology.cpp
-boost/:             model/graph_view.cpp sim/network/topology.cpp tests/*
-nlohmann/:          reports/*.cpp model/hub_families.h calibrate/profiles/*.cpp tests/* at most 7
+boost/:             sim/network/topology.cpp
+nlohmann/:          reports/*.cpp model/families/hub_families.h calibrate/profiles/*.cpp tests/* at most 7
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
@@ -47,17 +48,17 @@ catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
-unistd.h:           model/whole_files.cpp model/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
+unistd.h:           model/files/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 netdb.h:            exec/*
 netinet/:           exec/* tests/*
 arpa/inet.h:        tests/*
 spawn.h:            reports/gnuplot.cpp
 poll.h:             exec/*
-sys/:               model/whole_files.cpp model/run_folder.cpp exec/* reports/*.cpp tests/*
+sys/:               model/files/whole_files.cpp model/records/run_folder.cpp exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
 signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            model/whole_files.cpp model/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
+fcntl.h:            model/files/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
 time.h:             exec/*
 '
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "model/answers/forecast.h"
 #include "model/cluster.h"
 #include "model/dtype.h"
-#include "model/forecast.h"
 #include "model/parallelism.h"
 #include "model/routing.h"
 #include "model/workload.h"

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "model/routing.h"
 
 using namespace stepcast;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "reports/compare.h"
 #include "reports/compare_page.h"
 #include "reports/gnuplot.h"

@@ -115,6 +115,10 @@ Cluster fitted_cluster() {
                42,
                {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
                {{"step", "leave-one-out", 9, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0.04, 0.01, 0.1}},
+               {},
+               {},
+               {},
+               {},
                {}};
     return c;
 }

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "model/cases/cases.h"
-#include "model/measurement.h"
+#include "cases/cases.h"
+#include "model/records/measurement.h"
 
 namespace stepcast::samples {
 

@@ -20,7 +20,7 @@ struct Pipeline {
     int stages = 4, micro_batches = 8, pieces = 1;
     int ranks_of_stage = 1;     // which meet in an exchange after every slot, as tensor-parallel ranks do
     bool meets_at_end = false;  // first and last stage sum what they share, then all ranks agree on a norm
-    Seconds issue;              // of every kernel
+    Seconds issue = {};         // of every kernel
 };
 
 // Writes each stage's order as the closed forms have it: a kernel a slot, a send to the stage of the next piece.

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "model/cluster_parameters.h"
-#include "model/keys.h"
+#include "model/keys/keys.h"
+#include "model/machine/cluster_parameters.h"
 #include "model/step.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"

@@ -3,7 +3,7 @@
 #include "model/rank_groups.h"
 #include "model/step.h"
 #include "model/transformer/step.h"
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "model/csv.h"
+#include "model/files/csv.h"
 #include "model/presets.h"
 #include "sim/predict.h"
 

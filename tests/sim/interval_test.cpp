@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/experiment.h"
-#include "model/priors.h"
+#include "model/machine/priors.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"
 

@@ -144,13 +144,3 @@ TEST_CASE("overlapping the gradient exchange shortens an MLP's step and never it
     CHECK(beside.breakdown.compute.si() == Approx(after.breakdown.compute.si()));
     CHECK(after.phases.gradient_sync > beside.phases.gradient_sync);
 }
-
-TEST_CASE("a refused case does not stop the others") {
-    std::vector<Comparison> comparisons(2);
-    comparisons[0].what.experiment = comparisons[1].what.experiment = small_experiment();
-    comparisons[0].what.experiment.cluster.gpu.fp16 = FlopsPerSecond(0);  // no such arithmetic
-    predict_all(comparisons);
-    CHECK_FALSE(comparisons[0].forecast);
-    CHECK_FALSE(comparisons[0].refused_because.empty());
-    CHECK(comparisons[1].forecast);
-}

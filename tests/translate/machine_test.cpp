@@ -4,7 +4,7 @@
 
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/whole_files.h"
+#include "model/files/whole_files.h"
 #include "tests/model/files.h"
 #include "tests/translate/shared_configs.h"
 #include "translate/translate.h"

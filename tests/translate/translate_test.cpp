@@ -157,6 +157,24 @@ TEST_CASE("hostile text is bounded and refused with its place") {
                 ", q: *" + (i ? "b" + std::to_string(i - 1) : "a") + ", r: *" + (i ? "b" + std::to_string(i - 1) : "a") +
                 ", s: *" + (i ? "b" + std::to_string(i - 1) : "a") + "}\n";
     CHECK_THAT(refusal("bomb.yaml", bomb), Contains("more than 100000 values"));
+    // Defaults in defaults, a variable that grows out of itself, a script that reads itself, sums beyond 64 bits.
+    std::string nested = "A=";
+    for (int i = 0; i < 50'000; ++i) nested += "${A:-";
+    nested += "1" + std::string(50'000, '}') + "\ntorchrun t.py --num-layers $A\n";
+    CHECK_THAT(refusal("nested.sh", nested), Contains("nested.sh:1: defaults in defaults, more than 32 deep"));
+    std::string grown = "A=xxxxxxxxxx\n";
+    for (int i = 0; i < 40; ++i) grown += "A=$A$A$A$A$A$A$A$A\n";
+    CHECK_THAT(refusal("grown.sh", grown + "torchrun t.py --num-layers $A\n"), Contains("the variables become more than"));
+    std::string reads_itself = "#" + std::string(100'000, '-') + "\n";
+    for (int i = 0; i < 50; ++i) reads_itself += "source again.sh\n";
+    CHECK_THAT(refusal("again.sh", reads_itself + "torchrun t.py --num-layers 3\n"), Contains("bytes of scripts are read"));
+    CHECK_THAT(refusal("sum.sh", "A=$((-9223372036854775807 - 1))\ntorchrun t.py --num-layers $((A / -1)) --hidden-size $((A * A + -A))\n"),
+               Contains("num_layers"));
+    TranslateOptions variant;
+    variant.variant = "h100,many,bf16";
+    const auto table = folder.write("table.yaml", "trainer:\n  max_steps: 1\nperf_matrix:\n  h100:\n    num_gpus_many:\n      bf16:\n        mbs: 1\n");
+    variant.format = ForeignFormat::megatron_bridge;
+    CHECK_THAT(complaint([&] { translate(table, variant); }, folder.path()), Contains("many is no number of GPUs"));
     CHECK_THAT(refusal("word.sh", "torchrun t.py --num-layers many --hidden-size 4 --micro-batch-size 1\n"),
                Contains("word.sh:1: num_layers: found \"many\"; expected a whole number"));
 }

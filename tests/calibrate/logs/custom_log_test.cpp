@@ -2,7 +2,7 @@
 
 #include "calibrate/logs/line_pattern.h"
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "tests/calibrate/logs.h"
 
 using namespace stepcast;

@@ -173,6 +173,22 @@ TEST_CASE("memory stays bounded: the later half of a trace that is too long is l
     REQUIRE(part.device.size() >= 499);
 }
 
+// The second kernel begins at no time of ours (0) and lasts no more than eleven days, the third takes no time at all.
+TEST_CASE("times beyond all clocks do not overflow") {
+    const TestFolder folder;
+    std::string text = R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":10,"dur":5,"args":{"device":0,"stream":7}})";
+    for (const char* times : {R"("ts":-9223372036854775808,"dur":4000000000000000)", R"("ts":1e300,"dur":9223372036854775807)"})
+        text += R"(,{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,)" + std::string(times) + R"(,"args":{"device":0,"stream":7}})";
+    const TraceRecords found = read_kineto_records(folder.write("far.json", text + "]}"));
+    REQUIRE(found.device.size() == 3);
+    for (const DeviceRecord& d : found.device) {
+        CHECK((d.start == 10'000 || d.start == 0));
+        CHECK(d.finish >= d.start);
+        CHECK(d.finish - d.start <= longest_record);
+    }
+    CHECK(found.device[2].finish == found.device[2].start);
+}
+
 TEST_CASE("what is no profile is refused, and pipes and devices are") {
     const TestFolder folder;
     REQUIRE_THROWS_WITH(read_profile(folder.write("a.txt", "hello")), Contains("nsys export"));

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "calibrate/profiles/profile_times.h"
-#include "model/csv.h"
+#include "model/files/csv.h"
 #include "tests/model/files.h"
 #include "tests/truth.h"
 

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "model/step.h"
+#include "sim/engine/simulate.h"
 #include "sim/memory/transformer_memory.h"
-#include "sim/simulate.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 

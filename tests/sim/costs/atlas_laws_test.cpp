@@ -77,9 +77,10 @@ TEST_CASE("a smaller tile loses what it loads more of") {
 TEST_CASE("causal attention: blocks of queries see what lies before them, over all SMs or the longest alone") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e14);
-    AttentionKernel kernel{.name = {}, .efficiency = 1, .ramp = 0, .tile = 64};
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .tile = 64};
     const auto seconds = [&](long heads, long window) {
-        const AttentionShape shape{Attention{1, heads, 256, 256, 64, true, false, Dtype::bf16, true}, window, heads};
+        AttentionShape shape{Attention{1, heads, 256, 256, 64, true, false, Dtype::bf16, true}, heads};
+        shape.op.window = window;
         return attention_law_time(shape, kernel, c, GemmSetting::step).si();
     };
     // Four blocks see 64, 128, 192, 256 keys: 640 * 64 pairs a head of 4 * 64 FLOP each. 1,000 heads over 100 SMs of 1 TFLOP/s.
@@ -88,6 +89,11 @@ TEST_CASE("causal attention: blocks of queries see what lies before them, over a
     CHECK(seconds(1, 0) == Approx(64 * 256 * 256 / 1e12));
     // A window of 32 keys, with a tile of 128 at its edges and the block's own queries: 64, 128, 192, 224.
     CHECK(seconds(1000, 32) == Approx(1000.0 * 608 * 64 * 256 / 1e14).epsilon(0.03));
+    // In three of four layers: the mean.
+    AttentionShape most{Attention{1, 1000, 256, 256, 64, true, false, Dtype::bf16, true}, 1000};
+    most.op.window = 32;
+    most.op.window_share = 0.75;
+    CHECK(attention_law_time(most, kernel, c, GemmSetting::step).si() == Approx(0.75 * seconds(1000, 32) + 0.25 * seconds(1000, 0)));
     kernel.width = 64;  // exponentials take as long as products of 64; a head of 128 would keep its rate
     CHECK(seconds(1000, 0) == Approx(2 / 1.5 * 1000.0 * 640 * 64 * 256 / 1e14));
 }

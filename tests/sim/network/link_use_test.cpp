@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 #include "tests/graphs.h"
 #include "tests/transformers.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "model/errors.h"
-#include "model/measurements.h"
+#include "model/records/measurements.h"
 #include "sim/predict.h"
 #include "sim/sweep/node_counts.h"
 #include "tests/model/files.h"

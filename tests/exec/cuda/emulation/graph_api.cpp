@@ -85,10 +85,11 @@ void run_chain(Launch& launch, const std::vector<std::size_t>& chain) {
 
 void run_graph(CUgraphExec_st& graph, const std::vector<std::shared_ptr<Moment>>& moments) {
     Launch launch{graph, moments, std::vector<bool>(graph.nodes.size(), false)};
-    std::vector<std::thread> threads;
-    for (const std::vector<std::size_t>& chain : graph.chains)
-        threads.emplace_back(run_chain, std::ref(launch), std::cref(chain));
-    for (std::thread& thread : threads) thread.join();
+    {
+        std::vector<std::jthread> threads;
+        for (const std::vector<std::size_t>& chain : graph.chains)
+            threads.emplace_back(run_chain, std::ref(launch), std::cref(chain));
+    }
     const std::lock_guard lock(machine().mutex);
     graph.running = false;
     machine().changed.notify_all();

@@ -1,0 +1,248 @@
+#include "cases/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "cases/cells.h"
+#include "model/errors.h"
+#include "model/presets.h"
+
+namespace stepcast {
+namespace {
+
+struct DeviceRule {
+    std::string_view family, form, preset;
+};
+// The first whose family is the device's and whose form its text names.
+constexpr std::array<DeviceRule, 12> devices{{{"v100", "dgx-2", "dgx2-v100"},
+                                              {"v100", "sxm3", "dgx2-v100"},
+                                              {"v100", "", "dgx-v100"},
+                                              {"a100", "pcie", "dgx-a100-pcie"},
+                                              {"a100", "", "dgx-a100"},
+                                              {"h100", "", "dgx-h100"},
+                                              {"h200", "", "dgx-h200"},
+                                              {"gh200", "", "dgx-h200"},
+                                              {"gb200", "", "gb200-nvl72"},
+                                              {"gb300", "", "gb300-nvl72"},
+                                              {"b200", "", "b200-x8"},
+                                              {"b300", "", "b300-x8"}}};
+
+// Variants of one device that differ in memory: size as sold, bandwidth by datasheet (torchtitan's notes for 96 GB).
+struct MemoryRule {
+    std::string_view family;
+    int size;
+    double terabytes_per_second;
+};
+constexpr std::array<MemoryRule, 6> memories{{{"v100", 16, 0.9},
+                                              {"v100", 32, 0.9},
+                                              {"a100", 40, 1.555},
+                                              {"a100", 80, 2.039},
+                                              {"h100", 80, 3.35},
+                                              {"h100", 96, 2.4}}};
+
+// "A100-80GB-SXM (400 W)", "DGX A100" -> "a100"; of a text that names no known family the first word.
+std::string family_in(const std::string& gpu) {
+    const auto text = lower_case(gpu);
+    std::string first, word;
+    for (const char c : text + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c))) {
+            word += c;
+            continue;
+        }
+        if (std::any_of(devices.begin(), devices.end(), [&](const DeviceRule& d) { return d.family == word; }))
+            return word;
+        if (first.empty()) first = word;
+        word.clear();
+    }
+    return first;
+}
+
+bool is_preset(const std::string& name) {
+    const auto names = preset_names(PresetKind::cluster);
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Memory of another size than the preset's device.
+void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+    const auto at = gpu.find("GB");
+    const auto size = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    const auto family = family_in(gpu);
+    if (!size) {
+        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family_in(gpu),
+                                          to_string(cluster.gpu.memory), cluster.name));
+        return;
+    }
+    const auto memory = parse_bytes(fmt::format("{} GiB", *size));
+    const auto rule = std::find_if(memories.begin(), memories.end(), [&](const MemoryRule& m) {
+        return m.family == family && m.size == static_cast<int>(*size);
+    });
+    constexpr double same = 0.05;  // GB and GiB of one size
+    if (rule == memories.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
+    cluster.gpu.memory = memory;
+    cluster.gpu.memory_bandwidth = BytesPerSecond(rule->terabytes_per_second * 1e12);
+    assumptions.push_back(
+        fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
+}
+
+// Boards with less power than the preset's run at a lower clock: sim/costs/clock.h. Where no limit is known, power goes with
+// clock x voltage^2, and voltage nearly stays at its floor, so the clock about with the square root of the power.
+void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+    const auto at = gpu.find(" W");
+    const auto watts = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    if (watts && *watts < cluster.power.limit) {
+        assumptions.push_back(fmt::format("a board of {} W instead of {} W", *watts, cluster.power.limit));
+        cluster.power.limit = *watts;
+        return;
+    }
+    constexpr double full = 700;  // H100 SXM
+    if (!watts || cluster.power.limit > 0 || family_in(gpu) != "h100" || *watts >= full) return;
+    const double share = std::sqrt(*watts / full);
+    for (FlopsPerSecond* rate :
+         {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})
+        *rate *= share;
+    assumptions.push_back(fmt::format("{} W instead of {}: clock x {:.3g}", *watts, full, share));
+}
+
+constexpr int ranks_of_a_tray = 8;  // at most, in machines whose NVLink reaches further
+
+struct Nics {
+    double bits = 0;  // of the whole node or of one NIC, giga a second
+    int count = 0;    // 0: `bits` are the node's
+    bool per_rank = false;
+};
+
+// "800 Gb/s per node", "400 Gb/s RDMA per GPU", "8x400G IB per node", "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
+std::optional<Nics> nics_in(const std::string& text) {
+    if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
+        const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
+        if (const auto bits = number_before(text, at)) {
+            if (contains(clause, "per node")) return Nics{*bits, 0, false};
+            if (contains(clause, "per GPU")) return Nics{*bits, 0, true};
+        }
+    }
+    for (auto at = text.find('x', 1); at != std::string::npos; at = text.find('x', at + 1)) {
+        const auto count = number_before(text, at);
+        if (!count) continue;
+        for (auto next = at + 1; next < text.size(); ++next)
+            if (const auto bits = number_after(text.substr(next), 0); bits && *bits >= 100)
+                return Nics{*bits, static_cast<int>(*count), false};
+    }
+    return std::nullopt;
+}
+
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
+                 std::vector<std::string>& assumptions) {
+    for (const NamedNetwork& network : shelf.networks())
+        for (const auto& name : network.names)
+            if (contains(lower_case(interconnect), name)) {
+                Experiment e;
+                e.cluster = std::move(cluster);
+                for (const Override& one : network.keys) set_key(e, one);
+                cluster = std::move(e.cluster);
+                if (cluster.fitted)  // on another network
+                    std::erase_if(cluster.fitted->parameters, [](const FittedParameter& p) {
+                        return p.key.starts_with("link.inter.") || p.key.starts_with("network.");
+                    });
+                assumptions.push_back(fmt::format("network between nodes: {} of model/presets/networks", network.name));
+            }
+    const auto nics = nics_in(interconnect);
+    const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
+    if (!nics) {
+        assumptions.push_back(fmt::format("network between nodes not stated: {} NICs of {} of {}", there,
+                                          to_string(cluster.inter.bandwidth), cluster.name));
+        return;
+    }
+    constexpr double gigabit = 1e9 / 8;
+    // A count is of a node of its own: of a domain of many nodes one rank has as many NICs as of one of them.
+    const bool domain = cluster.network.nics == 0 && cluster.gpus_per_node > ranks_of_a_tray;
+    if (nics->per_rank || (domain && nics->count > 0))
+        cluster.network.nics = 0;
+    else if (nics->count > 0)
+        cluster.network.nics = nics->count;
+    else
+        assumptions.push_back(fmt::format("{} Gb/s of a node: over {} NICs as in {}", nics->bits, there, cluster.name));
+    const double share = nics->per_rank || nics->count > 0 ? 1 : 1.0 / there;
+    cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
+}
+
+// "gpus_per_node=4" in the notes, "4-GPU mesh" of the interconnect: a node of so many, where that is fewer than the preset's.
+void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& assumptions) {
+    const auto &notes = row.cell("notes"), &interconnect = row.cell("interconnect");
+    constexpr std::string_view phrase = "gpus_per_node=";
+    auto stated = notes.find(phrase) == std::string::npos ? std::nullopt : number_after(notes, notes.find(phrase));
+    if (const auto at = interconnect.find("-GPU"); !stated && at != std::string::npos)
+        stated = number_before(interconnect, at);
+    if (!stated || *stated < 1 || *stated == cluster.gpus_per_node) return;
+    if (*stated > cluster.gpus_per_node) {
+        assumptions.push_back(fmt::format("nodes of {} GPUs are stated: {} as in {}, whose fabric is not known to reach further",
+                                          *stated, cluster.gpus_per_node, cluster.name));
+        return;
+    }
+    cluster.gpus_per_node = static_cast<int>(*stated);
+    assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
+}
+
+// Whole nodes. Where they do not come out even, ranks are spread evenly over as few as they fit: of 72 in a domain jobs use
+// 64.
+void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions) {
+    const int whole = cluster.gpus_per_node;
+    int each = std::min(ranks, whole);
+    while (ranks % each != 0) --each;
+    if (each < whole / 2 && ranks > whole)
+        throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks, whole, cluster.name));
+    if (ranks > whole && each != whole) assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
+    cluster.gpus_per_node = each;
+    cluster.nodes = ranks / each;
+}
+
+}  // namespace
+
+std::string cluster_for(const std::string& gpu, Shelf& shelf) {
+    const auto wanted = lower_case(gpu);
+    std::string known;
+    for (const auto& name : preset_names(PresetKind::cluster)) {
+        const auto device = shelf.cluster(name).gpu.name;
+        if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
+        if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
+    }
+    const auto family = family_in(gpu);
+    for (const auto& rule : devices)
+        if (family == rule.family && contains(wanted, rule.form) && is_preset(std::string(rule.preset)))
+            return std::string(rule.preset);
+    throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
+                      ", or name one with --cluster");
+}
+
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
+                       std::vector<std::string>& assumptions) {
+    const auto& gpu = row.cell("gpu");
+    if (gpu.empty() && named.empty())
+        throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+    Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
+    if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
+    const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
+    if (same_device) set_memory(cluster, gpu, assumptions);
+    if (same_device) set_power(cluster, gpu, assumptions);
+    set_node(cluster, row, assumptions);
+    set_size(cluster, ranks, assumptions);
+    if (cluster.nodes > 1 && (same_device || named.empty()))
+        set_network(cluster, row.cell("interconnect"), shelf, assumptions);
+    return cluster;
+}
+
+void add_machine(const std::string& cluster, const Cluster& own, int ranks, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions) {
+    Cluster machine = cluster.empty() ? own : read_cluster(cluster);
+    if (!cluster.empty()) overrides.push_back({"cluster.preset", cluster});
+    if (ranks < 1 || ranks == rank_count(machine)) return;
+    set_size(machine, ranks, assumptions);
+    overrides.push_back({"cluster.nodes", std::to_string(machine.nodes)});
+    overrides.push_back({"cluster.gpus_per_node", std::to_string(machine.gpus_per_node)});
+    if (!machine.gpu.rank_rates.empty()) overrides.push_back({"cluster.gpu.rank_rates", "[]"});
+}
+
+}  // namespace stepcast

@@ -1,0 +1,226 @@
+// Recorded runs of whole models as cases: which experiment, which inputs, which times.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "cases/cases.h"
+#include "cases/cluster.h"
+#include "cases/recorded_experiments.h"
+#include "model/errors.h"
+#include "model/keys/keys.h"
+#include "model/records/provenance.h"
+
+namespace stepcast {
+namespace {
+
+using Inputs = std::map<std::string, double>;  // key -> value
+using Series = std::map<int, double>;          // step -> value
+using PhaseId = std::pair<std::string, int>;   // phase, rank
+
+bool is_moe_system(const std::string& name) {
+    try {
+        (void)parse_moe_system(name);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+struct RecordedRun {
+    const Sample* first = nullptr;
+    std::vector<PhaseId> order;  // phases in order of appearance
+    std::map<PhaseId, Series> samples;
+    std::map<PhaseId, double> summary;
+    std::map<int, RowHash> step_rows;   // step -> what was measured; -1 = the summary
+    Inputs inputs;                      // of the whole run
+    std::map<int, Inputs> step_inputs;  // of single steps
+    int last_step = -1;
+    double global_batch = 0;  // as its log last said; 0 = it does not
+};
+
+bool is_input(const Sample& s) {
+    return s.rank == -1 && s.unit == "1" && s.phase.find('.') != std::string::npos && find_key(s.phase);
+}
+
+void take(RecordedRun& run, const Sample& s) {
+    run.last_step = std::max(run.last_step, s.step);
+    if (is_input(s)) {
+        (s.step < 0 ? run.inputs : run.step_inputs[s.step])[s.phase] = s.value;
+        return;
+    }
+    if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
+    if (s.unit != "s") return;
+    if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
+    const PhaseId id{s.phase, s.rank};
+    if (!run.samples.contains(id) && !run.summary.contains(id)) run.order.push_back(id);
+    if (s.step < 0)
+        run.summary[id] = s.value;
+    else
+        run.samples[id][s.step] = s.value;
+}
+
+std::vector<RecordedRun> runs_of(const std::vector<Sample>& samples) {
+    std::vector<RecordedRun> runs;
+    std::map<std::string, std::size_t> index;
+    for (const Sample& s : samples) {
+        if (s.model.starts_with("moe_layer")) continue;
+        const auto [at, fresh] = index.emplace(s.run_id, runs.size());
+        if (fresh) runs.emplace_back().first = &s;
+        take(runs[at->second], s);
+    }
+    return runs;
+}
+
+// Steps that share their inputs; without any, one group of all.
+struct StepGroup {
+    Inputs inputs;
+    std::vector<int> steps;  // empty: all from `from` on
+    int from = 0;
+    [[nodiscard]] bool holds(int step) const {
+        return step >= from && (steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end());
+    }
+};
+
+std::vector<StepGroup> groups_of(const RecordedRun& run, int from) {
+    if (run.step_inputs.empty()) return {{{}, {}, from}};
+    std::map<Inputs, StepGroup> groups;
+    for (const auto& [step, inputs] : run.step_inputs) {
+        if (step < from) continue;
+        StepGroup& group = groups[inputs];
+        group.inputs = inputs;
+        group.from = from;
+        group.steps.push_back(step);
+    }
+    std::vector<StepGroup> found;
+    for (auto& [inputs, group] : groups) found.push_back(std::move(group));
+    return found;
+}
+
+std::vector<double> values_of(const RecordedRun& run, const PhaseId& id, const StepGroup& group) {
+    std::vector<double> values;
+    if (const auto found = run.samples.find(id); found != run.samples.end())
+        for (const auto& [step, value] : found->second)
+            if (group.holds(step)) values.push_back(value);
+    return values;
+}
+
+// A summary stands for all steady steps as the importer counts them; where inputs or the experiment choose the steps, the
+// steps themselves count.
+std::optional<Seconds> measured(const RecordedRun& run, const PhaseId& id, const StepGroup& group, bool chosen) {
+    const auto summary = run.summary.find(id);
+    const std::vector<double> values = values_of(run, id, group);
+    if (!values.empty() && (chosen || summary == run.summary.end())) return Seconds(median(values));
+    if (summary == run.summary.end() || !group.steps.empty()) return std::nullopt;
+    return Seconds(summary->second);
+}
+
+void take_phases(Case& into, const RecordedRun& run, const StepGroup& group, bool chosen) {
+    for (const PhaseId& id : run.order) {
+        const auto time = measured(run, id, group, chosen);
+        if (!time) continue;
+        if (id == PhaseId{"step.mean", -1}) into.measured_mean = time;
+        if (id == PhaseId{"forward", -1}) into.measured_forward = time;
+        if (id == PhaseId{"backward", -1}) into.measured_backward = time;
+        const bool own_field =
+            id.second == -1 && (id.first == "step" || id.first == "forward" || id.first == "backward");
+        if (!own_field && !id.first.starts_with("step.")) into.measured_phases.push_back({id.first, id.second, *time});
+    }
+}
+
+void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
+    const std::vector<double> values = values_of(run, {"step", -1}, group);
+    for (const double value : values) into.recorded_steps.emplace_back(value);
+    if (!values.empty() && !into.measured_mean)
+        into.measured_mean =
+            Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
+}
+
+// What the run's own columns say beside its experiment: the MoE system, where it has experts, and data parallelism over
+// as many ranks as there were.
+void add_split(const Sample& run, const Experiment& base, std::vector<Override>& overrides) {
+    if (base.workload.moe.experts > 0 && is_moe_system(run.system))
+        overrides.push_back({"parallelism.moe_system", run.system});
+    const Parallelism& p = base.parallelism;
+    const int each = p.tp * p.pp * p.cp;
+    if (run.ranks == 0 || run.ranks == each * p.dp) return;
+    if (run.ranks % each != 0)
+        throw ConfigError(
+            fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}",
+                        run.ranks, each, p.tp, p.pp, p.cp));
+    overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
+    if (p.global_batch > 0)  // as many sequences a rank as before
+        overrides.push_back({"parallelism.global_batch", std::to_string(p.global_batch / p.dp * (run.ranks / each))});
+    if (base.workload.moe.experts > 0 && p.ep == p.dp)
+        overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
+}
+
+Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
+                   const std::string& cluster, bool chosen) {
+    Case found;
+    found.source = "measurements";
+    found.case_id = run.first->run_id;
+    found.series = preset;
+    found.x = run.first->experts;
+    std::vector<Override> overrides;
+    const Experiment base = read_experiment(preset);
+    add_machine(cluster, base.cluster, run.first->ranks, overrides, found.assumptions);
+    add_split(*run.first, base, overrides);
+    for (const auto& [key, value] : run.inputs) overrides.push_back({key, fmt::format("{}", value)});
+    for (const auto& [key, value] : group.inputs) {
+        overrides.push_back({key, fmt::format("{}", value)});
+        found.case_id += fmt::format(" {} {}", key.substr(key.find_last_of('.') + 1), value);
+        found.x = value;
+    }
+    const auto step = measured(run, {"step", -1}, group, chosen);
+    if (!step) throw ConfigError("has no rows of phase step and rank -1");
+    found.measured_step = *step;
+    found.experiment = read_experiment(preset, overrides);
+    const Parallelism& p = found.experiment.parallelism;
+    const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
+    if (run.global_batch > 0 && run.global_batch != batch)
+        found.assumptions.push_back(
+            fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
+                        "predicted; set parallelism.global_batch",
+                        run.global_batch, batch));
+    take_phases(found, run, group, chosen);
+    take_series(found, run, group);
+    for (const auto& [one, row] : run.step_rows)
+        if (one == -1 ? group.steps.empty() : group.holds(one)) found.rows.push_back(row);
+    return found;
+}
+
+Comparison refused(const RecordedRun& run, const std::string& why) {
+    Comparison comparison;
+    comparison.what.source = "measurements";
+    comparison.what.case_id = run.first->run_id;
+    comparison.what.series = run.first->model;
+    if (const auto step = measured(run, {"step", -1}, {}, false)) comparison.what.measured_step = *step;
+    comparison.refused_because = "run " + run.first->run_id + ": " + why;
+    return comparison;
+}
+
+}  // namespace
+
+std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster) {
+    std::vector<Comparison> found;
+    const std::vector<RecordedRun> runs = runs_of(samples);
+    if (runs.empty()) return found;
+    const std::vector<RecordedExperiment> known = recorded_experiments();
+    for (const RecordedRun& run : runs) {
+        try {
+            const std::string preset = experiment_of_recorded(run.first->system, run.first->model, known);
+            const int told = read_experiment(preset).recorded.steps_from;
+            const int from = told > 0 ? told : first_steady_step(run.last_step + 1);
+            const bool chosen = told > 0 || !run.step_inputs.empty();
+            for (const StepGroup& group : groups_of(run, from))
+                found.push_back({case_of_group(run, group, preset, cluster, chosen), {}, {}, {}});
+        } catch (const ConfigError& error) {
+            found.push_back(refused(run, error.what()));
+        }
+    }
+    return found;
+}
+
+}  // namespace stepcast

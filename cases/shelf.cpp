@@ -1,0 +1,92 @@
+#include "cases/shelf.h"
+
+#include <filesystem>
+
+#include "cases/cells.h"
+#include "model/errors.h"
+#include "model/keys/key_values.h"
+#include "model/keys/toml_reader.h"
+#include "model/presets.h"
+
+namespace stepcast {
+
+const Cluster& Shelf::cluster(const std::string& preset_or_file) {
+    const auto found = clusters_.find(preset_or_file);
+    if (found != clusters_.end()) return found->second;
+    return clusters_.emplace(preset_or_file, read_cluster(preset_or_file)).first->second;
+}
+
+const Framework& Shelf::framework(const std::string& preset_or_file) {
+    const auto found = frameworks_.find(preset_or_file);
+    if (found != frameworks_.end()) return found->second;
+    return frameworks_.emplace(preset_or_file, read_framework(preset_or_file)).first->second;
+}
+
+const std::vector<ModelFamily>& Shelf::families() {
+    if (!families_) families_ = read_families();
+    return *families_;
+}
+
+const std::vector<NamedNetwork>& Shelf::networks() {
+    if (networks_) return *networks_;
+    std::vector<NamedNetwork> read;  // all or, where a file is wrong, none: every row says so then, not the first alone
+    const auto folder = std::filesystem::path(sources_path()).parent_path() / "networks";
+    std::error_code missing;
+    for (const auto& file : std::filesystem::directory_iterator(folder, missing)) {
+        NamedNetwork& network = read.emplace_back();
+        network.name = file.path().stem().string();
+        for (const TomlEntry& entry : read_toml(file.path().string()).entries) {
+            if (entry.path == "names") {
+                for (const ConfigValue& name : std::get<std::vector<ConfigValue>>(entry.value.value))
+                    read_value(name, network.names.emplace_back());
+                continue;
+            }
+            std::string text;
+            read_value(entry.value, text);
+            network.keys.push_back({"cluster." + entry.path, text});
+        }
+    }
+    networks_ = std::move(read);
+    return *networks_;
+}
+
+// Arrays of tables are read as "rule.0.source".
+const std::vector<Shelf::SourceRule>& Shelf::rules() {
+    if (rules_) return *rules_;
+    std::map<int, SourceRule> found;
+    for (const TomlEntry& entry : read_toml(sources_path()).entries) {
+        const auto first = entry.path.find('.'), last = entry.path.rfind('.');
+        const auto name = entry.path.substr(last + 1);
+        if (!entry.path.starts_with("rule.") || first == last ||
+            (name != "source" && name != "names" && name != "framework"))
+            throw ConfigError(entry.key_at + ": " + entry.path +
+                              ": unknown key; expected source, names and framework of [[rule]]");
+        SourceRule& rule = found[std::stoi(entry.path.substr(first + 1))];
+        read_value(entry.value, name == "source" ? rule.source : name == "names" ? rule.names : rule.framework);
+    }
+    rules_.emplace();
+    for (auto& [number, rule] : found) rules_->push_back(std::move(rule));
+    return *rules_;
+}
+
+const std::string& Shelf::stated_framework(const CaseRow& row) const {
+    return chosen_.empty() ? row.cell("framework") : chosen_;
+}
+
+const Framework& Shelf::framework_of(const CaseRow& row) {
+    if (const auto& stated = stated_framework(row); !stated.empty()) {
+        try {
+            return framework(stated);
+        } catch (const ConfigError& e) {
+            throw ConfigError(std::string("framework: ") + e.what());
+        }
+    }
+    const auto from = lower_case(row.cell("source"));
+    const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    for (const SourceRule& rule : rules())
+        if (from.starts_with(rule.source) && named.find(rule.names) != std::string::npos)
+            return framework(rule.framework);
+    return framework(std::string(default_framework));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,295 @@
+#include "cases/split.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cases/cells.h"
+#include "cases/unstated.h"
+#include "model/errors.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Assumptions = std::vector<std::string>;
+
+bool stated_on(const CaseRow& row) {
+    const auto& text = row.cell("sp");
+    const auto word = first_word(text);
+    const auto lower = lower_case(word);
+    for (const char* yes : {"on", "yes", "true", "1"})
+        if (lower == yes) return true;
+    for (const char* no : {"off", "no", "false", "0", "none"})
+        if (lower == no) return false;
+    if (!states(row, "sp")) return false;
+    throw ConfigError("sp: \"" + text + "\" is neither on nor off");
+}
+
+// Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): pieces of four layers or
+// the next number that divides a stage.
+int pieces_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
+    const int batches = count_in(row, "gbs", 0) / (p.dp * count_in(row, "mbs", 1));
+    if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
+    const int layers = w.layers / p.pp;
+    for (int each = 4; each < layers; ++each)
+        if (layers % each == 0) return layers / each;
+    return 1;
+}
+
+void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Workload& w, Parallelism& p,
+                 Assumptions& assumptions) {
+    p.tp = count_in(row, "tp", 1);
+    p.pp = count_in(row, "pp", 1);
+    p.cp = count_in(row, "cp", 1);
+    p.ep = count_in(row, "ep", 1);
+    const int model_ranks = p.tp * p.pp * p.cp;
+    p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
+    if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
+    p.vp = count_in(row, "vp", 1);
+    if (!states(row, "vp") && p.pp > 1) {
+        p.vp = pieces_unstated(row, f, w, p);
+        assumptions.push_back(fmt::format("vp not stated: {}", p.vp));
+    }
+    if (p.pp == 1 && p.vp > 1) {
+        assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
+        p.vp = 1;
+    }
+    p.sequence_parallel = stated_on(row) && p.tp > 1;
+    if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
+}
+
+// "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)",
+// "FSDP group 8"; MaxText's notes say "FSDP group 128 (or all ..".
+void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("zero"));
+    const auto shard_in = [](const std::string& where) {
+        const auto at = lower_case(where).find("fsdp group ");
+        return at == std::string::npos ? 0 : count_of(number_after(where, at).value_or(0));
+    };
+    // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
+    const auto named = text.find("zero");
+    const auto stage = named == std::string::npos
+                           ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
+                           : number_after(text, named);
+    const bool digit = stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
+    if (!states(row, "zero")) {
+        assumptions.push_back("zero not stated: 0");
+    } else if (first_word(text) == "none" || first_word(text) == "off" || first_word(text) == "ddp") {
+        p.zero = 0;
+    } else if (digit) {
+        p.zero = static_cast<int>(*stage);
+    } else if (contains(text, "distributed optimizer")) {
+        p.zero = 1;
+        assumptions.push_back("distributed optimizer: zero 1");
+    } else if (contains(text, "fsdp") || contains(text, "hsdp")) {
+        p.zero = 3;
+        p.shard = shard_in(row.cell("zero"));
+    } else {
+        throw ConfigError("zero: \"" + row.cell("zero") + "\" is not understood; expected 0, 1, 2 or 3");
+    }
+    if (p.zero != 3) return;
+    if (contains(text, "hybrid") || contains(text, "hsdp")) p.shard = node;
+    if (p.shard == 0) p.shard = shard_in(row.cell("notes"));
+    if (p.shard >= p.dp * p.cp) p.shard = 0;
+    if (p.shard > 0) assumptions.push_back(fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
+}
+
+// torchtitan's "selective (op)" keeps all results but every second matrix product's: of q, k, v, o, gate, up, down
+// those are k, o and up (torchtitan, parallelize_llama.py). As whole layers: their share of a layer's weights.
+int layers_of_operator_policy(const Workload& w, int stages) {
+    const double keys = kv_heads(w) * head_dim(w), queries = w.heads * head_dim(w);
+    const double again = keys + queries + w.ffn, all = 2 * keys + 2 * queries + 3.0 * w.ffn;
+    return std::max(1, static_cast<int>(w.layers * again / all / stages + 0.5));
+}
+
+// What Megatron-Core's recompute modules compute again, as a share of a layer's matrix products; empty for other words.
+// Norms, activations, and the scores that flash attention computes again anyway, cost none; the up-projections of a latent
+// attention hardly any.
+std::optional<double> share_of_modules(const std::string& text, const Workload& w) {
+    const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
+    const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
+    const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
+    double share = 0;
+    std::string word;
+    for (const char c : text.substr(0, text.find('(')) + ",") {
+        if (c != ',' && c != ' ' && c != '+' && c != ';') {
+            word += c;
+            continue;
+        }
+        if (word == "mlp" || word == "moe")
+            share = std::max(share, block / (attention + block));
+        else if (word == "shared_experts")
+            share = std::max(share, block / (attention + block) / std::max(1, w.moe.top_k));
+        else if (word != "layernorm" && word != "moe_act" && word != "norm" && word != "act" && word != "mla_up_proj" &&
+                 word != "core_attn" && word != "modules" && !word.empty())
+            return std::nullopt;
+        word.clear();
+    }
+    return share;
+}
+
+void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumptions) {
+    Experiment chosen = e;
+    chosen.parallelism = p;
+    const ChosenRecompute least = fitting_recompute(chosen);
+    p.recompute = least.kind;
+    p.recompute_layers = least.layers;
+    const auto layers = least.layers > 0 ? fmt::format(" of {} layers a stage", least.layers) : std::string();
+    assumptions.push_back(
+        fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
+}
+
+void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
+                   Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("recompute"));
+    const auto word = first_word(text);
+    if (!states(row, "recompute")) {
+        if (!f.recompute) return choose_recompute(e, p, assumptions);
+        p.recompute = *f.recompute;
+        assumptions.push_back(fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
+        return;
+    }
+    if (word == "none") {
+        p.recompute = Recompute::none;
+    } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
+        p.recompute = Recompute::full;
+    } else if (contains(text, "selective (op)")) {
+        p.recompute = Recompute::full;
+        p.recompute_layers = layers_of_operator_policy(e.workload, p.pp);
+        assumptions.push_back(
+            fmt::format("recompute selective (op): every second matrix product, as {} whole layers of a stage",
+                        p.recompute_layers));
+    } else if (contains(text, "selective") || text == "core_attn") {
+        p.recompute = Recompute::selective;
+    } else if (const auto share = share_of_modules(text, e.workload); share && *share > 0) {
+        p.recompute = Recompute::full;
+        p.recompute_layers = std::max(1, static_cast<int>(*share * e.workload.layers / p.pp + 0.5));
+        assumptions.push_back(fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
+                                          row.cell("recompute"), 100 * *share, p.recompute_layers));
+    } else if (word.starts_with("minimal") || share) {
+        p.recompute = Recompute::none;
+        assumptions.push_back("recompute " + row.cell("recompute") + ": no matrix product again, taken as none");
+    } else if (word.starts_with("save_") || word == "yes" || word == "on" || word == "true") {
+        p.recompute = Recompute::full;
+        assumptions.push_back("recompute " + row.cell("recompute") + ": taken as full");
+    } else if (word == "no" || word == "off" || word == "false") {
+        p.recompute = Recompute::none;
+    } else {
+        throw ConfigError("recompute: \"" + row.cell("recompute") +
+                          "\" is not understood; expected none, selective or full");
+    }
+}
+
+// A block goes to the stage whose share of all matrix products is not yet full (nanotron's pipeline blocks: layers of
+// 4 h^2 + 3 h ffn and logits of h x vocabulary), but every stage holds a layer.
+std::vector<int> balanced_stages(const Workload& w, int stages) {
+    const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
+    const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
+    std::vector<int> layers(static_cast<std::size_t>(stages), 0);
+    std::size_t stage = 0;
+    for (int l = 1; l <= w.layers; ++l) {
+        ++layers[stage];
+        const bool full = l * layer > whole * static_cast<double>(stage + 1) / stages;
+        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 1;  // a layer for each that follows
+        if ((full || needed) && stage + 1 < layers.size()) ++stage;
+    }
+    return layers;
+}
+
+// Layers that do not divide over the pieces of the stages: where two more would, the first and last piece hold one less
+// beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
+void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
+    if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
+        p.stage_layers = balanced_stages(w, p.pp);
+        assumptions.push_back(fmt::format("stages of {} layers, balanced by matrix products beside the logits",
+                                          fmt::join(p.stage_layers, ", ")));
+        return;
+    }
+    const int pieces = p.pp * p.vp;
+    if (p.pp == 1 || w.layers % pieces == 0 || (w.layers + 2) % pieces != 0) return;
+    const int each = (w.layers + 2) / pieces;
+    p.stage_layers.assign(static_cast<std::size_t>(pieces), each);
+    p.stage_layers.front() = p.stage_layers.back() = each - 1;
+    assumptions.push_back(
+        fmt::format("layers of the first and last stage piece: {} of {}, beside embedding and logits", each - 1, each));
+}
+
+// What the framework makes of it, and kernels that the row names.
+void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
+    Experiment e = experiment;
+    e.parallelism = p;
+    adopt_framework(e);
+    p = e.parallelism;
+    const Workload& w = e.workload;
+    if (w.moe.experts == 0) return;
+    if (p.tp > 1 && !p.expert_tensor_parallel)
+        assumptions.emplace_back(expert_ffn(w) < w.hidden ? "experts narrower than the model: not split over tp"
+                                                          : "experts whole, the framework's: not split over tp");
+    if (p.ep == 1) return;
+    const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    const bool named = contains(text, "deepep") || contains(text, "hybridep");
+    if (p.dispatch_once && !named)
+        assumptions.emplace_back("dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
+    p.dispatch_once = p.dispatch_once || named;
+}
+
+// Larger micro-batches make larger kernels, but fewer of them fill a pipeline worse.
+void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
+    if (const auto stated = count_in(row, "mbs")) {
+        p.micro_batch = *stated;
+    } else if (p.pp > 1) {
+        p.micro_batch = 1;
+        assumptions.push_back("mbs not stated: 1, with pipeline stages");
+    } else {
+        Experiment e = experiment;
+        e.parallelism = p;
+        p.micro_batch = fitting_micro_batch(e);
+        assumptions.push_back(fmt::format("mbs not stated: {}, the largest that fits", p.micro_batch));
+    }
+}
+
+}  // namespace
+
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    std::vector<Reading> readings;
+    if (!states(row, "recompute") && !e.framework.recompute) {
+        // The estimate of memory decides: as if it were a sixth too high or too low.
+        constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
+        std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
+        for (const double room : {more, less}) {
+            const ChosenRecompute other = fitting_recompute(e, room);
+            if (std::find(seen.begin(), seen.end(), other) != seen.end()) continue;
+            seen.push_back(other);
+            readings.push_back({fmt::format("recompute {} of {} layers a stage", to_string(other.kind), other.layers),
+                                {{"parallelism.recompute_layers", "0"},
+                                 {"parallelism.recompute", std::string(to_string(other.kind))},
+                                 {"parallelism.recompute_layers", std::to_string(other.layers)}}});
+        }
+    }
+    if (!states(row, "vp") && p.pp > 1 && p.vp > 1 && p.stage_layers.empty())
+        readings.push_back({"one piece a stage", {{"parallelism.vp", "1"}}});
+    return readings;
+}
+
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
+                     std::vector<std::string>& assumptions) {
+    const Framework& framework = experiment.framework;
+    Parallelism p;
+    set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
+    set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
+    set_framework(row, experiment, p, assumptions);
+    const auto batch = count_in(row, "gbs");
+    if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
+    p.global_batch = *batch;
+    const bool recompute_stated = states(row, "recompute");
+    if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    set_micro_batch(row, experiment, p, assumptions);
+    set_stage_layers(experiment.workload, framework, p, assumptions);
+    if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    return p;
+}
+
+}  // namespace stepcast

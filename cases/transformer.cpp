@@ -1,0 +1,249 @@
+#include "cases/transformer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "cases/cells.h"
+#include "cases/other_work.h"
+#include "cases/precision.h"
+#include "cases/split.h"
+#include "model/errors.h"
+#include "model/presets.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Assumptions = std::vector<std::string>;
+
+// The workload preset of the model's name; without one, sizes of 0.
+Workload preset_of(const CaseRow& row) {
+    Workload none;
+    none.layers = none.seq = none.ffn = 0;
+    auto name = lower_case(row.cell("model"));
+    std::replace(name.begin(), name.end(), '_', '-');
+    const auto presets = preset_names(PresetKind::workload);
+    if (std::find(presets.begin(), presets.end(), name) == presets.end()) return none;
+    Experiment e;
+    set_key(e, {"workload.preset", name});
+    e.workload.name = name;
+    return e.workload;
+}
+
+// The size in the column, else the preset's.
+int size_of(const CaseRow& row, const std::string& column, int of_preset, Assumptions& assumptions) {
+    if (const auto stated = count_in(row, column)) return *stated;
+    if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
+    assumptions.push_back(
+        fmt::format("{} not stated: {} of preset {}", column, of_preset, lower_case(row.cell("model"))));
+    return of_preset;
+}
+
+// Of one expert where there are dense layers of another width beside them.
+int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, Assumptions& assumptions) {
+    const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
+    if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
+        throw ConfigError("ffn: missing; expected the width of one expert");
+    return size_of(row, "ffn", of_preset, assumptions);
+}
+
+// Devices before Ampere have no bf16.
+Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
+    if (!states(row, "precision")) {
+        const auto usual = contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
+        assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
+        return usual;
+    }
+    if (const auto dtype = dtype_in(row.cell("precision"))) return *dtype;
+    throw ConfigError("precision: \"" + row.cell("precision") +
+                      "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
+}
+
+// "1 dense layer of the 4", "first 3 layers dense (ffn 18432)", "shared expert width 3072".
+void read_expert_notes(const std::string& notes, Workload& w) {
+    if (const auto at = notes.find(" dense layer"); at != std::string::npos)
+        if (const auto n = number_before(notes, at)) w.moe.dense_layers = count_of(*n);
+    if (const auto at = notes.find(" layers dense (ffn "); at != std::string::npos)
+        if (const auto n = number_before(notes, at)) w.moe.dense_layers = count_of(*n);
+    if (contains(notes, "first layer dense")) w.moe.dense_layers = 1;
+    if (const auto at = notes.find("dense (ffn "); at != std::string::npos)
+        if (const auto n = number_after(notes, at)) w.ffn = count_of(*n);
+    if (const auto at = notes.find("shared expert width "); at != std::string::npos)
+        if (const auto n = number_after(notes, at)) w.moe.shared_ffn = count_of(*n);
+}
+
+void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, Assumptions& assumptions) {
+    const auto experts = count_in(row, "experts");
+    const auto known = preset.experts > 0 && !experts ? std::optional(preset.experts) : experts;
+    auto top_k = count_in(row, "topk");
+    if (!top_k && known && (preset.experts > 0 || w.moe.experts > 0)) {
+        top_k = preset.experts > 0 ? preset.top_k : w.moe.top_k;
+        assumptions.push_back(fmt::format("topk not stated: {} of the model's name", *top_k));
+    }
+    if (!known) {
+        if (w.ffn > 0) throw ConfigError("experts: missing; the model has expert layers");
+        w.ffn = ffn;
+        return;
+    }
+    if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *known));
+    w.moe.experts = *known;
+    w.moe.top_k = *top_k;
+    if (w.ffn == 0)
+        w.ffn = ffn;
+    else if (w.moe.ffn == 0)  // else both widths are the family's
+        w.moe.ffn = ffn;
+    read_expert_notes(row.cell("notes"), w);
+}
+
+// Rows may state the parameter count: where learned positions and biases do not make it, attention biases (ALiBi) and
+// bare layers may (arXiv 2108.12409; MPT's model card).
+void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+    const auto& notes = row.cell("notes");
+    const auto at = notes.find("params ");
+    const auto stated = at == std::string::npos ? std::nullopt : number_after(notes, at);
+    if (!stated || count_parameters(w).total() == *stated) return;
+    for (const auto positions : {Positions::learned, Positions::none})
+        for (const bool biases : {true, false}) {
+            Workload other = w;
+            other.positions = positions;
+            other.linear_bias = other.qkv_bias = biases;
+            if (!biases) other.norm = Norm::rmsnorm;  // of one weight each, as a layernorm without biases
+            if (count_parameters(other).total() != *stated) continue;
+            assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases", to_string(positions),
+                                              biases ? "with" : "no"));
+            w = other;
+            return;
+        }
+    assumptions.push_back(
+        fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
+}
+
+// "tied" or "untied" as a word of the model's cell or of the notes.
+std::optional<bool> states_tied(const CaseRow& row) {
+    const auto text = " " + lower_case(row.cell("model") + " " + row.cell("notes")) + " ";
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    for (const auto& [word, tied] : {std::pair("untied", false), std::pair("tied", true)})
+        for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+            if (!is_letter(text[at - 1]) && !is_letter(text[at + std::string_view(word).size()])) return tied;
+    return std::nullopt;
+}
+
+// As the framework trains it.
+Workload adopted(const Workload& workload, const Framework& framework) {
+    Experiment e;
+    e.workload = workload;
+    e.framework = framework;
+    adopt_framework(e);
+    return e.workload;
+}
+
+Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf, Assumptions& assumptions) {
+    std::string known_as;
+    const ModelFamily& family = family_of(row.cell("model"), shelf.families(), &known_as);
+    Workload w = family.architecture;
+    assumptions.push_back("model family " + known_as);
+    w.name = row.cell("model");
+    const Workload preset = preset_of(row);
+    w.layers = size_of(row, "layers", preset.layers, assumptions);
+    if (states(row, "layers") && family.blocks_a_layer > 1)
+        w.layers = std::max(1, static_cast<int>(std::lround(w.layers / family.blocks_a_layer)));
+    w.hidden = size_of(row, "hidden", preset.hidden, assumptions);
+    w.heads = size_of(row, "heads", preset.heads, assumptions);
+    w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
+    if (w.vocab == 0) w.vocab = size_of(row, "vocab", preset.vocab, assumptions);
+    w.seq = size_of(row, "seq", preset.seq, assumptions);
+    set_experts(row, ffn_of(row, w, preset, assumptions), preset.moe, w, assumptions);
+    if (w.head_dim == 0 && w.hidden % w.heads != 0)
+        throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
+    w.dtype = dtype_of(row, assumptions);
+    w.optimizer = Optimizer::adam;
+    w = adopted(w, framework);
+    if (const auto tied = states_tied(row); tied && *tied != w.tied) {
+        w.tied = *tied;
+        assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated" : "untied, as stated");
+    }
+    if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
+        assumptions.push_back(
+            fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq,
+                        framework.mean_sequence));
+        w.seq = framework.mean_sequence;
+    }
+    if (w.positions == Positions::relative) w.memory = w.seq;
+    const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    // "routing force-balanced, dropless unless tagged tokendrop": the tag stands before the explanation.
+    if (w.moe.experts > 0 && contains(words.substr(0, words.find("unless tagged")), "tokendrop")) {
+        w.moe.capacity_factor = 1;
+        assumptions.push_back("tokens beyond a capacity of 1 are dropped");
+    }
+    match_stated_parameters(row, w, assumptions);
+    return w;
+}
+
+// CUDA graphs of what surrounds the experts take their calls off the host.
+void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
+    if (contains(lower_case(row.cell("notes")), "cuda graph")) {
+        e.cluster.host.expert_layer = Seconds(0);
+        e.framework.stated.emplace_back("cluster.host.expert_layer");
+        return;
+    }
+    adopt_framework(e);
+    if (e.cluster.host.expert_layer == Seconds(0))
+        assumptions.emplace_back("CUDA graphs not stated: of router and dispatch, the recipe's on this device");
+}
+
+int ranks_of(const CaseRow& row, Assumptions& assumptions) {
+    if (const auto gpus = count_in(row, "gpus")) return *gpus;
+    const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
+    const auto product = of("tp") * of("pp") * of("dp") * of("cp");
+    assumptions.push_back(fmt::format("gpus not stated: {}, the product of the split", product));
+    return static_cast<int>(product);
+}
+
+void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    if (e.workload.moe.experts == 0) return;
+    if (row.cell("routing").empty()) {
+        e.routing.kind = RoutingSpec::Kind::uniform;
+        assumptions.push_back("routing not stated: uniform");
+    } else {
+        e.routing.kind = parse_routing_kind(row.cell("routing"));
+    }
+}
+
+}  // namespace
+
+Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf) {
+    Case result;
+    result.source = row.cell("source");
+    result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
+    result.series = row.cell("model");
+    auto& said = result.assumptions;
+    Experiment& e = result.experiment;
+    e.name = result.case_id;
+    e.framework = shelf.framework_of(row);
+    e.workload = workload_of(row, e.framework, shelf, said);
+    said.push_back("framework " + e.framework.name + ": " + e.framework.about);
+    set_other_work(row, e.workload, said);
+    const int ranks = ranks_of(row, said);
+    e.cluster = cluster_of_row(row, ranks, named, shelf, said);
+    e.parallelism = split_of(row, ranks, e, said);
+    set_graphs(row, e, said);
+    adopt_framework(e);
+    set_routing(row, e, said);
+    e.readings = readings_of_row(row, e);
+    check_experiment(e);
+    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
+    result.measured_step = seconds_in(row, "step_s");
+    check_step(row);
+    result.measured_peak = measured_peak(row);
+    if (!row.cell("forward_s").empty()) result.measured_forward = seconds_in(row, "forward_s");
+    if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");
+    for (const auto& [column, text] : row.cells)
+        if (contains(text, "(assumed") && column != "notes") said.push_back(column + ": " + text);
+    return result;
+}
+
+}  // namespace stepcast

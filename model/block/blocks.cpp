@@ -1,0 +1,227 @@
+#include "model/block/blocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+double number(long count) { return static_cast<double>(count); }
+
+// The residual stream and the norm that reads it; the stream itself goes on to the residual.
+void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name, Dtype product) {
+    const double outer = number(s.outer_tokens * s.hidden);
+    b.insert(b.end(), {Fork{"residual_backward", outer}, Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
+}
+
+Width heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads}; }
+Width kv_heads_of(const Workload& w, const RankShape& s) { return {kv_heads(w), s.kv_heads}; }
+
+void add_projections(Block& b, const Workload& w, const RankShape& s) {
+    const Width queries = heads_of(w, s) * s.qk_dim, keys = kv_heads_of(w, s) * s.qk_dim;
+    const auto linear = [&](std::string_view name, Width out, Split split) {
+        return Linear{.name = name, .tokens = s.tokens, .out = out, .in = w.hidden, .dtype = s.matrix, .split = split,
+                      .bias = w.qkv_bias};
+    };
+    if (w.fused_projections) {
+        b.push_back(linear("qkv", queries + keys * 2, Split::column));
+        std::get<Linear>(b.back()).after_norm = true;
+        std::get<Linear>(b.back()).adapter_rank = w.adapter_rank;
+        return;
+    }
+    b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
+    b.push_back(linear("query", queries, Split::column));
+    b.push_back(linear("key", keys, Split::none));
+    b.push_back(linear("value", keys, Split::none));
+}
+
+// Queries, keys and values from low-rank latents, and one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
+// 2.1). The projections have no biases; those to the latents are not split.
+void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
+    const Mla& m = w.mla;
+    const Width heads = heads_of(w, s);
+    const long latents = m.q_rank + m.kv_rank;
+    b.push_back(Linear{.name = "mla_down", .tokens = s.outer_tokens, .out = latents + m.rope_dim, .in = w.hidden,
+                       .dtype = s.matrix});
+    b.push_back(Normalize{"latent_norm", s.outer_tokens, latents, s.matrix, 2});
+    b.push_back(Linear{.name = "mla_query_up", .tokens = s.tokens, .out = heads * s.qk_dim,
+                       .in = m.q_rank > 0 ? m.q_rank : w.hidden, .dtype = s.matrix, .split = Split::column});
+    b.push_back(Linear{.name = "mla_key_value_up", .tokens = s.tokens, .out = heads * (m.nope_dim + m.value_dim),
+                       .in = m.kv_rank, .dtype = s.matrix});
+}
+
+Linear attention_output(const Workload& w, const RankShape& s) {
+    return {.name = "attention_output", .tokens = s.tokens, .out = w.hidden, .in = heads_of(w, s) * s.value_dim,
+            .dtype = s.matrix, .split = Split::row, .bias = w.linear_bias && w.positions != Positions::relative,
+            .adapter_rank = w.adapter_rank};
+}
+
+// Transformer-XL (arXiv 1901.02860, section 3.3): memory and input are projected together, positions once for all sequences;
+// no biases.
+Block relative_attention(const Workload& w, const RankShape& s) {
+    const long keys = s.seq + w.memory;
+    const Width queries = heads_of(w, s) * s.qk_dim, kv = kv_heads_of(w, s) * s.qk_dim;
+    const double outer = number(s.outer_tokens * s.hidden);
+    return {Fork{"residual_backward", outer},
+            WithMemory{},
+            Cast{number(s.batch * keys * s.hidden)},
+            Linear{.name = "qkv", .tokens = s.batch * keys, .out = queries + kv * 2, .in = w.hidden, .dtype = s.matrix},
+            Linear{.name = "position_projection", .tokens = keys, .out = queries, .in = w.hidden, .dtype = s.matrix,
+                   .constant_input = true},
+            AttendRelative{},
+            attention_output(w, s),
+            Residual{w.linear_bias},
+            Normalize{"attention_norm", s.outer_tokens, w.hidden, s.matrix}};
+}
+
+// Two inner vectors of a gated block in one product, and one kernel for gate and activation.
+bool gates_at_once(const Workload& w) { return w.gated && w.fused_projections; }
+
+}  // namespace
+
+Block attention_block(const Workload& w, const RankShape& s) {
+    if (w.positions == Positions::relative) return relative_attention(w, s);
+    const bool latent = w.attention == AttentionKind::mla;
+    Block b;
+    b.reserve(12);
+    add_norm(b, w, s, "attention_norm", s.matrix);
+    latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
+    b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
+    b.push_back(Attend{s.heads, s.kv_heads});
+    b.push_back(attention_output(w, s));
+    b.push_back(Residual{w.linear_bias});
+    return b;
+}
+
+// One projection to gate and input (heads x width each), B and C (groups x state each) and a step for each head; a short
+// convolution over input, B and C; the scan; a norm with the gate; the projection out.
+Block mamba_block(const Workload& w, const RankShape& s) {
+    const Mamba& m = w.mamba;
+    const Scan scan{{m.heads, s.mamba_heads}, {m.groups, s.mamba_groups}, m.head_dim, m.state};
+    const double inner = number(s.tokens * scan.inner().rank), around = number(s.tokens * scan.around().rank);
+    Block b;
+    b.reserve(12);
+    add_norm(b, w, s, "mamba_norm", s.matrix);
+    b.push_back(Linear{.name = "mamba_in", .tokens = s.tokens, .out = scan.inner() + scan.around() + scan.heads,
+                       .in = w.hidden, .dtype = s.matrix, .split = Split::column});
+    b.push_back(Elementwise{.name = "convolution", .read = around, .written = around, .kept = around,
+                            .weights = 4.0 * number(scan.around().whole)});
+    b.push_back(scan);
+    b.push_back(Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
+    b.push_back(Linear{.name = "mamba_out", .tokens = s.tokens, .out = w.hidden, .in = scan.inner(), .dtype = s.matrix,
+                       .split = Split::row, .bias = w.linear_bias});
+    b.push_back(Residual{w.linear_bias});
+    return b;
+}
+
+std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s) {
+    if (w.mamba.heads == 0) return {{1, attention_block(w, s)}};
+    std::vector<SharedBlock> blocks{{1, mamba_block(w, s)}};
+    if (w.mamba.attention > 0) blocks.push_back({w.mamba.attention, attention_block(w, s)});
+    return blocks;
+}
+
+Block mixing_block(const Workload& w, const RankShape& s) {
+    if (w.mamba.heads == 0) return attention_block(w, s);
+    Block b = mamba_block(w, s);
+    if (w.mamba.attention == 0) return b;
+    RankShape part = s;
+    const auto share = [&](long heads) { return std::max(1L, std::lround(w.mamba.attention * number(heads))); };
+    part.heads = share(s.heads);
+    part.kv_heads = share(s.kv_heads);
+    const Block attention = attention_block(w, part);
+    b.insert(b.end(), attention.begin(), attention.end());
+    return b;
+}
+
+Block feed_forward_block(const Workload& w, const RankShape& s) {
+    const Width ffn{w.ffn, s.ffn};
+    const bool separate = w.gated && !w.fused_projections;
+    const int inputs = gates_at_once(w) ? 2 : 1;
+    const auto up = [&](std::string_view name, Split split) {
+        return Linear{.name = name, .tokens = s.tokens, .out = ffn * inputs, .in = w.hidden, .dtype = s.matrix,
+                      .split = split, .bias = w.linear_bias, .after_norm = name == "ffn_up"};
+    };
+    Block b;
+    b.reserve(12);
+    add_norm(b, w, s, "ffn_norm", s.matrix);
+    if (separate) b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
+    b.push_back(separate ? up("ffn_gate", Split::column) : up("ffn_up", Split::column));
+    b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !separate});
+    if (separate) {
+        const double inner = number(s.tokens * s.ffn);
+        b.push_back(up("ffn_up", Split::none));
+        b.push_back(Elementwise{.name = "gate_product", .read = 2 * inner, .written = inner, .kept = inner,
+                                .into_product = true});
+    }
+    b.push_back(Linear{.name = "ffn_down", .tokens = s.tokens, .out = w.hidden, .in = ffn, .dtype = s.matrix,
+                       .split = Split::row, .bias = w.linear_bias});
+    b.push_back(Residual{w.linear_bias});
+    return b;
+}
+
+// Shared experts are a dense block that every token goes through.
+Block expert_block(const Workload& w, const RankShape& s) {
+    const int inputs = w.gated ? 2 : 1;
+    const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
+    Block b;
+    b.reserve(16);
+    b.push_back(Fork{"residual_backward", number(s.outer_tokens * s.hidden)});
+    b.push_back(Normalize{"ffn_norm", s.outer_tokens, w.hidden, s.matrix});
+    b.push_back(Linear{.name = "router", .tokens = s.routed_tokens, .out = w.moe.experts, .in = w.hidden,
+                       .dtype = s.storage, .bias = w.moe.router_bias});
+    b.push_back(Route{});
+    b.push_back(ToExperts{});
+    b.push_back(GroupedLinear{"experts_up", "experts_up_weight", ffn * inputs, w.hidden, Split::column, w.linear_bias});
+    b.push_back(Activate{.rows = Activate::Rows::expert_slots, .width = ffn, .inputs = inputs});
+    b.push_back(GroupedLinear{"experts_down", "experts_down_weight", w.hidden, ffn, Split::row, w.linear_bias});
+    b.push_back(FromExperts{});
+    if (w.moe.shared_experts > 0) {
+        b.push_back(Linear{.name = "shared_up", .tokens = s.tokens, .out = shared * inputs, .in = w.hidden,
+                           .dtype = s.matrix, .split = Split::column, .bias = w.linear_bias, .after_norm = true});
+        b.push_back(Activate{.width = shared, .inputs = inputs});
+        b.push_back(Linear{.name = "shared_down", .tokens = s.tokens, .out = w.hidden, .in = shared, .dtype = s.matrix,
+                           .split = Split::row, .bias = w.linear_bias});
+        b.push_back(AddShared{});
+    }
+    b.push_back(Residual{w.linear_bias});
+    return b;
+}
+
+Block before_experts(const Workload& w, const RankShape& s) {
+    Block b;
+    add_norm(b, w, s, "ffn_norm", s.matrix);
+    return b;
+}
+
+Block after_experts(const Workload& w) { return {Residual{w.linear_bias}}; }
+
+// The projection is not split.
+Block prediction_block(const Workload& w, const RankShape& s) {
+    return {Embed{}, Normalize{"mtp_embedding_norm", s.outer_tokens, w.hidden, s.matrix},
+            Normalize{"mtp_norm", s.outer_tokens, w.hidden, s.matrix},
+            Linear{.name = "mtp_projection", .tokens = s.outer_tokens, .out = w.hidden, .in = 2L * w.hidden, .dtype = s.matrix}};
+}
+
+Block embedding_block() { return {Embed{}}; }
+
+// Transformer-XL has no norm at the end, and a bias of the logits.
+Block head_block(const Workload& w, const RankShape& s) {
+    const double outer = number(s.outer_tokens * s.hidden);
+    if (w.head == Head::span)
+        return {Cast{outer},
+                Linear{.name = "span", .tokens = s.tokens, .out = 2, .in = w.hidden, .dtype = s.matrix, .bias = true},
+                SpanLoss{}};
+    const bool relative = w.positions == Positions::relative;
+    Block b;
+    if (relative)
+        b.push_back(Cast{outer});
+    else
+        add_norm(b, w, s, "final_norm", s.storage);  // the sum behind it is one too many: recorded host runs hold it
+    b.push_back(Linear{.name = "logits", .tokens = s.head_tokens, .out = {w.vocab, s.vocab}, .in = w.hidden,
+                       .dtype = s.storage, .split = Split::column, .bias = relative});
+    b.push_back(Loss{});
+    return b;
+}
+
+}  // namespace stepcast

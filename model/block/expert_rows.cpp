@@ -1,0 +1,73 @@
+// With a capacity every expert computes capacity_factor times the balanced number of slots, padded or dropped.
+// dispatch_once (DeepEP's kernels): a token that k of E experts want crosses to each of N places once. Of L experts in one
+// place a token wants at least one with P(L) = 1 - prod_{i<k} (1 - L / (E - i)); so a place receives P(E/N) N / k of the
+// slots' bytes.
+#include "model/block/expert_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace stepcast {
+namespace {
+
+std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, double per_expert) {
+    const double factor = moe.capacity_factor > 0 ? moe.capacity_factor : 1;
+    if (moe.capacity_factor == 0 && slots % local_experts == 0)
+        return std::vector<long>(static_cast<std::size_t>(local_experts), slots / local_experts);
+    return std::vector<long>(static_cast<std::size_t>(local_experts),
+                             static_cast<long>(std::ceil(factor * per_expert)));
+}
+
+// Where routing is limited to some groups of experts and the place holds experts of one: the group is among them, and then
+// those experts among its groups'.
+double chance_of(const Moe& moe, double local) {
+    const bool limited = moe.top_groups < moe.groups && local <= static_cast<double>(moe.experts) / moe.groups;
+    const double share = limited ? static_cast<double>(moe.top_groups) / moe.groups : 1;
+    double none = 1;
+    for (int i = 0; i < moe.top_k; ++i) none *= std::max(0.0, 1 - local / (share * moe.experts - i));
+    return share * (1 - none);
+}
+
+}  // namespace
+
+double once_over_slots(const Moe& moe, long places) {
+    const auto n = static_cast<double>(places);
+    return chance_of(moe, moe.experts / n) * n / moe.top_k;
+}
+
+long ExpertRows::most() const {
+    long most = 0;
+    for (const auto& of_rank : rows) most = std::max(most, std::accumulate(of_rank.begin(), of_rank.end(), 0L));
+    return most;
+}
+
+ExpertRows expert_rows(const LayerContext& c) {
+    const Parallelism& p = c.experiment.parallelism;
+    const Moe& moe = c.experiment.workload.moe;
+    const long local = moe.experts / p.ep;
+    ExpertRows x;
+    x.ranks = p.ep;
+    x.tokens = c.shape.routed_tokens;
+    x.slots = x.tokens * moe.top_k;
+    x.gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
+    x.exchange = c.groups.expert;
+    x.tensor = x.gathered > 1 ? c.groups.tensor : Group{};
+    if (c.routing.counts.empty()) {
+        const long slots = x.slots * x.gathered;
+        x.rows = {balanced_rows(moe, slots, local, static_cast<double>(slots * x.ranks) / moe.experts)};
+        return x;
+    }
+    for (int r = 0; r < p.ep; ++r) {
+        auto& rows = x.rows.emplace_back();
+        for (long l = 0; l < local; ++l) {
+            long sum = 0;
+            for (int source = 0; source < p.ep; ++source)
+                sum += c.routing.count(source, static_cast<int>(r * local + l));
+            rows.push_back(sum * x.gathered);
+        }
+    }
+    return x;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,107 @@
+// Kernels as training libraries fuse them. Element-wise passes are counted tensor by tensor (Korthikanti et al., arXiv
+// 2205.05198, section 4 lists them); A = outer tokens x hidden elements; a mask of dropout is one byte an element.
+#pragma once
+
+#include <optional>
+
+#include "model/block/expert_rows.h"
+#include "model/block/operators.h"
+#include "model/transformer/layer.h"
+
+namespace stepcast {
+
+class Fused {
+public:
+    explicit Fused(const LayerContext& context) : c_(context) {
+        if (c_.experiment.workload.moe.experts > 0) experts_ = expert_rows(context);
+    }
+
+    void forward(Planner& planner, const Linear& op) const;
+    void backward(BackwardPlanners planners, const Linear& op) const;
+    void forward(Planner&, const Fork&) const {}
+    void backward(BackwardPlanners planners, const Fork& op) const;
+    void forward(Planner& planner, const Normalize& op) const;
+    void backward(BackwardPlanners planners, const Normalize& op) const;
+    void forward(Planner&, const Cast&) const {}
+    void backward(BackwardPlanners, const Cast&) const {}
+    void forward(Planner& planner, const Activate& op) const;
+    void backward(BackwardPlanners planners, const Activate& op) const;
+    void forward(Planner& planner, const Elementwise& op) const;
+    void backward(BackwardPlanners planners, const Elementwise& op) const;
+    void forward(Planner& planner, const Residual& op) const;
+    void backward(BackwardPlanners planners, const Residual& op) const;
+    void forward(Planner& planner, const Scan& op) const;
+    void backward(BackwardPlanners planners, const Scan& op) const;
+
+    // fused_attention.cpp
+    void forward(Planner& planner, const HeadLayout& op) const;
+    void backward(BackwardPlanners planners, const HeadLayout& op) const;
+    void forward(Planner& planner, const Attend& op) const;
+    void backward(BackwardPlanners planners, const Attend& op) const;
+
+    // fused_experts.cpp
+    void forward(Planner& planner, const Route& op) const;
+    void backward(BackwardPlanners planners, const Route& op) const;
+    void forward(Planner& planner, const ToExperts& op) const;
+    void backward(BackwardPlanners planners, const ToExperts& op) const;
+    void forward(Planner& planner, const GroupedLinear& op) const;
+    void backward(BackwardPlanners planners, const GroupedLinear& op) const;
+    void forward(Planner& planner, const FromExperts& op) const;
+    void backward(BackwardPlanners planners, const FromExperts& op) const;
+    void forward(Planner& planner, const AddShared& op) const;
+    void backward(BackwardPlanners, const AddShared&) const {}
+
+    // ends.cpp: the same in every style
+    void forward(Planner& planner, const Embed& op) const;
+    void backward(BackwardPlanners planners, const Embed& op) const;
+    void forward(Planner& planner, const Loss& op) const;
+    void backward(BackwardPlanners planners, const Loss& op) const;
+
+    // Known operation by operation only; check_experiment() lets none through.
+    void forward(Planner&, const WithMemory&) const {}
+    void backward(BackwardPlanners, const WithMemory&) const {}
+    void forward(Planner&, const AttendRelative&) const {}
+    void backward(BackwardPlanners, const AttendRelative&) const {}
+    void forward(Planner&, const SpanLoss&) const {}
+    void backward(BackwardPlanners, const SpanLoss&) const {}
+
+private:
+    [[nodiscard]] const Workload& workload() const { return c_.experiment.workload; }
+    [[nodiscard]] bool drops() const { return workload().dropout > 0; }
+    // Of so many elements as they lie in memory, and their dropout mask.
+    [[nodiscard]] Bytes tensor(double elements) const { return elements * c_.shape.element(); }
+    [[nodiscard]] Bytes mask(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
+    [[nodiscard]] double outer() const { return static_cast<double>(c_.shape.outer_tokens * c_.shape.hidden); }
+    [[nodiscard]] Bytes inner(const Activate& op) const;
+
+    void scan_products(Planner& planner, const Scan& op) const;
+
+    // fused_attention.cpp
+    [[nodiscard]] Bytes scores(const Attend& op) const;
+    [[nodiscard]] Attention one_kernel(const Attend& op, bool backward) const;
+    void scores_forward(Planner& planner, const Attend& op) const;
+    void scores_backward(Planner& planner, const Attend& op) const;
+    template <typename Work>
+    void with_context(Planner& planner, const Attend& op, bool backward, Work work) const;
+
+    // fused_experts.cpp
+    [[nodiscard]] Bytes rows(long width) const;
+    [[nodiscard]] Bytes slots() const;
+    [[nodiscard]] Bytes choices() const;
+    void exchange(Planner& planner, bool back) const;
+    void sort(Planner& planner, bool back) const;
+    void counts(Planner& planner, bool back) const;
+    void to_experts(Planner& planner) const;
+    void from_experts(Planner& planner) const;
+    void grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const;
+
+    // ends.cpp
+    [[nodiscard]] double logits() const;
+    void loss(Planner& planner) const;
+    void slices_backward(Planner& planner) const;
+
+    const LayerContext& c_;
+    std::optional<ExpertRows> experts_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,20 @@
+// The kernels of a block, forward and backward, in one of two styles.
+//   fused    as training libraries write them: bias, dropout and residual in one pass, norms and gated activations in one,
+//            attention in one where the workload says so; tensor, sequence and context parallel (fused*.cpp)
+//   unfused  operation by operation as a framework without such kernels runs them, on one rank of a tensor (unfused*.cpp)
+#pragma once
+
+#include <span>
+
+#include "model/block/operators.h"
+#include "model/transformer/layer.h"
+
+namespace stepcast {
+
+enum class KernelStyle : std::uint8_t { fused, unfused };
+
+void plan_forward(Planner& planner, const LayerContext& context, std::span<const Operator> operators, KernelStyle style);
+void plan_backward(BackwardPlanners planners, const LayerContext& context, std::span<const Operator> operators,
+                   KernelStyle style);
+
+}  // namespace stepcast

@@ -1,0 +1,215 @@
+// One function a rule. A complaint begins with the key that it is about.
+#include "model/checks/check_transformer.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/pipeline/schedule.h"
+#include "model/transformer/counts.h"
+#include "model/transformer/pieces.h"
+
+namespace stepcast {
+namespace {
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
+}
+
+void check_heads(const Workload& w) {
+    if (w.heads < 1) refuse("workload.heads: missing; expected attention heads");
+    if (w.attention == AttentionKind::mla) {
+        if (w.mla.kv_rank < 1) refuse("workload.mla.kv_rank: missing; workload.attention is mla");
+        if (w.mla.nope_dim + w.mla.rope_dim < 1) refuse("workload.mla.nope_dim: missing; workload.attention is mla");
+        if (w.mla.value_dim < 1) refuse("workload.mla.value_dim: missing; workload.attention is mla");
+        return;
+    }
+    if (w.head_dim == 0 && w.hidden % w.heads != 0)
+        refuse("workload.heads: {} does not divide workload.hidden = {}; expected a divisor, or workload.head_dim",
+               w.heads, w.hidden);
+    if (w.heads % kv_heads(w) != 0)
+        refuse("workload.kv_heads: {} does not divide workload.heads = {}", kv_heads(w), w.heads);
+}
+
+void check_experts(const Workload& w) {
+    if (w.moe.experts == 0) return;
+    for (int layer = 0; layer < w.layers; ++layer)
+        if (has_experts(w, layer)) return;
+    refuse(
+        "workload.moe.experts: {}, but no layer has any with workload.moe.dense_layers = {} and interval = {} of {} "
+        "layers",
+        w.moe.experts, w.moe.dense_layers, w.moe.interval, w.layers);
+}
+
+// With fewer key and value heads than ranks each is kept by several of them.
+void check_tensor_split(const Workload& w, const Parallelism& p) {
+    const auto divides = [&](std::string_view what, int whole) {
+        if (whole % p.tp != 0) refuse("parallelism.tp: {} does not divide {} = {}", p.tp, what, whole);
+    };
+    divides("workload.heads", w.heads);
+    if (const int kv = kv_heads(w); w.attention != AttentionKind::mla && kv % p.tp != 0 && p.tp % kv != 0)
+        refuse("parallelism.tp: {} neither divides workload.kv_heads = {} nor is a multiple", p.tp, kv);
+    const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
+    if (!all_experts) divides("workload.ffn", w.ffn);
+    if (w.moe.experts == 0) return;
+    if (p.expert_tensor_parallel) divides(w.moe.ffn > 0 ? "workload.moe.ffn" : "workload.ffn", expert_ffn(w));
+    if (w.moe.shared_experts > 0) divides("the shared experts' width", shared_ffn(w));
+}
+
+void check_sequence_split(const Workload& w, const Parallelism& p) {
+    if (w.seq % p.cp != 0) refuse("parallelism.cp: {} does not divide workload.seq = {}", p.cp, w.seq);
+    if (p.sequence_parallel && w.seq / p.cp % p.tp != 0)
+        refuse("parallelism.sequence_parallel: tp = {} does not divide the {} tokens of a sequence on a rank", p.tp,
+               w.seq / p.cp);
+}
+
+void check_pieces(const Workload& w, const Parallelism& p) {
+    const int pieces = model_pieces(p.schedule, p.pp, pieces_per_stage(p));
+    const auto& stated = p.stage_layers;
+    if (p.cut == StageCut::modules) return;
+    if (stated.empty()) {
+        if (pieces > w.layers)
+            refuse(
+                "parallelism.{}: {} stage pieces are more than workload.layers = {}; expected fewer, or "
+                "parallelism.stage_layers",
+                p.vp > 1 ? "vp" : "pp", pieces, w.layers);
+        return;
+    }
+    if (static_cast<int>(stated.size()) != pieces)
+        refuse("parallelism.stage_layers: {} entries, but there are {} stage pieces", stated.size(), pieces);
+    if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
+        refuse("parallelism.stage_layers: {} is no number of layers", least);
+    // The first holds the embedding and the last the head; one between them would do nothing but pass on.
+    for (std::size_t piece = 1; piece + 1 < stated.size(); ++piece)
+        if (stated[piece] == 0)
+            refuse("parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the first and the last",
+                   piece + 1, stated.size());
+    if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
+        refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
+}
+
+// What the splitter's cut by modules, and the messages that such pipelines send, are modelled for.
+void check_cut(const Workload& w, const Parallelism& p) {
+    if (p.blocking_p2p && (p.vp > 1 || (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b)))
+        refuse(
+            "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; expected gpipe or "
+            "1f1b with vp = 1",
+            to_string(p.schedule), p.vp);
+    if (p.head_apart && (p.cut == StageCut::layers || p.pp == 1))
+        refuse(
+            "parallelism.head_apart: true, but stages are cut by {}, {} of them; expected parallelism.cut = modules "
+            "and "
+            "pp > 1 (by layers: a last 0 in stage_layers)",
+            to_string(p.cut), p.pp);
+    if (p.cut == StageCut::layers) return;
+    if (!w.gated || w.fused_projections || w.moe.experts > 0 || w.attention == AttentionKind::mla)
+        refuse(
+            "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
+            "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
+    if (p.vp > 1 || p.tp > 1 || p.recompute == Recompute::full || !p.stage_layers.empty() ||
+        (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b))
+        refuse(
+            "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, without full recompute "
+            "and without stage_layers");
+    if (module_count(w) / p.pp < 1) refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
+    for (int g = 1; g < p.pp; ++g) {
+        const int before = first_module(w, p, g) - 1;  // of the layers' modules
+        if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
+            refuse(
+                "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled between layers and "
+                "behind up_proj",
+                p.pp, module_count(w), before / modules_per_layer, layer_modules[part - 1]);
+    }
+}
+
+void check_recompute(const Workload& w, const Parallelism& p) {
+    if (p.recompute_layers == 0) return;
+    if (p.recompute != Recompute::full)
+        refuse("parallelism.recompute_layers: {}, but parallelism.recompute is {}; expected 0, or recompute = full",
+               p.recompute_layers, to_string(p.recompute));
+    if (p.recompute_layers > w.layers)
+        refuse("parallelism.recompute_layers: {} is above workload.layers = {}", p.recompute_layers, w.layers);
+}
+
+void check_shard(const Parallelism& p) {
+    if (p.shard != 0 && p.zero != 3)
+        refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3", p.shard, p.zero);
+}
+
+// The systems of model/moe write all ranks of one expert-parallel group.
+void check_moe_system(const Workload& w, const Parallelism& p) {
+    if (p.moe_system == MoeSystem::alltoall || w.moe.experts == 0) return;
+    const auto system = to_string(p.moe_system);
+    if (p.tp * p.pp * p.cp != 1 || p.ep != p.dp)
+        refuse(
+            "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected tp, pp and cp of 1 "
+            "and "
+            "ep = dp = {}",
+            system, p.dp);
+    if (p.zero == 3 || p.recompute != Recompute::none)
+        refuse("parallelism.moe_system: {}, with which neither zero 3 nor recompute is modelled", system);
+    if (w.moe.shared_experts > 0 || w.moe.capacity_factor > 0)
+        refuse("workload.moe: {} has no shared experts and no capacity; expected 0", system);
+}
+
+void check_window(const Workload& w) {
+    if (w.window == 0) return;
+    if (!w.causal || w.positions == Positions::relative || w.attention == AttentionKind::mla)
+        refuse("workload.window: {}, which is modelled for causal attention without latents and memory; expected 0", w.window);
+}
+
+void check_prediction(const Workload& w, const Parallelism& p) {
+    if (w.mtp_layers == 0) return;
+    if (p.unfused || p.moe_system != MoeSystem::alltoall || w.head == Head::span || w.adapter_rank > 0 || p.cut == StageCut::modules)
+        refuse("workload.mtp_layers: {}, which is modelled for fused kernels, all-to-all, logits and whole layers that are "
+               "trained; expected 0", w.mtp_layers);
+}
+
+// Operation by operation, blocks are not split over tensor or context-parallel ranks.
+void check_operations(const Workload& w, const Parallelism& p) {
+    const bool relative = w.positions == Positions::relative;
+    if (w.memory > 0 && !relative)
+        refuse("workload.memory: {}, but only workload.positions relative has one; expected 0", w.memory);
+    if (relative && !p.unfused)
+        refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
+    if (w.autocast && !p.unfused) refuse("workload.autocast: true, but parallelism.unfused is false; expected true");
+    if (p.unfused && p.recompute == Recompute::selective)
+        refuse(
+            "parallelism.recompute: selective, which is not modelled with parallelism.unfused; expected none or full");
+    if (p.unfused && p.tp * p.cp != 1)
+        refuse("parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1", p.tp, p.cp);
+    if (p.unfused && (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
+        refuse(
+            "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a "
+            "feed-forward "
+            "block without gate");
+}
+
+}  // namespace
+
+void check_transformer(const Experiment& e) {
+    const auto& w = e.workload;
+    const auto& p = e.parallelism;
+    check_heads(w);
+    if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
+    check_experts(w);
+    check_tensor_split(w, p);
+    check_sequence_split(w, p);
+    check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
+    check_pieces(w, p);
+    check_cut(w, p);
+    check_recompute(w, p);
+    check_shard(p);
+    check_moe_system(w, p);
+    check_window(w);
+    check_prediction(w, p);
+    check_operations(w, p);
+    if (p.overlap_chunks != 1)
+        refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",
+               p.overlap_chunks);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,99 @@
+#include "model/families/families.h"
+
+#include <algorithm>
+
+#include "model/errors.h"
+#include "model/files/plain_text.h"
+#include "model/keys/key_values.h"
+#include "model/layers.h"
+
+namespace stepcast {
+namespace {
+
+std::vector<std::string> names_in(const ConfigValue& value) {
+    const auto* array = std::get_if<std::vector<ConfigValue>>(&value.value);
+    if (!array) throw ConfigError("found no array; expected an array of names");
+    std::vector<std::string> names;
+    for (const auto& one : *array) read_value(one, names.emplace_back());
+    return names;
+}
+
+// A key of the table [family], or false.
+bool read_own(const TomlEntry& entry, ModelFamily& family, std::string& base) {
+    const auto name = entry.path.substr(entry.path.find('.') + 1);
+    if (name == "base")
+        read_value(entry.value, base);
+    else if (name == "about")
+        read_value(entry.value, family.about);
+    else if (name == "not_modelled")
+        read_value(entry.value, family.not_modelled);
+    else if (name == "blocks_a_layer")
+        read_value(entry.value, family.blocks_a_layer);
+    else if (name == "models")
+        family.models = names_in(entry.value);
+    else if (name == "hub")
+        family.hub = names_in(entry.value);
+    else
+        return false;
+    return true;
+}
+
+ModelFamily lay(Layers& layers, const std::string& path, int depth) {
+    auto file = read_toml(path);
+    constexpr int deepest = 8;
+    if (depth > deepest) throw ConfigError(path + ": family.base: starts from itself; expected another family");
+    ModelFamily family;
+    std::string base;
+    std::erase_if(file.entries, [&](const TomlEntry& entry) {
+        if (!entry.path.starts_with("family.")) return false;
+        try {
+            if (!read_own(entry, family, base))
+                throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
+            if (entry.path == "family.base") (void)preset_path(PresetKind::family, base);
+        } catch (const ConfigError& e) {
+            throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
+        }
+        return true;
+    });
+    file.tables.erase("family");
+    if (!base.empty()) lay(layers, preset_path(PresetKind::family, base), depth + 1);
+    lay_file(layers, file, "workload.", Origin::family);
+    return family;
+}
+
+}  // namespace
+
+void lay_family(Layers& layers, const std::string& path) { (void)lay(layers, path, 0); }
+
+std::vector<ModelFamily> read_families() {
+    std::vector<ModelFamily> families;
+    for (const auto& name : preset_names(PresetKind::family)) {
+        Layers layers;
+        families.push_back(lay(layers, preset_path(PresetKind::family, name), 0));
+        families.back().architecture = layers.experiment.workload;
+    }
+    return families;
+}
+
+const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families, std::string* words) {
+    const auto name = lower_case(std::string(model));
+    const ModelFamily* found = nullptr;
+    std::string known, begin;
+    for (const ModelFamily& family : families)
+        for (const auto& one : family.models) {
+            if (family.not_modelled.empty()) known += (known.empty() ? "" : ", ") + one;
+            if (!name.starts_with(one) || one.size() <= begin.size()) continue;
+            found = &family;
+            begin = one;
+        }
+    if (!found)
+        throw ConfigError("model: \"" + std::string(model) +
+                          "\" is of no known family and no preset experiment; expected a name that begins with one of " +
+                          known + "; to add one, write model/presets/families/NAME.toml (docs/formats.md)");
+    if (!found->not_modelled.empty())
+        throw ConfigError("model: \"" + std::string(model) + "\" is not modelled: " + found->not_modelled);
+    if (words) *words = begin + ": " + found->about;
+    return *found;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,136 @@
+#include "model/families/hub_config.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "model/families/families.h"
+#include "model/families/hub_families.h"
+#include "model/files/whole_files.h"
+
+namespace stepcast {
+namespace {
+
+// "DeepseekV3ForCausalLM" of a file whose model_type is its own.
+const ModelType* type_of_architecture(const Json& json) {
+    if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty())
+        return nullptr;
+    std::string spoken;
+    if (const auto& first = json["architectures"][0]; first.is_string())
+        for (const char c : first.get<std::string>()) {
+            if (std::isupper(static_cast<unsigned char>(c)) && !spoken.empty() && spoken.back() != '_') spoken += '_';
+            spoken += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        }
+    const ModelType* longest = nullptr;
+    for (const auto& type : model_types())
+        if (spoken.starts_with(std::string(type.name) + "_for_") && (!longest || type.name.size() > longest->name.size()))
+            longest = &type;
+    return longest;
+}
+
+// All of Llama's sizes, and nothing that names experts, latents, states or other kinds of layers.
+bool has_shape_of_llama(const Json& json) {
+    for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"})
+        if (!json.contains(size) || !json[size].is_number_integer()) return false;
+    for (const auto& [name, value] : json.items())
+        for (const char* other : {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
+                                  "is_encoder_decoder", "recurrent", "vision", "compress"})
+            if (name.find(other) != std::string::npos && !value.is_null() && value != false) return false;
+    return !json.contains("layer_types") || json.contains("sliding_window");
+}
+
+const ModelType& type_of(const Json& json, const std::string& path, std::vector<std::string>& notes) {
+    const auto name = json.contains("model_type") && json["model_type"].is_string()
+                          ? json["model_type"].get<std::string>()
+                          : std::string();
+    std::vector<std::string> known;
+    std::string listed;
+    for (const auto& type : model_types()) {
+        if (type.name == name) return type;
+        known.emplace_back(type.name);
+        listed += (listed.empty() ? "" : ", ") + known.back();
+    }
+    if (const auto* type = type_of_architecture(json)) return *type;
+    if (has_shape_of_llama(json)) {
+        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm, "
+                        "rotary positions, no biases but those stated");
+        return llama_type();
+    }
+    throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
+                      "; expected one of " + listed + did_you_mean(name, known) +
+                      "; or write its sizes as a workload of TOML keys (stepcast list keys workload)");
+}
+
+std::string without_infinities(std::string text) {
+    for (const std::string word : {"-Infinity", "Infinity", "NaN"})
+        for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 4)) {
+            const char before = at == 0 ? ' ' : text[at - 1];
+            const bool bare = before == ' ' || before == ':' || before == ',' || before == '[' || before == '\n';
+            if (bare) text.replace(at, word.size(), "null");
+        }
+    return text;
+}
+
+Json parse(const std::string& path) {
+    const std::string text = read_text(path, "a model's config.json");
+    try {
+        // NaN and Infinity are no JSON, but some publish them.
+        Json json = Json::parse(without_infinities(text), [&](int depth, Json::parse_event_t, const Json&) {
+            constexpr int deepest = 32;  // recursion in the library; a config.json has four levels
+            if (depth > deepest) throw ConfigError(path + ": nested deeper than 32 levels; expected a model's config.json");
+            return true;
+        });
+        if (!json.is_object()) throw ConfigError(path + ": found no JSON object; expected a model's config.json");
+        return json;
+    } catch (const Json::exception& e) {
+        std::string what = e.what();
+        throw ConfigError(path + ": " + what.substr(what.find("] ") + 2));
+    }
+}
+
+// torch_dtype, in newer files dtype; fp16 weights train in fp16.
+Dtype dtype_in(const Json& json, const HubValues& config) {
+    const char* name = config.states("torch_dtype") ? "torch_dtype" : "dtype";
+    if (!config.states(name)) return Dtype::bf16;
+    const auto text = json[name].is_string() ? json[name].get<std::string>() : json[name].dump();
+    if (text == "bfloat16") return Dtype::bf16;
+    if (text == "float16") return Dtype::fp16;
+    if (text == "float32") return Dtype::fp32;
+    config.fail(name, "\"" + text + "\" is no dtype; expected bfloat16, float16 or float32");
+}
+
+// Of the family whose file names the type.
+Workload architecture_of(std::string_view type) {
+    for (const ModelFamily& family : read_families())
+        if (std::ranges::find(family.hub, type) != family.hub.end()) return family.architecture;
+    if (type == "llama") throw std::logic_error("no family lists llama as model_type");
+    return architecture_of("llama");  // the rule of the type says what differs
+}
+
+}  // namespace
+
+HubConfig read_hub_config(const std::string& path) {
+    const Json file = parse(path);
+    std::vector<std::string> notes;
+    // Of a model of several parts the text part counts; sizes stand there, not above.
+    const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
+    const Json json = parts ? file["text_config"] : file;
+    if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
+    const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
+    HubValues config(json, path);
+    Workload& w = config.workload();
+    w = architecture_of(type.name);
+    w.attention = AttentionKind::flash;
+    w.optimizer = Optimizer::adam;
+    type.read(config);
+    config.need("vocab", "vocab_size");
+    w.dtype = dtype_in(json, config);
+    const auto folder = std::filesystem::path(path).parent_path().filename().string();
+    w.name = folder.empty() ? std::string(type.name) : folder;
+    HubConfig result = config.said;
+    result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
+    result.workload = w;
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,249 @@
+#include "model/families/hub_families.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stepcast {
+namespace {
+
+void read_gpt2(HubValues& c) {
+    c.need("layers", "n_layer");
+    c.need("hidden", "n_embd");
+    c.need("heads", "n_head");
+    c.need("max_positions", "n_positions");
+    c.may("dropout", "resid_pdrop");
+    Workload& w = c.workload();
+    w.ffn = 4 * w.hidden;
+    c.may("ffn", "n_inner");
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+    w.seq = w.max_positions;
+}
+
+void read_sizes(HubValues& c) {
+    c.need("layers", "num_hidden_layers");
+    c.need("hidden", "hidden_size");
+    c.need("heads", "num_attention_heads");
+    c.need("ffn", "intermediate_size");
+    c.may("kv_heads", "num_key_value_heads");
+    c.may("head_dim", "head_dim");
+}
+
+void read_bert(HubValues& c) {
+    read_sizes(c);
+    c.need("max_positions", "max_position_embeddings");
+    c.may("dropout", "hidden_dropout_prob");
+    Workload& w = c.workload();
+    w.seq = w.max_positions;
+}
+
+void read_neox(HubValues& c) {
+    read_sizes(c);
+    c.may("dropout", "hidden_dropout");
+    Workload& w = c.workload();
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+}
+
+// Which layers attend to a window: all of them, those of layer_types, all but every n-th (sliding_window_pattern).
+void read_window(HubValues& c) {
+    Workload& w = c.workload();
+    w.window = 0;
+    w.window_share = 1;
+    if (c.flag("use_sliding_window", true)) c.may("window", "sliding_window");
+    if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_number_integer())
+        if (const int nth = c.of("sliding_window_pattern").get<int>(); nth > 0) w.window_share = 1 - 1.0 / nth;
+    if (!c.states("layer_types")) return;
+    double windowed = 0;
+    for (const auto& type : c.of("layer_types")) {
+        const auto text = type.is_string() ? type.get<std::string>() : type.dump();
+        if (text == "sliding_attention" || text == "chunked_attention")
+            ++windowed;
+        else if (text != "full_attention")
+            c.fail("layer_types", "\"" + text + "\" is no kind of layer that is modelled; expected full_attention or "
+                                  "sliding_attention");
+    }
+    const auto layers = static_cast<double>(c.of("layer_types").size());
+    w.window_share = layers > 0 ? windowed / layers : 1;
+    if (w.window_share == 0) w.window = 0;
+}
+
+// Leading layers without experts: [0, 1, 2] of mlp_only_layers, [0, 0, 1, 1, ..] of moe_layer_freq.
+void read_dense_layers(HubValues& c) {
+    if (c.states("mlp_only_layers")) {
+        int expected = 0;
+        for (const auto& layer : c.of("mlp_only_layers"))
+            if (!layer.is_number_integer() || layer.get<int>() != expected++)
+                c.fail("mlp_only_layers", "dense layers that are not the first ones are not modelled");
+        if (expected > 0) c.workload().moe.dense_layers = expected;
+    }
+    if (!c.states("moe_layer_freq")) return;
+    if (!c.of("moe_layer_freq").is_array()) return c.may("moe.interval", "moe_layer_freq");
+    int dense = 0, at = 0;
+    for (const auto& layer : c.of("moe_layer_freq")) {
+        const bool experts = !layer.is_number() || layer.get<int>() != 0;
+        if (!experts && dense++ != at) c.fail("moe_layer_freq", "only leading zeros are modelled");
+        ++at;
+    }
+    c.workload().moe.dense_layers = dense;
+}
+
+void read_llama(HubValues& c) {
+    read_sizes(c);
+    read_window(c);
+    Workload& w = c.workload();
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
+    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
+}
+
+void read_mixtral(HubValues& c) {
+    read_llama(c);
+    c.need("moe.experts", "num_local_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+}
+
+void read_qwen3_experts(HubValues& c) {
+    read_llama(c);
+    c.need("moe.experts", "num_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+    c.need("moe.ffn", "moe_intermediate_size");
+    c.may("moe.interval", "decoder_sparse_step");
+    c.may("moe.shared_ffn", "shared_expert_intermediate_size");
+    if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
+    read_dense_layers(c);
+}
+
+void read_qwen2_experts(HubValues& c) {
+    read_qwen3_experts(c);
+    c.workload().qkv_bias = true;
+}
+
+void read_gemma(HubValues& c) {
+    read_llama(c);
+    c.workload().tied = c.flag("tie_word_embeddings", true);
+    c.note("gemma: norms behind each block and caps of the scores are not in the forecast");
+}
+
+// Where the file does not say which layers slide: all but every n-th (Gemma 2, arXiv 2408.00118; Gemma 3, arXiv 2503.19786).
+template <int nth>
+void read_sliding_gemma(HubValues& c) {
+    read_gemma(c);
+    if (!c.states("layer_types") && !c.states("sliding_window_pattern")) c.workload().window_share = 1 - 1.0 / nth;
+}
+
+void read_gpt_oss(HubValues& c) {
+    read_llama(c);
+    c.workload().qkv_bias = c.flag("attention_bias", true);
+    c.workload().linear_bias = true;
+    c.need("moe.experts", "num_local_experts");
+    c.may("moe.top_k", c.states("num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token");
+}
+
+void read_llama4(HubValues& c) {
+    read_llama(c);
+    c.need("moe.experts", "num_local_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+    c.may("moe.interval", "interleave_moe_layer_step");
+    Workload& w = c.workload();
+    w.moe.shared_experts = 1;
+    w.moe.ffn = w.ffn;
+    w.moe.shared_ffn = w.ffn;
+    c.may("ffn", "intermediate_size_mlp");
+    if (!c.states("attention_chunk_size")) return;
+    c.may("window", "attention_chunk_size");
+    if (!c.states("layer_types")) w.window_share = 0.75;  // every fourth layer sees all
+    c.note("attention_chunk_size: read as a sliding window of as many tokens, which sees up to twice as many as a chunk");
+}
+
+// A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention. A layer is a Mamba block with the
+// feed-forward behind it.
+void read_nemotron_h(HubValues& c) {
+    read_llama(c);
+    if (!c.states("hybrid_override_pattern") || !c.of("hybrid_override_pattern").is_string())
+        c.fail("hybrid_override_pattern", "missing; expected a text of M, -, E and *");
+    const auto pattern = c.of("hybrid_override_pattern").get<std::string>();
+    const auto count = [&](char block) { return static_cast<int>(std::ranges::count(pattern, block)); };
+    const int mamba = count('M'), forward = count('-') + count('E');
+    if (mamba == 0 || forward == 0) c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
+    Workload& w = c.workload();
+    w.layers = mamba;
+    w.gated = false;
+    w.activation = Activation::relu;
+    w.positions = Positions::none;
+    w.mamba.attention = static_cast<double>(count('*')) / mamba;
+    c.need("mamba.heads", c.states("mamba_num_heads") ? "mamba_num_heads" : "mamba_n_heads");
+    c.may("mamba.head_dim", "mamba_head_dim");
+    c.may("mamba.state", "ssm_state_size");
+    c.may("mamba.groups", "n_groups");
+    if (count('E') > 0) {
+        c.need("moe.experts", "n_routed_experts");
+        c.need("moe.top_k", "num_experts_per_tok");
+        c.need("moe.ffn", "moe_intermediate_size");
+        c.may("moe.shared_experts", "n_shared_experts");
+        c.may("moe.shared_ffn", "moe_shared_expert_intermediate_size");
+    }
+    if (forward != mamba)
+        c.note(std::to_string(forward) + " feed-forward blocks beside " + std::to_string(mamba) +
+               " Mamba blocks: the forecast has one a layer");
+}
+
+void read_deepseek(HubValues& c) {
+    read_llama(c);
+    c.workload().attention = AttentionKind::mla;
+    c.may("mla.q_rank", "q_lora_rank");
+    c.need("mla.kv_rank", "kv_lora_rank");
+    c.need("mla.nope_dim", "qk_nope_head_dim");
+    c.need("mla.rope_dim", "qk_rope_head_dim");
+    c.need("mla.value_dim", "v_head_dim");
+    c.need("moe.experts", "n_routed_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+    c.need("moe.ffn", "moe_intermediate_size");
+    c.may("moe.shared_experts", "n_shared_experts");
+    c.may("moe.dense_layers", "first_k_dense_replace");
+    if (c.states("moe_layer_freq") && c.of("moe_layer_freq").is_array())
+        read_dense_layers(c);
+    else
+        c.may("moe.interval", "moe_layer_freq");
+    c.may("moe.groups", "n_group");
+    c.may("moe.top_groups", "topk_group");
+    if (c.states("num_nextn_predict_layers") && c.of("num_nextn_predict_layers").get<int>() > 0)
+        c.note("num_nextn_predict_layers: the forecast trains without multi-token prediction; with it: --set workload.mtp_layers=" +
+               std::to_string(c.of("num_nextn_predict_layers").get<int>()));
+}
+
+void read_deepseek_v3(HubValues& c) {
+    read_deepseek(c);
+    c.workload().moe.router_bias = true;
+}
+
+constexpr std::array<ModelType, 25> types{{{"gpt2", read_gpt2},
+                                                 {"bert", read_bert},
+                                                 {"gpt_neox", read_neox},
+                                                 {"llama", read_llama},
+                                                 {"mistral", read_llama},
+                                                 {"mixtral", read_mixtral},
+                                                 {"qwen2", read_llama},
+                                                 {"qwen3", read_llama},
+                                                 {"qwen3_moe", read_qwen3_experts},
+                                                 {"qwen2_moe", read_qwen2_experts},
+                                                 {"gemma", read_gemma},
+                                                 {"gemma2", read_sliding_gemma<2>},
+                                                 {"gemma3_text", read_sliding_gemma<6>},
+                                                 {"phi3", read_llama},
+                                                 {"olmo", read_llama},
+                                                 {"olmo2", read_llama},
+                                                 {"granite", read_llama},
+                                                 {"gpt_oss", read_gpt_oss},
+                                                 {"llama4", read_llama4},
+                                                 {"llama4_text", read_llama4},
+                                                 {"nemotron_h", read_nemotron_h},
+                                                 {"kimi_k2", read_deepseek_v3},
+                                                 {"glm4", read_llama},
+                                                 {"deepseek_v2", read_deepseek},
+                                                 {"deepseek_v3", read_deepseek_v3}}};
+
+}  // namespace
+
+std::span<const ModelType> model_types() { return types; }
+const ModelType& llama_type() { return *std::ranges::find(types, "llama", &ModelType::name); }
+
+}  // namespace stepcast

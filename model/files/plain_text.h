@@ -1,0 +1,18 @@
+// Text from files, options and the environment on its way to people and programs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+// Text that can only be read: control characters, but for those in `kept`, and bytes that are no UTF-8 become '?'.
+std::string plain_text(std::string_view text, std::string_view kept = "");
+
+std::string lower_case(std::string text);
+
+// The words of a list separated by commas, without blanks around them.
+std::vector<std::string> words_of(const std::string& list);
+
+}  // namespace stepcast

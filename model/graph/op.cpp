@@ -1,0 +1,104 @@
+#include "model/graph/op.h"
+
+#include <algorithm>
+
+#include <cmath>
+
+#include "model/graph/op_kinds.h"
+
+namespace stepcast {
+namespace {
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+    using Cases::operator()...;
+};
+
+Bytes off_diagonal(const AllToAll& op) {
+    const auto n = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size()))));
+    Bytes sum;
+    for (std::size_t i = 0; i < op.bytes.size(); ++i)
+        if (i / n != i % n) sum += op.bytes[i];
+    return sum;
+}
+
+double product(long a, long b, long c) {
+    return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
+}
+
+}  // namespace
+
+std::string_view kind_name(const Op& op) {
+    return std::visit(
+        Overloaded{[](const Gemm&) { return "gemm"; }, [](const GroupedGemm&) { return "grouped_gemm"; },
+                   [](const FusedGemm&) { return "fused_gemm"; }, [](const Attention&) { return "attention"; },
+                   [](const MemoryPass&) { return "memory_pass"; }, [](const AllReduce&) { return "all_reduce"; },
+                   [](const AllGather&) { return "all_gather"; }, [](const ReduceScatter&) { return "reduce_scatter"; },
+                   [](const AllToAll&) { return "all_to_all"; }, [](const Broadcast&) { return "broadcast"; },
+                   [](const Reduce&) { return "reduce"; }, [](const SendRecv&) { return "send_recv"; },
+                   [](const Barrier&) { return "barrier"; }, [](const HostWork&) { return "host_work"; }},
+        op);
+}
+
+// Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
+double seen_share(const Attention& op) {
+    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+    const double all = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
+    if (op.window == 0) return all;
+    const double window = std::min(static_cast<double>(op.window), keys), first = keys - queries + 1;
+    const double growing = op.causal ? std::clamp(window - (keys - queries), 0.0, queries) : 0;
+    const double seen = growing * (first + (growing - 1) / 2) + (queries - growing) * window;
+    return op.window_share * seen / (queries * keys) + (1 - op.window_share) * all;
+}
+
+bool is_compute(const Op& op) {
+    return std::visit(
+        Overloaded{[](const ComputeOp auto&) { return true; }, [](const ExchangeOp auto&) { return false; },
+                   [](const MemoryPass&) { return false; }, [](const HostWork&) { return false; }},
+        op);
+}
+
+bool is_collective(const Op& op) {
+    return std::visit(
+        Overloaded{[](const ExchangeOp auto&) { return true; }, [](const LocalOp auto&) { return false; }}, op);
+}
+
+std::optional<Dtype> dtype_of(const Op& op) {
+    using Found = std::optional<Dtype>;
+    return std::visit(Overloaded{[](const ComputeOp auto& compute) { return Found(compute.dtype); },
+                                 [](const MemoryPass&) { return Found(); }, [](const HostWork&) { return Found(); },
+                                 [](const ExchangeOp auto&) { return Found(); }},
+                      op);
+}
+
+Flops flops_of(const Op& op) {
+    return Flops(
+        std::visit(Overloaded{[](const Gemm& g) { return 2.0 * product(g.m, g.n, g.k) * static_cast<double>(g.batch); },
+                              [](const GroupedGemm& g) {
+                                  long rows = 0;
+                                  for (const long r : g.rows) rows += r;
+                                  return 2.0 * product(rows, g.n, g.k);
+                              },
+                              [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
+                              [](const Attention& a) {
+                                  const double products = a.backward ? 4 : 2;
+                                  const double seen = a.window > 0 ? seen_share(a) : a.causal ? 0.5 : 1.0;
+                                  return seen * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
+                                         static_cast<double>(a.batch * a.heads);
+                              },
+                              [](const MemoryPass&) { return 0.0; }, [](const HostWork&) { return 0.0; },
+                              [](const ExchangeOp auto&) { return 0.0; }},
+                   op));
+}
+
+Bytes bytes_moved(const Op& op) {
+    return std::visit(
+        Overloaded{[](const AllReduce& c) { return c.bytes; }, [](const AllGather& c) { return c.bytes; },
+                   [](const ReduceScatter& c) { return c.bytes; }, [](const Broadcast& c) { return c.bytes; },
+                   [](const Reduce& c) { return c.bytes; }, [](const SendRecv& c) { return c.bytes; },
+                   [](const AllToAll& c) { return off_diagonal(c); }, [](const Barrier&) { return Bytes(0); },
+                   [](const LocalOp auto&) { return Bytes(0); }},
+        op);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,168 @@
+// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls (op_kinds.h): an op
+// that is added here does not compile until every place that must know it does.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/units.h"
+
+namespace stepcast {
+
+// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
+// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements. `layout` says for A
+// and B whether memory holds them as written (n) or transposed (t): of a linear layer with weights [out, in] the forward
+// is nt, the input gradient nn, the weight gradient tn.
+struct Gemm {
+    enum class Layout : std::uint8_t { nt, nn, tn };
+    long m = 0, n = 0, k = 0;
+    long batch = 1;
+    Dtype dtype = Dtype::fp16;
+    bool accumulate = false;
+    bool unaligned = false;
+    Layout layout = Layout::nt;
+    friend bool operator==(const Gemm&, const Gemm&) = default;
+};
+
+// One kernel over several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
+// gradient the rows are summed over: C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
+struct GroupedGemm {
+    std::vector<long> rows;
+    long n = 0, k = 0;
+    Dtype dtype = Dtype::fp16;
+    bool weight_gradient = false;
+    friend bool operator==(const GroupedGemm&, const GroupedGemm&) = default;
+};
+
+// A grouped GEMM over blocks of `rows_per_block` token rows, fused with the transfer of the rows that live on
+// other ranks: `gather` reads its remote input rows while it computes (mix_moe's AG kernel), `scatter` writes its
+// results to their owners (GA). One thread block takes `blocks_per_thread_block` blocks over all n columns.
+struct FusedGemm {
+    enum class Transfer : std::uint8_t { gather, scatter };
+    long blocks = 0;         // blocks this rank computes
+    long remote_blocks = 0;  // of them, with rows on another rank
+    long rows_per_block = 64;
+    long blocks_per_thread_block = 2;
+    long n = 0, k = 0;
+    Bytes remote_bytes_per_block;  // moved over the links for one remote block
+    Transfer transfer = Transfer::gather;
+    Dtype dtype = Dtype::fp16;
+    friend bool operator==(const FusedGemm&, const FusedGemm&) = default;
+};
+
+// softmax(Q K^T) V for `batch` sequences and `heads` heads. Causal: query i sees the keys up to i + seq_k - seq_q. With
+// `flash` one kernel keeps the scores on chip (and computes them again in the backward), else they go through memory.
+// `window`: a query sees only so many keys, its own among them, in `window_share` of the layers that the op stands for
+// (where some layers slide and some do not, each is given the mean of both).
+struct Attention {
+    long batch = 0, heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
+    bool causal = false;
+    bool backward = false;
+    Dtype dtype = Dtype::fp16;
+    bool flash = false;
+    bool second_generation = false;  // of flash: FlashAttention-2
+    long value_dim = 0;              // width of a value; 0 = head_dim
+    long window = 0;                 // 0 = all
+    double window_share = 1;
+    friend bool operator==(const Attention&, const Attention&) = default;
+};
+
+// Streams memory: permute, GELU, add, softmax-shaped passes; `transpose` walks one side with a stride,
+// `optimizer` many tensors at once, `rows` reduces within rows (norms, softmax), `strided` goes element by element to
+// computed offsets (permuted copies, sums over columns).
+struct MemoryPass {
+    enum class Access : std::uint8_t { stream, transpose, optimizer, rows, strided };
+    Bytes read, written;
+    Access access = Access::stream;
+    friend bool operator==(const MemoryPass&, const MemoryPass&) = default;
+};
+
+// Every participant ends with the sum of `bytes`.
+struct AllReduce {
+    Bytes bytes;
+    bool in_switch = true;  // a switch that adds may do it; none adds 8-bit integers
+    friend bool operator==(const AllReduce&, const AllReduce&) = default;
+};
+// `bytes` is the gathered result, on every participant.
+struct AllGather {
+    Bytes bytes;
+    friend bool operator==(const AllGather&, const AllGather&) = default;
+};
+// `bytes` is the input on every participant; each keeps its 1/n of the sum.
+struct ReduceScatter {
+    Bytes bytes;
+    friend bool operator==(const ReduceScatter&, const ReduceScatter&) = default;
+};
+// `root` is an index into the task's places.
+struct Broadcast {
+    Bytes bytes;
+    int root = 0;
+    friend bool operator==(const Broadcast&, const Broadcast&) = default;
+};
+struct Reduce {
+    Bytes bytes;
+    int root = 0;
+    friend bool operator==(const Reduce&, const Reduce&) = default;
+};
+// Variable all-to-all: bytes[source * n + target] for n participants in the order of the task's places.
+// What a rank keeps for itself is on the diagonal and crosses no link.
+struct AllToAll {
+    std::vector<Bytes> bytes;
+    // Of kernels that write rows to where they belong (DeepEP's): bytes of a row, and tokens that a rank has. 0: grouped
+    // sends and receives.
+    Bytes row = {};
+    double tokens = 0;
+    [[nodiscard]] bool by_kernels() const { return row > Bytes(0); }
+    friend bool operator==(const AllToAll&, const AllToAll&) = default;
+};
+// From the task's first place to its second, as `messages` messages of equal size; or `blocking`: small messages, the payload
+// in some of them, each a call that holds the host at both ends.
+struct SendRecv {
+    Bytes bytes;
+    int messages = 1;
+    bool blocking = false;
+    friend bool operator==(const SendRecv&, const SendRecv&) = default;
+};
+// All participants meet; no data.
+struct Barrier {
+    friend bool operator==(const Barrier&, const Barrier&) = default;
+};
+
+// Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
+struct HostWork {
+    enum class Kind : std::uint8_t {
+        framework,
+        module,
+        layer,
+        exchange_setup,
+        schedule,
+        assignment,
+        read,
+        flatten,
+        update,
+        gather,
+        input,
+        experts,
+        micro_batch,
+        exchange
+    };
+    Kind kind = Kind::framework;
+    double calls = 1;
+    friend bool operator==(const HostWork&, const HostWork&) = default;
+};
+
+using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
+                        AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;
+
+std::string_view kind_name(const Op& op);  // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
+bool is_collective(const Op& op);          // needs every participant: AllReduce .. Barrier, SendRecv included
+bool is_compute(const Op& op);             // Gemm, GroupedGemm, FusedGemm, Attention
+// Of the pairs of query and key, those that a causal mask and a window leave.
+double seen_share(const Attention& op);
+Flops flops_of(const Op& op);              // arithmetic of the matrix products; 0 for the rest
+Bytes bytes_moved(const Op& op);           // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
+
+}  // namespace stepcast

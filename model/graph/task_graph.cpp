@@ -1,0 +1,155 @@
+#include "model/graph/task_graph.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/graph_limits.h"
+
+namespace stepcast {
+
+std::string_view to_string(Lane lane) {
+    switch (lane) {
+        case Lane::compute: return "compute";
+        case Lane::collective: return "collective";
+        case Lane::data: return "data";
+        case Lane::send_up: return "send_up";
+        case Lane::receive_up: return "receive_up";
+        case Lane::send_down: return "send_down";
+        case Lane::receive_down: return "receive_down";
+        case Lane::host: return "host";
+    }
+    return "?";
+}
+
+std::string_view to_string(Phase phase) {
+    switch (phase) {
+        case Phase::forward: return "forward";
+        case Phase::between: return "between";
+        case Phase::backward: return "backward";
+        case Phase::gradient_sync: return "gradient_sync";
+        case Phase::optimizer: return "optimizer";
+    }
+    return "?";
+}
+
+TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
+    : rank_count_(rank_count),
+      launch_blocking_(launch_blocking),
+      multiplicity_(static_cast<std::size_t>(rank_count), 1) {}
+
+NameId TaskGraph::name_id(std::string_view name) {
+    if (const auto known = name_ids_.find(name); known != name_ids_.end()) return known->second;
+    const auto id = static_cast<NameId>(names_.size());
+    names_.emplace_back(name);
+    name_ids_.emplace(name, id);
+    return id;
+}
+
+OpId TaskGraph::add_op(Op op) {
+    ops_.push_back(std::move(op));
+    return static_cast<OpId>(ops_.size() - 1);
+}
+
+GroupId TaskGraph::add_group(const Group& group) {
+    const auto found = std::find(groups_.begin() + 1, groups_.end(), group);
+    if (found != groups_.end()) return static_cast<GroupId>(found - groups_.begin());
+    groups_.push_back(group);
+    return static_cast<GroupId>(groups_.size() - 1);
+}
+
+namespace {
+
+bool has_repeated(std::span<const Place> places) {
+    const auto index = [](const Place& place) { return place.index; };
+    constexpr std::size_t few = 8;
+    if (places.size() <= few) {
+        for (std::size_t i = 1; i < places.size(); ++i)
+            if (std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(i), places[i]) !=
+                places.begin() + static_cast<std::ptrdiff_t>(i))
+                return true;
+        return false;
+    }
+    std::vector<Place> sorted(places.begin(), places.end());
+    std::ranges::sort(sorted, {}, index);
+    return std::ranges::adjacent_find(sorted, {}, index) != sorted.end();
+}
+
+[[noreturn]] void refuse(std::size_t task, const std::string& what) {
+    throw std::logic_error("task_graph: task " + std::to_string(task) + " " + what);
+}
+
+}  // namespace
+
+void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places, std::span<const TaskId> after) const {
+    const std::size_t task = size();
+    if (name >= names_.size()) refuse(task, "has name id " + std::to_string(name) + ", which no name has");
+    if (op >= ops_.size()) refuse(task, "has op id " + std::to_string(op) + ", which no op has");
+    if (places.empty()) refuse(task, "has no place");
+    const auto limit = static_cast<std::uint32_t>(place_count());
+    const bool on_host_lane = places.front().lane() == Lane::host;
+    for (const Place& place : places) {
+        if (place.index >= limit)
+            refuse(task, "is on rank " + std::to_string(place.rank()) + " of " + std::to_string(rank_count_));
+        if ((place.lane() == Lane::host) != on_host_lane) refuse(task, "is on the host and on a device lane at once");
+    }
+    if (has_repeated(places)) refuse(task, "names one place twice");
+    for (const TaskId earlier : after)
+        if (earlier >= task) refuse(task, "comes after task " + std::to_string(earlier) + ", which is not earlier");
+}
+
+TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
+                      float host_calls, GroupId group) {
+    check_task(name, op, places, after);
+    if (size() >= most_tasks || places_.size() + predecessors_.size() >= most_graph_entries)
+        throw ConfigError(fmt::format("the step has more than {} tasks with {} places and dependencies; expected fewer layers, "
+                                      "micro-batches or ranks",
+                                      size(), places_.size() + predecessors_.size()));
+    if (group >= groups_.size()) refuse(size(), "has group id " + std::to_string(group) + ", which no group has");
+    const auto task = static_cast<TaskId>(size());
+    for (const Place& place : places) places_.push_back(place);
+    for (const TaskId earlier : after) predecessors_.push_back(earlier);
+    place_begin_.push_back(static_cast<std::uint32_t>(places_.size()));
+    predecessor_begin_.push_back(static_cast<std::uint32_t>(predecessors_.size()));
+    op_.push_back(op);
+    name_.push_back(name);
+    phase_.push_back(phase);
+    group_.push_back(group);
+    host_calls_.push_back(host_calls);
+    has_host_tasks_ = has_host_tasks_ || on_host(task);
+    return task;
+}
+
+TaskId TaskGraph::add(std::string_view name, Phase phase, Op op, std::span<const Place> places,
+                      std::span<const TaskId> after, float host_calls) {
+    return add(name_id(name), phase, add_op(std::move(op)), places, after, host_calls);
+}
+
+TaskId TaskGraph::add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
+                      std::initializer_list<TaskId> after, float host_calls) {
+    return add(name, phase, std::move(op), std::span(places.begin(), places.size()),
+               std::span(after.begin(), after.size()), host_calls);
+}
+
+void TaskGraph::reserve(std::size_t tasks, std::size_t places, std::size_t edges) {
+    place_begin_.reserve(tasks + 1);
+    predecessor_begin_.reserve(tasks + 1);
+    op_.reserve(tasks);
+    name_.reserve(tasks);
+    phase_.reserve(tasks);
+    group_.reserve(tasks);
+    host_calls_.reserve(tasks);
+    places_.reserve(places);
+    predecessors_.reserve(edges);
+}
+
+void TaskGraph::set_multiplicity(std::vector<int> multiplicity) {
+    if (multiplicity.size() != static_cast<std::size_t>(rank_count_))
+        throw std::logic_error("task_graph: " + std::to_string(multiplicity.size()) + " multiplicities for " +
+                               std::to_string(rank_count_) + " ranks");
+    multiplicity_ = std::move(multiplicity);
+}
+
+}  // namespace stepcast

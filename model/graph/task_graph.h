@@ -1,0 +1,132 @@
+// The step as tasks on lanes: the one value that the simulator prices and the executor runs.
+//
+// Rules that both interpreters share:
+// - A task occupies a set of places (rank, lane). It starts when its predecessors have finished and it is first in
+//   the queue of all its places; it frees them all when it finishes. Tasks of one place run in id order.
+// - A collective is one task with a place on every participant, so a straggler delays all.
+// - Edges lead to earlier ids only, so the graph is acyclic by construction; id order is issue order, and every
+//   rank issues its collectives in one global order.
+// - The host is the lane `host`: issuing a task takes the host of each of its ranks for the cost of its
+//   `host_calls`; the task cannot start before it is issued. A task on the host lane occupies the host itself; one
+//   with device predecessors is a synchronisation. With `launch_blocking` the host waits for each task it issued.
+//   No task occupies the host and a device lane at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/graph/group.h"
+#include "model/graph/op.h"
+
+namespace stepcast {
+
+using TaskId = std::uint32_t;
+
+// `collective` carries what a layer waits for (tensor, context and expert parallel), `data` gradients and parameters.
+enum class Lane : std::uint8_t { compute, collective, data, send_up, receive_up, send_down, receive_down, host };
+inline constexpr int lane_count = 8;
+std::string_view to_string(Lane lane);
+
+// `between` forward and backward, and part of neither: a loss outside the model's own forward, the next batch.
+enum class Phase : std::uint8_t { forward, between, backward, gradient_sync, optimizer };
+inline constexpr int phase_count = 5;
+std::string_view to_string(Phase phase);
+
+// A lane of a rank, packed: index = rank * lane_count + lane.
+struct Place {
+    std::uint32_t index = 0;
+    Place() = default;
+    Place(int rank, Lane lane) : index(static_cast<std::uint32_t>(rank * lane_count + static_cast<int>(lane))) {}
+    [[nodiscard]] int rank() const { return static_cast<int>(index) / lane_count; }
+    [[nodiscard]] Lane lane() const { return static_cast<Lane>(static_cast<int>(index) % lane_count); }
+    friend bool operator==(const Place&, const Place&) = default;
+};
+
+using OpId = std::uint32_t;
+using NameId = std::uint32_t;
+
+class TaskGraph {
+public:
+    explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
+
+    // Names and ops live beside the hot arrays; equal names share an id, ops do when the caller reuses the id.
+    NameId name_id(std::string_view name);
+    OpId add_op(Op op);
+
+    // Equal groups share an id. Group 0 stands for the ranks of the task's own places.
+    GroupId add_group(const Group& group);
+
+    // Appends a task; every id in `after` is smaller than the returned one and no place occurs twice, else
+    // std::logic_error.
+    // `host_calls` is how many host calls issue it on each of its ranks (0 for tasks on the host lane).
+    // `group` tells who takes part in a collective of which a folded graph shows only some places.
+    TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
+               float host_calls = 1, GroupId group = 0);
+    TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
+               std::initializer_list<TaskId> after, float host_calls = 1);
+    TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places, std::span<const TaskId> after,
+               float host_calls = 1);
+    void reserve(std::size_t tasks, std::size_t places, std::size_t edges);
+
+    [[nodiscard]] std::size_t size() const { return op_.size(); }
+    [[nodiscard]] int rank_count() const { return rank_count_; }
+    [[nodiscard]] int place_count() const { return rank_count_ * lane_count; }
+    [[nodiscard]] bool launch_blocking() const { return launch_blocking_; }
+    [[nodiscard]] bool has_host_tasks() const { return has_host_tasks_; }
+    // How many real ranks each simulated rank stands for (folding); all 1 unless the builder folded.
+    [[nodiscard]] const std::vector<int>& multiplicity() const { return multiplicity_; }
+    void set_multiplicity(std::vector<int> multiplicity);
+
+    [[nodiscard]] std::string_view name(TaskId t) const { return names_[name_[t]]; }
+    [[nodiscard]] Phase phase(TaskId t) const { return phase_[t]; }
+    [[nodiscard]] OpId op_id(TaskId t) const { return op_[t]; }
+    [[nodiscard]] const Op& op(TaskId t) const { return ops_[op_[t]]; }
+    [[nodiscard]] std::span<const Op> ops() const { return ops_; }
+    [[nodiscard]] GroupId group_id(TaskId t) const { return group_[t]; }
+    [[nodiscard]] const Group& group(GroupId id) const { return groups_[id]; }
+    [[nodiscard]] std::size_t group_count() const { return groups_.size(); }
+    [[nodiscard]] float host_calls(TaskId t) const { return host_calls_[t]; }
+    [[nodiscard]] std::span<const Place> places(TaskId t) const {
+        return {places_.data() + place_begin_[t], places_.data() + place_begin_[t + 1]};
+    }
+    // Where the places of a task begin in one row of the places of all tasks; t = size() gives the row's length.
+    [[nodiscard]] std::uint32_t place_offset(TaskId t) const { return place_begin_[t]; }
+    [[nodiscard]] bool on_host(TaskId t) const { return places_[place_begin_[t]].lane() == Lane::host; }
+    [[nodiscard]] std::span<const TaskId> predecessors(TaskId t) const {
+        return {predecessors_.data() + predecessor_begin_[t], predecessors_.data() + predecessor_begin_[t + 1]};
+    }
+
+    friend bool operator==(const TaskGraph&, const TaskGraph&) = default;
+
+private:
+    struct NameHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+    };
+    void check_task(NameId name, OpId op, std::span<const Place> places, std::span<const TaskId> after) const;
+
+    int rank_count_;
+    bool launch_blocking_;
+    bool has_host_tasks_ = false;
+    std::vector<std::uint32_t> place_begin_{0}, predecessor_begin_{0};  // CSR offsets, one past the last task
+    std::vector<Place> places_;
+    std::vector<TaskId> predecessors_;
+    std::vector<OpId> op_;
+    std::vector<NameId> name_;
+    std::vector<float> host_calls_;
+    std::vector<Phase> phase_;
+    std::vector<GroupId> group_;
+    std::vector<Group> groups_{Group{}};
+    std::vector<Op> ops_;
+    std::vector<std::string> names_;
+    std::unordered_map<std::string, NameId, NameHash, std::equal_to<>> name_ids_;
+    std::vector<int> multiplicity_;
+};
+
+}  // namespace stepcast

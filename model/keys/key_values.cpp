@@ -1,0 +1,276 @@
+#include "model/keys/key_values.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "model/errors.h"
+#include "model/files/plain_text.h"
+
+namespace stepcast {
+namespace {
+
+std::string shown(const ConfigValue& found) {
+    return std::visit(
+        []<class T>(const T& v) -> std::string {
+            if constexpr (std::is_same_v<T, std::string>)
+                return "\"" + v + "\"";
+            else if constexpr (std::is_same_v<T, std::vector<ConfigValue>>)
+                return "an array";
+            else if constexpr (std::is_same_v<T, double>)
+                return value_text(v) + (value_text(v).find_first_of(".einf") == std::string::npos ? ".0" : "");
+            else
+                return fmt::format("{}", v);
+        },
+        found.value);
+}
+
+template <class T>
+const T* as(const ConfigValue& found) {
+    return std::get_if<T>(&found.value);
+}
+
+[[noreturn]] void wrong(const ConfigValue& found, std::string_view is, std::string_view expected) {
+    throw ConfigError(fmt::format("{} is {}; expected {}", shown(found), is, expected));
+}
+
+std::int64_t integer_of(const ConfigValue& found) {
+    constexpr std::string_view expected = "an integer, for example 4";
+    if (const auto* v = as<std::int64_t>(found)) return *v;
+    if (as<std::vector<ConfigValue>>(found)) throw ConfigError(fmt::format("found an array; expected {}", expected));
+    wrong(found, "not an integer", expected);
+}
+
+// A quantity: text with a unit. A bare number gets the answer that the text without a unit gets.
+template <class T>
+T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
+    if (const auto* v = as<std::string>(found)) return parse(*v);
+    if (as<std::int64_t>(found) || as<double>(found)) {
+        try {
+            return parse(shown(found));
+        } catch (const ConfigError& e) {  // it quotes the number, which the file did not
+            const std::string what = e.what();
+            const auto closing = what.find('"', 1);
+            throw ConfigError(what.substr(1, closing - 1) + what.substr(closing + 1));
+        }
+    }
+    try {
+        return parse("");
+    } catch (const ConfigError& e) {
+        const std::string what = e.what();
+        throw ConfigError("found " + shown(found) + what.substr(what.find(';')));
+    }
+}
+
+template <class E>
+E named(const ConfigValue& found, E (*parse)(std::string_view)) {
+    if (const auto* v = as<std::string>(found)) return parse(*v);
+    if (as<std::vector<ConfigValue>>(found)) throw ConfigError("found an array; expected a name in quotes");
+    wrong(found, "not a name", "a name in quotes");
+}
+
+// The rows of an array of arrays of `width` values, each handed to `read`; errors name the row.
+template <class Read>
+void each_row(const ConfigValue& found, std::size_t width, std::string_view example, Read read) {
+    const auto* rows = as<std::vector<ConfigValue>>(found);
+    if (!rows)
+        throw ConfigError(fmt::format("found {}; expected an array of points, for example {}", shown(found), example));
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+        const auto* row = as<std::vector<ConfigValue>>((*rows)[i]);
+        if (!row || row->size() != width)
+            throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
+                                          row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), width,
+                                          example));
+        try {
+            read(*row);
+        } catch (const ConfigError& e) {
+            throw ConfigError(fmt::format("point {}: {}", i + 1, e.what()));
+        }
+    }
+}
+
+template <class T>
+void names_of(const ConfigValue& found, std::vector<T>& out) {
+    const auto* values = as<std::vector<ConfigValue>>(found);
+    if (!values) throw ConfigError(fmt::format("found {}; expected an array of names", shown(found)));
+    for (const auto& value : *values) read_value(value, out.emplace_back());
+}
+
+template <class T>
+T positive(const ConfigValue& found) {
+    T value{};
+    read_value(found, value);
+    if (!(value > T{})) throw ConfigError(fmt::format("{} is out of range; expected more than 0", shown(found)));
+    return value;
+}
+
+}  // namespace
+
+void read_value(const ConfigValue& found, int& out) {
+    const auto value = integer_of(found);
+    using Limits = std::numeric_limits<int>;
+    if (value < Limits::min() || value > Limits::max())
+        throw ConfigError(fmt::format("{} is out of range; expected at most {}", value, Limits::max()));
+    out = static_cast<int>(value);
+}
+void read_value(const ConfigValue& found, std::uint64_t& out) {
+    const auto value = integer_of(found);
+    if (value < 0) throw ConfigError(fmt::format("{} is out of range; expected at least 0", value));
+    out = static_cast<std::uint64_t>(value);
+}
+void read_value(const ConfigValue& found, bool& out) {
+    const auto* v = as<bool>(found);
+    if (!v) wrong(found, "not a boolean", "true or false");
+    out = *v;
+}
+void read_value(const ConfigValue& found, double& out) {
+    if (const auto* v = as<double>(found))
+        out = *v;
+    else if (const auto* i = as<std::int64_t>(found))
+        out = static_cast<double>(*i);
+    else
+        wrong(found, "not a number", "a number without unit, for example 0.85");
+}
+void read_value(const ConfigValue& found, std::string& out) {
+    const auto* v = as<std::string>(found);
+    if (!v) wrong(found, "not text", "text in quotes");
+    if (plain_text(*v) != *v)
+        throw ConfigError(fmt::format("\"{}\" holds control characters; expected a line of text", plain_text(*v)));
+    out = *v;
+}
+void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(found, parse_seconds); }
+void read_value(const ConfigValue& found, Bytes& out) { out = quantity_of(found, parse_bytes); }
+void read_value(const ConfigValue& found, BytesPerSecond& out) { out = quantity_of(found, parse_bandwidth); }
+void read_value(const ConfigValue& found, FlopsPerSecond& out) { out = quantity_of(found, parse_flop_rate); }
+void read_value(const ConfigValue& found, Dtype& out) { out = named(found, parse_dtype); }
+void read_value(const ConfigValue& found, Optimizer& out) { out = named(found, parse_optimizer); }
+void read_value(const ConfigValue& found, Workload::Kind& out) { out = named(found, parse_workload_kind); }
+void read_value(const ConfigValue& found, MoeSystem& out) { out = named(found, parse_moe_system); }
+void read_value(const ConfigValue& found, Schedule& out) { out = named(found, parse_schedule); }
+void read_value(const ConfigValue& found, Recompute& out) { out = named(found, parse_recompute); }
+void read_value(const ConfigValue& found, Norm& out) { out = named(found, parse_norm); }
+void read_value(const ConfigValue& found, AttentionKind& out) { out = named(found, parse_attention_kind); }
+void read_value(const ConfigValue& found, Positions& out) { out = named(found, parse_positions); }
+void read_value(const ConfigValue& found, Activation& out) { out = named(found, parse_activation); }
+void read_value(const ConfigValue& found, Head& out) { out = named(found, parse_head); }
+void read_value(const ConfigValue& found, ContextExchange& out) { out = named(found, parse_context_exchange); }
+void read_value(const ConfigValue& found, StageCut& out) { out = named(found, parse_stage_cut); }
+void read_value(const ConfigValue& found, Fabric& out) { out = named(found, parse_fabric); }
+void read_value(const ConfigValue& found, std::vector<int>& out) {
+    const auto* values = as<std::vector<ConfigValue>>(found);
+    if (!values) throw ConfigError(fmt::format("found {}; expected an array of integers", shown(found)));
+    for (const auto& value : *values) read_value(value, out.emplace_back());
+}
+void read_value(const ConfigValue& found, std::vector<double>& out) {
+    const auto* values = as<std::vector<ConfigValue>>(found);
+    if (!values) throw ConfigError(fmt::format("found {}; expected an array of numbers", shown(found)));
+    for (const auto& value : *values) read_value(value, out.emplace_back());
+}
+void read_value(const ConfigValue& found, GradientType& out) { out = named(found, parse_gradient_type); }
+void read_value(const ConfigValue& found, std::vector<Schedule>& out) { names_of(found, out); }
+void read_value(const ConfigValue& found, std::vector<Recompute>& out) { names_of(found, out); }
+void read_value(const ConfigValue& found, RoutingSpec::Kind& out) { out = named(found, parse_routing_kind); }
+
+void read_value(const ConfigValue& found, Curve& out) {
+    each_row(found, 2, R"([["4 KiB", "3.1 us"]])", [&](const std::vector<ConfigValue>& row) {
+        const CurvePoint point{positive<Bytes>(row[0]), positive<Seconds>(row[1])};
+        if (!out.empty() && point.bytes <= out.back().bytes)
+            throw ConfigError(shown(row[0]) + " is not above the point before; expected ascending bytes");
+        out.push_back(point);
+    });
+}
+void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
+    each_row(found, 5, R"([[64, 64, 64, "fp32", "12 us"]])", [&](const std::vector<ConfigValue>& row) {
+        GemmPoint point;
+        point.m = positive<int>(row[0]);
+        point.n = positive<int>(row[1]);
+        point.k = positive<int>(row[2]);
+        read_value(row[3], point.dtype);
+        point.time = positive<Seconds>(row[4]);
+        out.push_back(point);
+    });
+}
+
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
+    each_row(found, 10, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 0.6, 60, 128]])",
+             [&](const std::vector<ConfigValue>& row) {
+                 AttentionKernel kernel;
+                 read_value(row[0], kernel.name);
+                 read_value(row[1], kernel.launch);
+                 kernel.efficiency = positive<double>(row[2]);
+                 read_value(row[3], kernel.width);
+                 read_value(row[4], kernel.fill);
+                 read_value(row[5], kernel.corner);
+                 read_value(row[6], kernel.traffic);
+                 kernel.fp8_efficiency = positive<double>(row[7]);
+                 read_value(row[8], kernel.fp8_width);
+                 kernel.tile = positive<int>(row[9]);
+                 out.push_back(kernel);
+             });
+}
+void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
+    each_row(found, 8, R"([["bf16 CUTLASS", "20 us", "0.1 us", 0.8, 300, 25, 0.85, 1.5]])",
+             [&](const std::vector<ConfigValue>& row) {
+                 ExpertKernel kernel;
+                 read_value(row[0], kernel.name);
+                 read_value(row[1], kernel.launch);
+                 read_value(row[2], kernel.token);
+                 kernel.efficiency = positive<double>(row[3]);
+                 read_value(row[4], kernel.k0);
+                 read_value(row[5], kernel.tile_reuse);
+                 kernel.traffic = positive<double>(row[6]);
+                 read_value(row[7], kernel.passes);
+                 out.push_back(kernel);
+             });
+}
+
+std::string value_text(int value) { return std::to_string(value); }
+std::string value_text(bool value) { return value ? "true" : "false"; }
+std::string value_text(std::uint64_t value) { return std::to_string(value); }
+std::string value_text(double value) { return fmt::format("{}", value); }  // shortest that reads back
+std::string value_text(const std::string& value) { return value; }
+std::string value_text(const std::vector<int>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+std::string value_text(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+std::string value_text(const Curve& value) {
+    std::string text;
+    for (const auto& p : value)
+        text += fmt::format("{}[\"{}\", \"{}\"]", text.empty() ? "" : ", ", exact_text(p.bytes), exact_text(p.time));
+    return "[" + text + "]";
+}
+std::string value_text(const std::vector<AttentionKernel>& value) {
+    std::string text;
+    for (const auto& k : value)
+        text += fmt::format("{}[{}, \"{}\", {}, {}, {}, {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
+                            quoted_toml(k.name), exact_text(k.launch), k.efficiency, k.width, k.fill, k.corner, k.traffic,
+                            k.fp8_efficiency, k.fp8_width, k.tile);
+    return "[" + text + "]";
+}
+std::string value_text(const std::vector<ExpertKernel>& value) {
+    std::string text;
+    for (const auto& k : value)
+        text += fmt::format("{}[{}, \"{}\", \"{}\", {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
+                            quoted_toml(k.name), exact_text(k.launch), exact_text(k.token), k.efficiency, k.k0,
+                            k.tile_reuse, k.traffic, k.passes);
+    return "[" + text + "]";
+}
+std::string value_text(const std::vector<GemmPoint>& value) {
+    std::string text;
+    for (const auto& p : value)
+        text += fmt::format("{}[{}, {}, {}, \"{}\", \"{}\"]", text.empty() ? "" : ", ", p.m, p.n, p.k,
+                            to_string(p.dtype), exact_text(p.time));
+    return "[" + text + "]";
+}
+
+std::string quoted_toml(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+            result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        else
+            result += c;
+    }
+    return result + "\"";
+}
+
+}  // namespace stepcast

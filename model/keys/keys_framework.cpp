@@ -1,0 +1,99 @@
+// Keys of [framework] and of framework files. What a file does not state stays as the experiment, or the key's own default,
+// says.
+#include "model/keys/keys.h"
+
+namespace stepcast {
+namespace {
+
+using E = Experiment;
+using F = Framework;
+using H = FrameworkHost;
+using A = FrameworkAbilities;
+
+constexpr double longest = 1e6;
+
+const Key table[] = {
+    {"framework.preset", PresetField{PresetKind::framework}, "framework to start from: a preset's name or a file"},
+    {"framework.name", field<&E::framework, &F::name>, "name in reports"},
+    {"framework.about", field<&E::framework, &F::about>, "what it stands for, in reports"},
+    {"framework.attention", field<&E::framework, &F::attention>,
+     "attention kernel, of models without a kind of their own"},
+    {"framework.dropout", field<&E::framework, &F::dropout>, "share of activations dropped", 0, 1},
+    {"framework.tied", field<&E::framework, &F::tied>,
+     "false: models with learned positions share no weights between embedding and logits"},
+    {"framework.optimizer", field<&E::framework, &F::optimizer>, "optimizer"},
+    {"framework.recompute", field<&E::framework, &F::recompute>,
+     "recompute of a case that does not state it; empty: the least that fits"},
+    {"framework.gradients", field<&E::framework, &F::gradients>,
+     "element type of gradients; training: the 16-bit type of training"},
+    {"framework.bucket_weights", field<&E::framework, &F::bucket_weights>,
+     "weights in a gradient bucket; 0 = one bucket for all", 0, 1e15},
+    {"framework.overlap", field<&E::framework, &F::overlap>, "gradient exchange beside backward"},
+    {"framework.overlap_params", field<&E::framework, &F::overlap_params>,
+     "zero 1, 2: parameters are gathered beside the next forward"},
+    {"framework.overlap_tp", field<&E::framework, &F::overlap_tp>,
+     "tensor-parallel exchanges beside GEMMs, where the sequence is split too"},
+    {"framework.overlap_p2p", field<&E::framework, &F::overlap_p2p>, "sends between stages beside other tasks"},
+    {"framework.overlap_weight_gradient", field<&E::framework, &F::overlap_weight_gradient>,
+     "tensor-parallel exchanges of the backward beside the weight gradient"},
+    {"framework.interleaves", field<&E::framework, &F::interleaves>,
+     "cases that do not state vp: stages hold several pieces"},
+    {"framework.balances_stages", field<&E::framework, &F::balances_stages>,
+     "cases: stages hold layers of equal matrix products, those of the logits counted"},
+    {"framework.fused_accumulation", field<&E::framework, &F::fused_accumulation>,
+     "weight-gradient GEMMs add into the accumulated gradients themselves"},
+    {"framework.fused_loss", field<&E::framework, &F::fused_loss>, "softmax and loss in one pass over the logits"},
+    {"framework.eager", field<&E::framework, &F::eager>, "element-wise passes run operation by operation"},
+    {"framework.eager_traffic", field<&E::framework, &F::eager_traffic>,
+     "eager: bytes of element-wise passes over those of fused ones", 0, 10},
+    {"framework.unfused", field<&E::framework, &F::unfused>, "each element-wise operation is a kernel by itself"},
+    {"framework.recompute_stops_early", field<&E::framework, &F::recompute_stops_early>,
+     "full recompute ends with the last tensor that the backward needs"},
+    {"framework.reads_loss", field<&E::framework, &F::reads_loss>, "the host waits for the loss before the optimizer"},
+    {"framework.head_share", field<&E::framework, &F::head_share>,
+     "share of the positions whose logits are made; 1 = as the model says", 0.001, 1},
+    {"framework.mean_sequence", field<&E::framework, &F::mean_sequence>,
+     "cases: tokens of a padded sequence in the mean; 0 = all are full", 0, 1 << 24},
+    {"framework.optimizer_groups_a_layer", field<&E::framework, &F::optimizer_groups_a_layer>,
+     "parameters of a layer that the optimizer updates one by one; 0 = fused", 0, 1000},
+    {"framework.optimizer_calls", field<&E::framework, &F::optimizer_calls>, "calls of the optimizer for each of them",
+     1, 1000},
+    {"framework.expert_graphs", field<&E::framework, &F::expert_graphs>,
+     "on Blackwell, expert layers but their experts run as CUDA graphs"},
+    {"framework.expert_tensor_parallel", field<&E::framework, &F::expert_tensor_parallel>,
+     "wide experts are split over the tensor-parallel ranks; narrow ones never are"},
+    {"framework.dispatch_once", field<&E::framework, &F::dispatch_once>,
+     "dropless routing sends a token once to a rank and once to a node"},
+    {"framework.reserved", field<&E::framework, &F::reserved>,
+     "memory that its allocator reserves over what tensors take", 1, 10},
+
+    {"framework.host.call", field<&E::framework, &F::host, &H::call>, "issue one kernel", 0, longest},
+    {"framework.host.layer", field<&E::framework, &F::host, &H::layer>,
+     "one pass of a transformer layer, beside its calls", 0, longest},
+    {"framework.host.expert_layer", field<&E::framework, &F::host, &H::expert_layer>,
+     "one pass of an expert layer whose tokens go once, beside its calls", 0, longest},
+    {"framework.host.micro_batch", field<&E::framework, &F::host, &H::micro_batch>,
+     "one pass of a micro-batch through a stage, beside its layers", 0, longest},
+    {"framework.host.exchange", field<&E::framework, &F::host, &H::exchange>,
+     "one tensor-parallel exchange, beside its call", 0, longest},
+    {"framework.host.exchange_setup", field<&E::framework, &F::host, &H::exchange_setup>,
+     "one group of sends and receives", 0, longest},
+    {"framework.host.update", field<&E::framework, &F::host, &H::update>,
+     "call the optimizer of a parameter group", 0, longest},
+
+    {"framework.can.tensor", field<&E::framework, &F::can, &A::tensor>, "has tensor parallelism"},
+    {"framework.can.sequence", field<&E::framework, &F::can, &A::sequence>, "has sequence parallelism"},
+    {"framework.can.context", field<&E::framework, &F::can, &A::context>, "has context parallelism"},
+    {"framework.can.pipeline", field<&E::framework, &F::can, &A::pipeline>, "has pipelines"},
+    {"framework.can.interleaved", field<&E::framework, &F::can, &A::interleaved>,
+     "has 1f1b with several pieces a stage"},
+    {"framework.can.schedules", field<&E::framework, &F::can, &A::schedules>, "its pipeline schedules; empty = all"},
+    {"framework.can.zero", field<&E::framework, &F::can, &A::zero>, "its ZeRO stages; empty = all"},
+    {"framework.can.recompute", field<&E::framework, &F::can, &A::recompute>, "what it recomputes; empty = all"},
+};
+
+}  // namespace
+
+std::span<const Key> framework_keys() { return table; }
+
+}  // namespace stepcast

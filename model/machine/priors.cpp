@@ -1,0 +1,281 @@
+#include "model/machine/priors.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "model/keys/keys.h"
+#include "model/machine/transfer.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array machines{"dgx-a100", "dgx-h100",    "dgx-h200",        "b200-x8",
+                              "b300-x8",  "gb200-nvl72", "rtx-pro-6000-x8", "arc-b60-x8"};
+
+// Root mean square of the logarithm of forecast over forecast when each of A100, H100 and B200 is taken from its datasheet
+// and the others' constants, over eight training steps of 8 to 64 GPUs.
+constexpr double spread_of_steps = 0.2;
+
+constexpr std::array tables{"cluster.kernel.",       "cluster.host.",      "cluster.link.",
+                            "cluster.interference.", "cluster.overheads.", "cluster.network.partial_ring"};
+
+// Of the datasheet, not of measurements.
+bool is_nameplate(std::string_view key) {
+    constexpr std::array stated{"cluster.name",  "cluster.source", "cluster.nodes",   "cluster.gpus_per_node",
+                                "cluster.fabric", "cluster.gpu.",  "cluster.network.nics", "cluster.network.rails",
+                                "cluster.network.nodes_per_leaf",  "cluster.network.oversubscription",
+                                "cluster.power.limit_w",           "cluster.power.idle_w",
+                                "cluster.kernel.attention_kernel"};
+    return key.ends_with("bandwidth") ||
+           std::ranges::any_of(stated, [&](const char* s) { return key == s || (std::string_view(s).ends_with('.') && key.starts_with(s)); });
+}
+
+// What of a file its nameplate says.
+TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
+    std::erase_if(file.entries, [&](const TomlEntry& e) { return !is_nameplate(prefix + e.path); });
+    file.tables.clear();
+    return file;
+}
+
+bool has_constants(const TomlFile& file, const std::string& prefix) {
+    return std::ranges::any_of(
+        file.entries, [&](const TomlEntry& e) { return prefix + e.path == "cluster.kernel.gemm_efficiency"; });
+}
+bool is_gpu(const TomlFile& file, const std::string& prefix) {
+    return std::ranges::any_of(file.entries, [&](const TomlEntry& e) {
+        return prefix + e.path == "cluster.gpu.peak.fp16" || prefix + e.path == "cluster.gpu.peak.bf16";
+    });
+}
+
+bool is_fitted(const TomlFile& file) {
+    return std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
+}
+
+// Narrow types name the generation: fp4 at three times fp8 Blackwell Ultra, fp4 Blackwell, fp8 Hopper and Ada, tf32 Ampere;
+// other makers have none.
+int generation(const Gpu& gpu) {
+    const FlopsPerSecond none(0);
+    return gpu.fp4 > 2.5 * gpu.fp8 ? 4 : gpu.fp4 > none ? 3 : gpu.fp8 > none ? 2 : gpu.tf32 > none ? 1 : -6;
+}
+
+// Dies for NVSwitch and dies for PCIe differ more than generations do.
+int likeness(const Cluster& a, const Cluster& b) {
+    return (a.fabric == b.fabric ? 4 : 0) - std::abs(generation(a.gpu) - generation(b.gpu));
+}
+
+constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at most one generation away
+
+std::vector<Layers> fitted_machines(const std::string& left_out) {
+    std::vector<Layers> found;
+    const auto names = preset_names(PresetKind::cluster);
+    for (const char* name : machines) {
+        if (name == left_out || std::ranges::find(names, name) == names.end()) continue;
+        const auto path = preset_path(PresetKind::cluster, name);
+        if (is_fitted(read_toml(path))) lay_cluster(found.emplace_back(), path);
+    }
+    return found;
+}
+
+std::vector<Layers> nearest(const std::vector<Layers>& from, const Cluster& to) {
+    int most = likeness(from.front().experiment.cluster, to);
+    for (const Layers& machine : from) most = std::max(most, likeness(machine.experiment.cluster, to));
+    std::vector<Layers> like;
+    for (const Layers& machine : from)
+        if (likeness(machine.experiment.cluster, to) == most) like.push_back(machine);
+    return like;
+}
+
+// Links of the same fabric and, where there are any, of the same generation.
+std::vector<Layers> with_links_like(const std::vector<Layers>& from, const Cluster& to) {
+    std::vector<Layers> same, like;
+    for (const Layers& machine : from) {
+        const Cluster& c = machine.experiment.cluster;
+        if (c.fabric != to.fabric) continue;
+        same.push_back(machine);
+        if (std::min(generation(c.gpu), 3) == std::min(generation(to.gpu), 3)) like.push_back(machine);
+    }
+    return !like.empty() ? like : !same.empty() ? same : from;
+}
+
+std::string names_of(const std::vector<Layers>& from) {
+    std::string names;
+    for (const Layers& machine : from) names += (names.empty() ? "" : ", ") + machine.experiment.cluster.name;
+    return names;
+}
+
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    const auto middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double number_in(double value) { return value; }
+template <int S, int B, int F>
+double number_in(Quantity<S, B, F> value) {
+    return value.si();
+}
+
+// Over the machines whose value was fitted; where none was, over all.
+template <class T>
+T median_of(Field<T> get, const std::string& key, std::vector<Layers>& from) {
+    std::vector<double> fitted, all;
+    for (Layers& machine : from) {
+        all.push_back(number_in(get(machine.experiment)));
+        const auto origin = machine.origin.find(key);
+        if (origin != machine.origin.end() && origin->second == Origin::fitted) fitted.push_back(all.back());
+    }
+    return T(median(fitted.empty() ? all : fitted));
+}
+
+void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>& linked) {
+    for (const auto& key : cluster_keys()) {
+        const std::string path(key.path);
+        if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
+            continue;
+        std::vector<Layers>& from = path.starts_with("cluster.link.") ? linked : near;
+        std::visit(
+            [&]<class F>(F get) {
+                if constexpr (std::is_same_v<F, Field<double>> || std::is_same_v<F, Field<Seconds>> ||
+                              std::is_same_v<F, Field<Bytes>> || std::is_same_v<F, Field<BytesPerSecond>>) {
+                    get(layers.experiment) = median_of(get, path, from);
+                    layers.origin[path] = Origin::prior;
+                    layers.set_at[path] = "median of " + names_of(from);
+                }
+            },
+            key.field);
+    }
+}
+
+// Constants of one kernel belong together: those of the machine whose efficiency is the median.
+template <class Kernel>
+Kernel middle(std::vector<Kernel> kernels) {
+    std::ranges::sort(kernels, {}, &Kernel::efficiency);
+    return kernels[(kernels.size() - 1) / 2];
+}
+
+template <class Kernel>
+void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std::vector<Kernel> KernelCosts::*list,
+                 const Gpu& to) {
+    std::vector<std::string> names;
+    for (const Layers& machine : from)
+        for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
+            if (std::ranges::find(names, kernel.name) == names.end()) names.push_back(kernel.name);
+    for (const std::string& name : names) {
+        if (std::ranges::any_of(all, [&](const Kernel& k) { return k.name == name; })) continue;
+        std::vector<Kernel> same;
+        for (const Layers& machine : from)
+            for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
+                if (kernel.name == name) same.push_back(moved(kernel, machine.experiment.cluster.gpu, to));
+        all.push_back(middle(same));
+    }
+}
+
+// The nearest machines' kernels first, then those that only others run.
+void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+    KernelCosts& kernel = cluster.kernel;
+    const std::string named = kernel.attention.name;
+    std::vector<AttentionKernel> of_steps;
+    for (const Layers& machine : near)
+        if (machine.experiment.cluster.kernel.attention.tile > 0)
+            of_steps.push_back(
+                moved(machine.experiment.cluster.kernel.attention, machine.experiment.cluster.gpu, cluster.gpu));
+    if (!of_steps.empty()) kernel.attention = middle(of_steps);
+    for (const std::vector<Layers>* from : {&near, &all}) {
+        add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
+        add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
+    }
+    for (const AttentionKernel& k : kernel.attention_kernels) {
+        if (named.empty() || k.name != named) continue;
+        kernel.attention = k;
+        kernel.attention.launch = Seconds(0);
+        kernel.attention.traffic = 0;
+    }
+}
+
+std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
+    std::vector<Cluster> clusters;
+    for (const Layers& machine : from) clusters.push_back(machine.experiment.cluster);
+    return clusters;
+}
+
+// What goes with the rates of an SM: model/machine/transfer.h.
+void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+    Cluster& cluster = layers.experiment.cluster;
+    KernelCosts& kernel = cluster.kernel;
+    kernel.cast = moved_casts(clusters_of(all), kernel.cast, cluster.gpu);
+    const double ratio = efficiency_ratio(clusters_of(all), clusters_of(near), cluster.gpu);
+    for (double* efficiency : {&kernel.gemm_efficiency, &kernel.fp8.efficiency, &kernel.fp8_blocks.efficiency, &kernel.fp4.efficiency})
+        *efficiency = std::min(0.95, *efficiency * ratio);
+}
+
+// What products at full clock would draw, relative to what the limit leaves beside idle: alike for machines of a kind, as their
+// makers choose clocks and limits together.
+double full_draw(const Cluster& c) {
+    return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * std::max(c.gpu.fp16, c.gpu.bf16).si() /
+           (c.power.limit - c.power.idle);
+}
+
+// But an operation takes no more energy than on those: a board with fewer of them stays below its limit.
+// Where no limit is stated, steps run at the clock that such a draw leaves.
+void lay_power(Layers& layers, const std::vector<Layers>& near) {
+    std::vector<double> draws, bytes, energies;
+    for (const Layers& machine : near) {
+        const Cluster& c = machine.experiment.cluster;
+        if (c.power.limit <= c.power.idle) continue;
+        draws.push_back(full_draw(c));
+        bytes.push_back(c.power.byte);
+        energies.push_back(c.power.flop);
+    }
+    Cluster& cluster = layers.experiment.cluster;
+    if (draws.empty()) return;
+    if (cluster.power.limit <= cluster.power.idle) {
+        cluster.kernel.training_gemm /= std::sqrt(std::max(1.0, median(draws)));
+        return;
+    }
+    cluster.power.flop = 1;
+    cluster.power.flop = std::min(median(draws) / full_draw(cluster), median(energies));
+    cluster.power.byte = median(bytes);
+    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) {
+        layers.origin[key] = Origin::prior;
+        layers.set_at[key] = "median of " + names_of(near);
+    }
+}
+
+}  // namespace
+
+void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix, const std::string& left_out) {
+    if (!is_gpu(cluster, prefix) || has_constants(cluster, prefix)) return;
+    const auto all = fitted_machines(left_out);
+    if (all.empty()) return;
+    Layers plate;  // which machines are near shows before the file is laid over the priors
+    lay_file(plate, nameplate_of(cluster, prefix), prefix, Origin::preset);
+    auto near = nearest(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster);
+    layers.experiment.cluster.gpu = plate.experiment.cluster.gpu;
+    layers.experiment.cluster.power = plate.experiment.cluster.power;
+    layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
+    lay_medians(layers, near, linked);
+    lay_rates(layers, near, all);
+    lay_power(layers, near);
+    lay_kernels(layers.experiment.cluster, near, all);
+    layers.experiment.cluster.noise.step = spread_of_steps;
+    layers.origin["cluster.noise.step"] = Origin::prior;
+    layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
+}
+
+std::vector<std::string> measured_machines() { return {machines.begin(), machines.end()}; }
+
+Cluster cluster_from_others(const std::string& preset) {
+    const TomlFile file = nameplate_of(read_toml(preset_path(PresetKind::cluster, preset)), "cluster.");
+    Layers layers;
+    lay_priors(layers, file, "cluster.", preset);
+    lay_file(layers, file, "cluster.", Origin::preset);
+    return layers.experiment.cluster;
+}
+
+bool has_like_machine(const Cluster& cluster) {
+    const auto machines_left = fitted_machines(cluster.name);
+    return std::ranges::any_of(machines_left, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least_likeness; });
+}
+
+}  // namespace stepcast

@@ -1,0 +1,47 @@
+// Repeated executions of one graph, with every doubt about them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/graph/step_times.h"
+#include "model/graph/trace.h"
+
+namespace stepcast {
+
+struct MeasuredStep {
+    StepTimes times;
+    bool accepted = true;  // false: the machine was busy during this step
+    double cpu_share = 1;  // least thread CPU time / wall time over ranks (host device)
+    friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
+};
+
+// What a communication library expects a task to take.
+struct TaskEstimate {
+    TaskId task = 0;
+    Seconds time;
+    friend bool operator==(const TaskEstimate&, const TaskEstimate&) = default;
+};
+
+struct Measurement {
+    std::string device;  // "host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21"
+    std::string date;
+    std::vector<std::string> versions;
+    int warmup = 0;
+    std::vector<MeasuredStep> steps;      // all samples after warm-up, accepted or not
+    std::vector<Trace> traces;            // one a step, same order
+    bool quiet = true;                    // the quiet check before and the share of rejected samples both passed
+    double idle_share = 1;                // idle ticks over the second before the run
+    std::vector<TaskEstimate> estimates;  // by task, where the library gives any
+    std::vector<std::string> warnings;    // busy, noisy, too few, throttled
+    friend bool operator==(const Measurement&, const Measurement&) = default;
+};
+
+// Median over accepted steps (over all, with a warning added by the runner, when none was accepted).
+StepTimes median_times(const Measurement& measurement);
+
+// Median measured duration of each task over accepted steps; a collective's counts from the latest arrival of its
+// ranks (the executor records the span so). Indexed by task id.
+std::vector<Seconds> median_durations(const TaskGraph& graph, const Measurement& measurement);
+
+}  // namespace stepcast

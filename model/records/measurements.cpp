@@ -1,0 +1,91 @@
+#include "model/records/measurements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "model/errors.h"
+#include "model/files/csv.h"
+
+namespace stepcast {
+namespace {
+
+const std::vector<std::string> header{"run_id", "system", "model", "experts", "ranks",
+                                      "phase",  "rank",   "step",  "value",   "unit"};
+constexpr std::size_t most_samples = 20'000'000;
+constexpr double longest = 1e7;  // s, four months
+
+Sample sample_of(const std::vector<std::string>& f) {
+    Sample s;
+    s.run_id = f[0];
+    s.system = f[1];
+    s.model = f[2];
+    std::size_t column = 3;
+    try {
+        s.experts = csv_int(f[3], 0);
+        s.ranks = csv_int(f[column = 4], 0);
+        s.phase = f[5];
+        s.rank = csv_int(f[column = 6], -1);
+        s.step = csv_int(f[column = 7], -1);
+        s.value = csv_number(f[column = 8]);
+    } catch (const ConfigError& e) {
+        throw ConfigError(header[column] + ": " + e.what());
+    }
+    s.unit = f[9];
+    if (s.unit != "s" && s.unit != "B" && s.unit != "1")
+        throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
+    if (s.unit == "s" && (s.value < 0 || s.value > longest))
+        throw ConfigError(fmt::format("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest));
+    if (s.run_id.empty() || s.phase.empty()) throw ConfigError("run_id and phase must not be empty");
+    return s;
+}
+
+}  // namespace
+
+std::vector<Sample> read_measurements(const std::string& path) {
+    CsvReader csv(path);
+    bool more = csv.next();
+    while (more && csv.fields().front().starts_with('#')) more = csv.next();  // provenance of shipped files
+    if (!more || csv.fields() != header)
+        csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
+    std::vector<Sample> samples;
+    while (csv.next()) {
+        csv.expect_fields(header.size());
+        if (samples.size() == most_samples) csv.fail("more than 20 million samples; split the file");
+        try {
+            samples.push_back(sample_of(csv.fields()));
+        } catch (const ConfigError& e) {
+            csv.fail(e.what());
+        }
+    }
+    return samples;
+}
+
+std::string write_measurements(const std::vector<Sample>& samples) {
+    auto text = fmt::format("{}\n", fmt::join(header, ","));
+    for (const auto& s : samples)
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id), csv_field(s.system), csv_field(s.model),
+                        s.experts, s.ranks, csv_field(s.phase), s.rank, s.step, s.value, csv_field(s.unit));
+    return text;
+}
+
+int first_steady_step(int steps) {
+    // The last floor(0.7 n) of n; 30 for the recorded 100.
+    return std::min(30, steps - steps * 7 / 10);
+}
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+double quantile(std::vector<double> values, double q) {
+    if (values.empty() || !(q >= 0 && q <= 1)) throw std::logic_error("quantile: no values, or q outside 0..1");
+    std::sort(values.begin(), values.end());
+    const double at = q * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(std::floor(at));
+    const auto above = std::min(below + 1, values.size() - 1);
+    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+}  // namespace stepcast

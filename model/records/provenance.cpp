@@ -1,0 +1,200 @@
+#include "model/records/provenance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "model/errors.h"
+#include "model/files/csv.h"
+#include "model/experiment.h"
+#include "model/files/plain_text.h"
+#include "model/presets.h"
+
+namespace stepcast {
+namespace {
+
+// What was measured: the first of these that a row states. A derived number beside it says nothing new.
+constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",  "value",
+                                      "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
+                                      "median_us", "measured_gib", "sustained_us"};
+// What it was measured at.
+constexpr std::array size_columns{
+    "layers", "hidden",     "seq",      "gpus",  "tp",      "pp",           "cp",     "ep",     "mbs",
+    "gbs",                                                                                                // steps
+    "batch",  "m",          "n",        "k",     "groups",  "rows",         "width",  "count",  "calls",  // kernels
+    "heads",  "kv_heads",   "head_dim", "seq_q", "seq_k",   "causal",       "window", "tokens", "tokens_per_rank",
+    "ranks",  "nodes",      "bytes",    "sms",                                              // collectives
+    "inter",  "num_tokens", "topk",     "top_k", "experts", "tp_in_expert", "d",      "h",  // expert layers
+    "rank",   "step"};                                                                      // samples
+constexpr std::array word_columns{"op", "dtype", "kind", "pass", "phase", "distribution"};
+
+constexpr int bits = 36, letters = 6, hashes_a_line = 20;
+constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+// "8192", "8192.0" and "8.192e3" are one number; a text that is none stays what it is, without blanks and capitals.
+std::string normal(std::string_view text) {
+    std::string plain;
+    for (const char c : text)
+        if (c != ' ' && c != '\t') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    double value = 0;
+    const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
+    const bool number = error == std::errc() && end == plain.data() + plain.size();
+    return number ? fmt::format("{:.6g}", value) : plain;
+}
+
+// FNV-1a over 64 bits, folded: the same on every machine.
+RowHash folded_hash(std::string_view text) {
+    std::uint64_t hash = 14695981039346656037ULL;
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    hash = (hash >> bits) ^ (hash & ((1ULL << bits) - 1));
+    return hash == 0 ? 1 : hash;
+}
+
+void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited, std::vector<RowHash>& rows) {
+    if (cluster.fitted) rows = joined(std::move(rows), cluster.fitted->rows);
+    for (const std::string& base : words_of(cluster.inherits))
+        if (visited.insert(base).second) add_fitted_rows(read_cluster(base), visited, rows);
+}
+
+bool holds_any(const std::vector<RowHash>& sorted, const std::vector<RowHash>& rows) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](RowHash row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
+}
+
+std::vector<RowHash> read_seen_rows() {
+    std::ifstream in(home_folder() + "/model/presets/seen_rows.txt");
+    std::vector<RowHash> rows;
+    for (std::string line; std::getline(in, line);) {
+        if (line.starts_with('#')) continue;
+        const std::vector<RowHash> more = read_hash_line(line);
+        rows.insert(rows.end(), more.begin(), more.end());
+    }
+    return joined(std::move(rows), {});
+}
+
+}  // namespace
+
+RowHash row_hash(const std::function<std::string(std::string_view column)>& cell) {
+    std::string content;
+    for (const std::string_view column : measured_columns)
+        if (const std::string text = cell(column); !text.empty()) {
+            content = fmt::format("{}={}", column, normal(text));
+            break;
+        }
+    if (content.empty()) return 0;
+    for (const std::string_view column : size_columns)
+        if (const std::string text = normal(cell(column)); !text.empty())
+            content += fmt::format(" {}={}", column, text);
+    for (const std::string_view column : word_columns)
+        if (const std::string text = normal(cell(column)); !text.empty())
+            content += fmt::format(" {}={}", column, text);
+    return folded_hash(content);
+}
+
+RowHash row_hash(const Sample& s) {
+    return row_hash([&](std::string_view column) -> std::string {
+        if (column == "value") return fmt::format("{}", s.value);
+        if (column == "experts" || column == "ranks") return std::to_string(column == "ranks" ? s.ranks : s.experts);
+        if (column == "rank" || column == "step") return std::to_string(column == "step" ? s.step : s.rank);
+        return column == "phase" ? s.phase : "";
+    });
+}
+
+std::vector<RowHash> step_rows(const std::vector<Sample>& samples) {
+    std::vector<RowHash> rows;
+    for (const Sample& s : samples)
+        if (s.phase == "step" && s.rank == -1) rows.push_back(row_hash(s));
+    return joined(std::move(rows), {});
+}
+
+std::vector<std::string> hash_lines(const std::vector<RowHash>& rows) {
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i % hashes_a_line == 0) lines.emplace_back();
+        for (int shift = bits - 6; shift >= 0; shift -= 6) lines.back() += alphabet[(rows[i] >> shift) & 63];
+    }
+    return lines;
+}
+
+std::vector<RowHash> read_hash_line(std::string_view line) {
+    std::vector<RowHash> rows;
+    if (line.size() % letters != 0)
+        throw ConfigError(fmt::format("{} letters; expected {} of each row's hash", line.size(), letters));
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        const auto digit = alphabet.find(line[i]);
+        if (digit == std::string_view::npos)
+            throw ConfigError(fmt::format("'{}' is no letter of a hash; expected A-Z a-z 0-9 - _", line[i]));
+        if (i % letters == 0) rows.push_back(0);
+        rows.back() = (rows.back() << 6) | digit;
+    }
+    return rows;
+}
+
+std::vector<RowHash> rows_of_file(const std::string& path) {
+    CsvReader csv(path);
+    std::map<std::string, std::size_t, std::less<>> columns;
+    std::vector<RowHash> rows;
+    const auto cell = [&](std::string_view column) {
+        const auto at = columns.find(column);
+        return at == columns.end() ? std::string() : csv.fields()[at->second];
+    };
+    while (csv.next()) {
+        if (csv.fields().front().starts_with('#')) continue;
+        if (columns.empty()) {
+            for (std::size_t i = 0; i < csv.fields().size(); ++i) columns[csv.fields()[i]] = i;
+            continue;
+        }
+        csv.expect_fields(columns.size());
+        const bool sample = columns.contains("run_id") && columns.contains("phase");
+        if (!sample || (cell("phase") == "step" && cell("rank") == "-1")) rows.push_back(row_hash(cell));
+    }
+    return joined(std::move(rows), {});
+}
+
+std::string rows_text(const std::vector<std::string>& paths) {
+    if (paths.empty()) throw ConfigError("list rows: no file; expected tables of measurements");
+    std::vector<RowHash> rows;
+    for (const std::string& path : paths) rows = joined(std::move(rows), rows_of_file(path));
+    return fmt::format("{}\n", fmt::join(hash_lines(rows), "\n"));
+}
+
+std::vector<RowHash> joined(std::vector<RowHash> a, const std::vector<RowHash>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    std::sort(a.begin(), a.end());
+    a.erase(std::unique(a.begin(), a.end()), a.end());
+    if (!a.empty() && a.front() == 0) a.erase(a.begin());
+    return a;
+}
+
+std::vector<RowHash> fitted_rows(const Cluster& cluster) {
+    std::set<std::string> visited;
+    std::vector<RowHash> rows;
+    add_fitted_rows(cluster, visited, rows);
+    return rows;
+}
+
+const std::vector<RowHash>& seen_rows() {
+    static const std::vector<RowHash> rows = read_seen_rows();
+    return rows;
+}
+
+Evidence evidence_of(const std::vector<RowHash>& rows, const std::vector<RowHash>& fitted,
+                     const std::vector<RowHash>& seen) {
+    return holds_any(fitted, rows) ? Evidence::fitted : holds_any(seen, rows) ? Evidence::seen : Evidence::unseen;
+}
+
+std::string_view to_string(Evidence evidence) {
+    switch (evidence) {
+        case Evidence::fitted: return "fitted on";
+        case Evidence::seen: return "seen";
+        case Evidence::unseen: return "unseen";
+    }
+    return "";
+}
+
+}  // namespace stepcast

@@ -1,0 +1,327 @@
+#include "model/records/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/files/plain_text.h"
+#include "model/files/stamp.h"
+#include "model/files/whole_files.h"
+#include "model/graph/trace_shape.h"
+#include "model/keys/key_values.h"
+#include "model/keys/keys.h"
+#include "model/keys/toml_reader.h"
+#include "model/records/measurements.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string array_text(const std::vector<std::string>& texts) {
+    std::string text = "[";
+    for (const std::string& one : texts) text += (text.size() > 1 ? ", " : "") + quoted_toml(plain_text(one));
+    return text + "]";
+}
+
+constexpr std::pair<const char*, Seconds StepTimes::*> phases[] = {{"step", &StepTimes::step},
+                                                                   {"forward", &StepTimes::forward},
+                                                                   {"backward", &StepTimes::backward},
+                                                                   {"gradient_sync", &StepTimes::gradient_sync},
+                                                                   {"optimizer", &StepTimes::optimizer}};
+
+// The rows of one sample.
+std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, const Experiment& experiment) {
+    Sample sample;
+    sample.run_id = experiment.name.empty() ? "run" : experiment.name;
+    sample.system = to_string(experiment.parallelism.moe_system);
+    sample.model = experiment.workload.name;
+    sample.experts = experiment.workload.moe.experts;
+    sample.ranks = rank_count(experiment.cluster);
+    sample.step = static_cast<int>(index);
+    std::vector<Sample> samples;
+    const auto add = [&](const char* phase, double value, const char* unit) {
+        sample.phase = phase;
+        sample.value = value;
+        sample.unit = unit;
+        samples.push_back(sample);
+    };
+    for (const auto& [phase, time] : phases) add(phase, (step.times.*time).si(), "s");
+    add("accepted", step.accepted ? 1 : 0, "1");
+    add("cpu_share", step.cpu_share, "1");
+    return samples;
+}
+
+std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std::string& path) {
+    std::vector<MeasuredStep> steps;
+    std::vector<std::size_t> values;  // of each step
+    for (const Sample& sample : samples) {
+        const auto index = static_cast<std::size_t>(sample.step);
+        if (sample.step < 0 || index > steps.size())
+            throw ConfigError(fmt::format("{}: step {} after {} steps; expected the steps of a run, one after another",
+                                          path, sample.step, steps.size()));
+        if (index == steps.size()) {
+            steps.emplace_back();
+            values.push_back(0);
+        }
+        ++values[index];
+        MeasuredStep& step = steps[index];
+        bool known = true;
+        if (sample.phase == "accepted")
+            step.accepted = sample.value != 0;
+        else if (sample.phase == "cpu_share")
+            step.cpu_share = sample.value;
+        else
+            known = false;
+        for (const auto& [phase, time] : phases)
+            if (sample.phase == phase) {
+                step.times.*time = Seconds(sample.value);
+                known = true;
+            }
+        if (!known) throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
+    }
+    constexpr std::size_t of_a_step = std::size(phases) + 2;
+    for (std::size_t step = 0; step < steps.size(); ++step)
+        if (values[step] != of_a_step)
+            throw ConfigError(fmt::format("{}: step {} has {} values; expected its {} phases, once each", path, step,
+                                          values[step], of_a_step));
+    return steps;
+}
+
+std::vector<std::string> texts_of(const ConfigValue& found) {
+    const auto* values = std::get_if<std::vector<ConfigValue>>(&found.value);
+    if (values == nullptr) throw ConfigError("found no array; expected an array of texts");
+    std::vector<std::string> texts;
+    for (const ConfigValue& value : *values) read_value(value, texts.emplace_back());
+    return texts;
+}
+
+// What run.toml says beside the measurement.
+struct RunHead {
+    int format = 0;
+    std::string experiment;  // format 1: the file or preset; then only its name
+    std::string experiment_stamp, cluster_stamp, routing_stamp, framework_stamp;
+    std::vector<std::string> stated, replaced;  // of the framework, which experiment.toml with its every key cannot tell
+};
+
+void read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
+    Measurement& m = record.measurement;
+    const std::pair<const char*, std::string*> texts[] = {
+        {"experiment", &head.experiment},   {"stamp.experiment", &head.experiment_stamp},
+        {"stamp.cluster", &head.cluster_stamp}, {"stamp.routing", &head.routing_stamp},
+        {"stamp.framework", &head.framework_stamp}, {"stamp.graph", &record.graph_stamp},   {"device", &m.device},
+        {"date", &m.date}};
+    for (const auto& [path, text] : texts)
+        if (entry.path == path) return read_value(entry.value, *text);
+    if (entry.path == "format") {
+        read_value(entry.value, head.format);
+        if (head.format != 1 && head.format != 2)
+            throw ConfigError(fmt::format("{}: this program reads formats 1 and 2", head.format));
+    } else if (entry.path == "overrides")
+        for (const std::string& text : texts_of(entry.value)) record.overrides.push_back(parse_override(text));
+    else if (entry.path == "framework.stated")
+        head.stated = texts_of(entry.value);
+    else if (entry.path == "framework.replaced")
+        head.replaced = texts_of(entry.value);
+    else if (entry.path == "versions")
+        m.versions = texts_of(entry.value);
+    else if (entry.path == "warmup")
+        read_value(entry.value, m.warmup);
+    else if (entry.path == "quiet")
+        read_value(entry.value, m.quiet);
+    else if (entry.path == "idle_share")
+        read_value(entry.value, m.idle_share);
+    else if (entry.path == "warnings")
+        m.warnings = texts_of(entry.value);
+    else
+        throw ConfigError("unknown key");
+}
+
+std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
+
+// Every key that says something, so that nothing outside the folder does.
+std::string experiment_text(const Experiment& experiment) {
+    std::string text = "cluster.preset = \"cluster.toml\"\n";
+    if (!experiment.framework.name.empty()) text += "framework.preset = \"framework.toml\"\n";
+    for (const Key& key : all_keys())
+        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") &&
+            !std::holds_alternative<PresetField>(key.field) &&
+            !is_unset(key, experiment))
+            text += fmt::format("{} = {}\n", key.path, toml_text_of(key, experiment));
+    return text;
+}
+
+// A routing file, and which layer of it: "FILE.csv#EXPERTS/GATE".
+std::pair<std::string, std::string> routing_parts(const std::string& file) {
+    const std::size_t hash = fs::exists(file) ? std::string::npos : file.rfind('#');
+    return {file.substr(0, hash), hash == std::string::npos ? "" : file.substr(hash)};
+}
+
+void require_stamp(const std::string& path, const std::string& expected) {
+    if (stamp_of(read_text(path, "a file of a run", any_size)) != expected)
+        throw ConfigError(path + ": is not what the run wrote (its stamp in run.toml is " + expected +
+                          "); expected the folder of one run, as it was written");
+}
+
+// Format 1 named its experiment, which may have changed since; its cluster is that of the run.
+Experiment read_named_experiment(const fs::path& root, const RunHead& head, const RunRecord& record) {
+    const std::string own = (root / "experiment.toml").string();
+    Experiment experiment =
+        read_experiment(head.experiment == "experiment.toml" ? own : head.experiment, record.overrides);
+    experiment.cluster = read_cluster((root / "cluster.toml").string());
+    check_experiment(experiment);
+    return experiment;
+}
+
+Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
+    require_stamp((root / "experiment.toml").string(), head.experiment_stamp);
+    require_stamp((root / "cluster.toml").string(), head.cluster_stamp);
+    if (!head.framework_stamp.empty()) require_stamp((root / "framework.toml").string(), head.framework_stamp);
+    if (!head.routing_stamp.empty()) require_stamp((root / "routing.csv").string(), head.routing_stamp);
+    Experiment experiment = read_experiment((root / "experiment.toml").string());
+    experiment.name = head.experiment;
+    experiment.framework.stated = head.stated;
+    experiment.framework.replaced.clear();
+    for (const std::string& text : head.replaced) {
+        const Override one = parse_override(text);
+        experiment.framework.replaced.push_back({one.key, one.value});
+    }
+    return experiment;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
+                     const TaskGraph& graph)
+    : folder_(folder), graph_stamp_(stamp_of(graph)), experiment_(experiment) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
+    lock_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) throw ConfigError(folder + ": cannot be opened (" + std::strerror(errno) + ")");
+    const auto refuse = [&](const std::string& why) {
+        close(lock_);
+        throw ConfigError(folder + ": " + why + "; expected another folder for --out");
+    };
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) refuse("another run is writing it");
+    if (fs::exists(path("run.toml"))) refuse("holds a run already");
+    try {
+        std::vector<PlannedFile> files;
+        std::vector<std::string> given;
+        for (const Override& one : overrides) given.push_back(one.key + "=" + one.value);
+        head_ = fmt::format("format = 2\nexperiment = {}\noverrides = {}\n", quoted_toml(experiment.name),
+                            array_text(given));
+        head_ += fmt::format("stamp.graph = \"{}\"\n", graph_stamp_);
+        const auto add = [&](const char* what, const std::string& name, const std::string& text) {
+            head_ += fmt::format("stamp.{} = \"{}\"\n", what, stamp_of(text));
+            files.push_back({path(name), text});
+        };
+        Experiment whole = experiment;
+        if (!whole.routing.file.empty()) {
+            const auto [file, layer] = routing_parts(whole.routing.file);
+            add("routing", "routing.csv", read_text(file, "a routing file", any_size));
+            whole.routing.file = "routing.csv" + layer;
+        }
+        add("experiment", "experiment.toml", experiment_text(whole));
+        add("cluster", "cluster.toml", write_cluster(experiment.cluster));
+        const Framework& framework = experiment.framework;
+        if (!framework.name.empty()) add("framework", "framework.toml", write_framework(framework));
+        std::vector<std::string> replaced;
+        for (const auto& one : framework.replaced) replaced.push_back(one.key + "=" + one.text);
+        head_ += fmt::format("framework.stated = {}\nframework.replaced = {}\n", array_text(framework.stated),
+                             array_text(replaced));
+        write_whole(files);
+    } catch (...) {
+        close(lock_);
+        throw;
+    }
+}
+
+RunFolder::~RunFolder() {
+    if (rows_ >= 0) close(rows_);
+    close(lock_);
+}
+
+// The trace first, then the rows that tell of it, in one piece: a reader never meets a sample without its trace.
+void RunFolder::add(const Measurement& sofar) {
+    const std::string table = path("run.csv");
+    const auto fail = [&](int error) { throw ConfigError(table + ": cannot be written (" + std::strerror(error) + ")"); };
+    const bool first = written_ == 0;
+    if (first && rows_ < 0) {
+        rows_ = open(table.c_str(), O_CREAT | O_TRUNC | O_APPEND | O_WRONLY | O_CLOEXEC, 0666);
+        if (rows_ < 0) fail(errno);
+    }
+    for (; written_ < sofar.steps.size(); ++written_) {
+        write_whole({{path(trace_name(written_)), write_trace(sofar.traces[written_], graph_stamp_)}});
+        std::string rows = write_measurements(samples_of(sofar.steps[written_], written_, experiment_));
+        if (written_ > 0) rows.erase(0, rows.find('\n') + 1);  // the header stands there
+        const off_t before = lseek(rows_, 0, SEEK_END);
+        const ssize_t count = write(rows_, rows.data(), rows.size());
+        if (count != static_cast<ssize_t>(rows.size())) {
+            const int error = count < 0 ? errno : EFBIG;
+            if (ftruncate(rows_, before) != 0) fail(errno);
+            fail(error);
+        }
+    }
+    if (first && written_ > 0) write_head(sofar);
+}
+
+void RunFolder::finish(const Measurement& measured) {
+    add(measured);
+    if (!measured.estimates.empty()) {
+        std::string text = "task,estimate_s\n";
+        for (const TaskEstimate& one : measured.estimates) text += fmt::format("{},{:.9g}\n", one.task, one.time.si());
+        write_whole({{path("estimates.csv"), text}});
+    }
+    if (written_ > 0) write_head(measured);
+}
+
+void RunFolder::write_head(const Measurement& m) {
+    write_whole({{path("run.toml"),
+                  head_ + fmt::format("device = {}\ndate = {}\nversions = {}\nwarmup = {}\nquiet = {}\nidle_share = "
+                                      "{}\nwarnings = {}\n",
+                                      quoted_toml(plain_text(m.device)), quoted_toml(m.date), array_text(m.versions),
+                                      m.warmup, m.quiet, value_text(m.idle_share), array_text(m.warnings))}});
+}
+
+RunRecord read_run(const std::string& folder) {
+    const fs::path root(folder);
+    RunRecord record;
+    RunHead head;
+    for (const TomlEntry& entry : read_toml((root / "run.toml").string()).entries) {
+        try {
+            read_entry(entry, head, record);
+        } catch (const ConfigError& e) {
+            throw ConfigError(fmt::format("{}: {}: {}", entry.value_at, entry.path, e.what()));
+        }
+    }
+    record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
+    const std::string samples = (root / "run.csv").string();
+    record.measurement.steps = steps_of(read_measurements(samples), samples);
+    for (std::size_t step = 0; step < record.measurement.steps.size(); ++step) {
+        const std::string path = (root / trace_name(step)).string();
+        TraceFile file = read_trace(path);
+        if (file.graph_stamp != record.graph_stamp)
+            throw ConfigError(path + ": is of another run (graph \"" + file.graph_stamp + "\", run.toml says \"" +
+                              record.graph_stamp + "\")");
+        record.measurement.traces.push_back(std::move(file.trace));
+    }
+    return record;
+}
+
+void require_traces_of(const TaskGraph& graph, const RunRecord& record, const std::string& folder) {
+    const std::vector<Trace>& traces = record.measurement.traces;
+    for (std::size_t step = 0; step < traces.size(); ++step)
+        if (const std::string why = span_mismatch(graph, traces[step]); !why.empty())
+            throw ConfigError(fmt::format("{}/{}: {}; expected the trace of this experiment's step", folder,
+                                          trace_name(step), why));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,193 @@
+// Expectations follow from a block's list of operators, whatever the style of its kernels.
+#include "model/block/blocks.h"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "model/block/kernels.h"
+#include "model/experiment.h"
+#include "model/rank_groups.h"
+#include "model/transformer/counts.h"
+
+using namespace stepcast;
+
+namespace {
+
+// hidden 64, 8 heads of 8 over 4 of keys, inner 128, 3 sequences of 16 tokens.
+Experiment experiment() {
+    Experiment e;
+    Workload& w = e.workload;
+    w.kind = Workload::Kind::transformer;
+    w.layers = 2;
+    w.hidden = 64;
+    w.heads = 8;
+    w.kv_heads = 4;
+    w.ffn = 128;
+    w.gated = true;
+    w.vocab = 1000;
+    w.seq = 16;
+    w.norm = Norm::rmsnorm;
+    w.positions = Positions::rotary;
+    w.attention = AttentionKind::flash;
+    w.linear_bias = w.qkv_bias = false;
+    w.dtype = Dtype::bf16;
+    e.parallelism.micro_batch = 3;
+    return e;
+}
+
+std::vector<Experiment> kinds() {
+    Experiment llama = experiment(), separate = llama, latent = llama, hybrid = llama, experts = llama;
+    separate.workload.fused_projections = false;
+    latent.workload.attention = AttentionKind::mla;
+    latent.workload.kv_heads = 0;
+    latent.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};
+    hybrid.workload.mamba = {.heads = 16, .head_dim = 8, .state = 16, .groups = 8, .attention = 0.5};
+    experts.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    experts.workload.moe.shared_experts = 1;
+    return {llama, separate, latent, hybrid, experts};
+}
+
+std::vector<Block> blocks_of(const Experiment& e) {
+    const Workload& w = e.workload;
+    const RankShape s = rank_shape(e);
+    std::vector<Block> blocks;
+    for (const SharedBlock& of : mixing_blocks(w, s)) blocks.push_back(of.block);
+    blocks.push_back(has_experts(w, 0) ? expert_block(w, s) : feed_forward_block(w, s));
+    return blocks;
+}
+
+struct Kernels {
+    TaskGraph graph{1, false};
+    Plan forward, backward;
+    Kernels(const Experiment& e, const Block& block, KernelStyle style) {
+        const Routing balanced;
+        const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
+        Planner ahead(graph), back(graph);
+        plan_forward(ahead, c, block, style);
+        plan_backward({back, back}, c, block, style);
+        forward = ahead.take();
+        backward = back.take();
+    }
+    // 2 m n k of every product, grouped ones and one-kernel attention too.
+    [[nodiscard]] double flops(const Plan& plan) const {
+        double sum = 0;
+        for (const PlannedTask& task : plan.tasks) sum += flops_of(graph.ops()[task.op]).si();
+        return sum;
+    }
+    [[nodiscard]] int count(const Plan& plan, std::string_view name) const {
+        TaskGraph names = graph;
+        const NameId id = names.name_id(name);
+        return static_cast<int>(std::ranges::count(plan.tasks, id, &PlannedTask::name));
+    }
+};
+
+}  // namespace
+
+// Heads, groups and widths here divide by 2 and 4. A router and the way down to latents are not split.
+TEST_CASE("what tensor parallelism leaves a rank, times the ranks, is the whole") {
+    for (Experiment e : kinds())
+        for (const int tp : {1, 2, 4}) {
+            e.parallelism.tp = tp;
+            e.parallelism.expert_tensor_parallel = true;
+            for (const Block& block : blocks_of(e))
+                for (const Operator& op : block) {
+                    if (const auto* l = std::get_if<Linear>(&op)) {
+                        INFO(l->name);
+                        const bool by_rows = l->split == Split::row;
+                        CHECK((by_rows ? l->in : l->out).whole % tp == 0);
+                        if (by_rows) CHECK(l->in.rank * tp == l->in.whole);
+                        if (by_rows) CHECK(l->out.rank == l->out.whole);
+                        if (l->split == Split::column) CHECK(l->out.rank * tp == l->out.whole);
+                    }
+                    if (const auto* l = std::get_if<GroupedLinear>(&op))
+                        CHECK((l->split == Split::row ? l->in : l->out).rank * tp == (l->split == Split::row ? l->in : l->out).whole);
+                }
+        }
+}
+
+// dx = dy W^T and dW = dy^T x are as large as y = x W; of attention in one kernel and of a scan likewise each product of the
+// forward has two. Nothing is computed again.
+TEST_CASE("the backward of every product is two of its size") {
+    for (const Experiment& e : kinds())
+        for (const Block& block : blocks_of(e)) {
+            const Kernels kernels(e, block, KernelStyle::fused);
+            REQUIRE(kernels.flops(kernels.forward) > 0);
+            CHECK(kernels.flops(kernels.backward) == Approx(2 * kernels.flops(kernels.forward)));
+        }
+}
+
+// 16 tokens of causal attention see 8.5 keys each in the product, while the arithmetic that models are judged by counts 16:
+// without attention both are 2 a weight and token.
+TEST_CASE("the products of a block are two operations for each of its weights and tokens") {
+    Experiment e = experiment();
+    const Workload& w = e.workload;
+    const double weights = layer_parameters(w, 0).feed_forward, tokens = 3 * 16;
+    const Kernels kernels(e, feed_forward_block(w, rank_shape(e)), KernelStyle::fused);
+    CHECK(weights == 3 * 64 * 128);
+    CHECK(kernels.flops(kernels.forward) == 2 * tokens * weights);
+}
+
+// Gate and up made apart: the gradients of their common input are added once; queries, keys and values: twice.
+TEST_CASE("a tensor that several products read gets the sum of their gradients") {
+    Experiment e = experiment();
+    e.workload.fused_projections = false;
+    const RankShape s = rank_shape(e);
+    const Kernels up(e, feed_forward_block(e.workload, s), KernelStyle::fused);
+    const Kernels attention(e, attention_block(e.workload, s), KernelStyle::fused);
+    const Bytes x = 48 * 64 * Bytes(2);
+    const auto sum_of = [](const Kernels& k) {
+        TaskGraph names = k.graph;
+        const NameId id = names.name_id("input_gradient_sum");
+        const auto task = std::ranges::find(k.backward.tasks, id, &PlannedTask::name);
+        REQUIRE(task != k.backward.tasks.end());
+        return std::get<MemoryPass>(k.graph.ops()[task->op]);
+    };
+    CHECK(sum_of(up) == MemoryPass{2.0 * x, x});
+    CHECK(sum_of(attention) == MemoryPass{4.0 * x, 2.0 * x});
+    e.workload.gated = false;
+    e.workload.attention = AttentionKind::plain;
+    e.workload.positions = Positions::learned;
+    e.parallelism.unfused = true;
+    const Kernels steps(e, attention_block(e.workload, s), KernelStyle::unfused);
+    CHECK(steps.count(steps.forward, "query") == 1);
+    CHECK(steps.count(steps.forward, "qkv") == 0);
+}
+
+// A window of 4 of 16 keys in three of four layers: queries 0..3 see 1 + 2 + 3 + 4 keys, the other twelve 4 each: 58 of 256 pairs;
+// without a window 136. Scores that models are judged by: 0.75 x 4 + 0.25 x 16 = 7 keys a token instead of 16.
+TEST_CASE("a sliding window leaves a query its last keys, in the share of layers that slide") {
+    Experiment e = experiment();
+    const double all = layer_forward_flops(e.workload, 0).si();
+    e.workload.window = 4;
+    e.workload.window_share = 0.75;
+    const Kernels kernels(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
+    const auto attention = std::ranges::find_if(kernels.forward.tasks, [&](const PlannedTask& task) {
+        return std::holds_alternative<Attention>(kernels.graph.ops()[task.op]);
+    });
+    REQUIRE(attention != kernels.forward.tasks.end());
+    const auto op = std::get<Attention>(kernels.graph.ops()[attention->op]);
+    CHECK(op.window == 4);
+    CHECK(seen_share(op) == Approx((0.75 * 58 + 0.25 * 136) / 256));
+    CHECK(all - layer_forward_flops(e.workload, 0).si() == Approx(2.0 * (16 - 7) * 8 * (8 + 8)));
+    Attention ring = op;  // two ranks of a context: 8 queries, 8 keys without a mask, of which a window leaves 4
+    ring.causal = false;
+    ring.seq_q = ring.seq_k = 8;
+    CHECK(seen_share(ring) == Approx(0.75 * 0.5 + 0.25));
+    e.workload.window = 16;  // as long as the sequence: none
+    const Kernels whole(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
+    CHECK(whole.flops(whole.forward) > kernels.flops(kernels.forward));
+}
+
+// DeepSeek-V3's module: two norms and a third before the logits, a projection 128 -> 64, a layer like the last, the logits again
+// with the same weights. On 4 stages it and a copy of the table are the last one's.
+TEST_CASE("multi-token prediction is one more layer and the logits again, on the last stage") {
+    Experiment e = experiment();
+    e.workload.tied = false;
+    const double without = count_parameters(e.workload).total(), flops = forward_flops(e.workload).si();
+    const Workload plain = e.workload;
+    e.workload.mtp_layers = 1;
+    CHECK(count_parameters(e.workload).total() - without == layer_parameters(plain, 1).total() + 128 * 64 + 3 * 64);
+    CHECK(forward_flops(e.workload).si() - flops ==
+          Approx(16 * (layer_forward_flops(plain, 1).si() + 2.0 * 128 * 64 + 2.0 * 1000 * 64)));
+}

@@ -1,0 +1,177 @@
+#include "model/experiment.h"
+#include "model/families/hub_config.h"
+
+#include "model/experiment.h"
+#include "model/transformer/counts.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+Workload read(const std::string& text) {
+    const TestFolder folder;
+    return read_hub_config(folder.write("config.json", text)).workload;
+}
+
+double counted(const std::string& text) { return count_parameters(read(text)).total(); }
+
+std::string told(const std::string& text) {
+    const TestFolder folder;
+    return complaint([&] { read_hub_config(folder.write("config.json", text)); }, folder.path());
+}
+
+const std::string llama3_8b = R"({"model_type": "llama", "architectures": ["x"], "hidden_size": 4096,
+    "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 128256, "max_position_embeddings": 8192, "tie_word_embeddings": false, "torch_dtype": "bfloat16"})";
+
+}  // namespace
+
+// The counts of counts_test.cpp; Qwen2-0.5B: 494,032,768 (tied, biases of queries, keys, values).
+TEST_CASE("config files of model hubs give the published parameter counts") {
+    CHECK(counted(llama3_8b) == 8'030'261'248);
+    CHECK(counted(R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024,
+                      "n_inner": null, "vocab_size": 50257})") == 124'439'808);
+    CHECK(counted(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+                      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+                      "num_local_experts": 8, "num_experts_per_tok": 2})") == 46'702'792'704);
+    CHECK(counted(R"({"model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432,
+                      "num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128,
+                      "vocab_size": 129280, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+                      "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8,
+                      "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3,
+                      "moe_layer_freq": 1})") == 671'026'419'200);
+    CHECK(counted(R"({"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+                      "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+                      "tie_word_embeddings": true})") == 494'032'768);
+    CHECK(counted(R"({"model_type": "bert", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+                      "num_attention_heads": 16, "vocab_size": 30522, "max_position_embeddings": 512})") ==
+          334'090'240);
+}
+
+TEST_CASE("a config file sets the architecture and leaves the sequence to the experiment") {
+    const Workload w = read(llama3_8b);
+    CHECK(w.kind == Workload::Kind::transformer);
+    CHECK(w.gated);
+    CHECK(w.norm == Norm::rmsnorm);
+    CHECK(w.positions == Positions::rotary);
+    CHECK_FALSE(w.tied);
+    CHECK(w.dtype == Dtype::bf16);
+    CHECK(w.optimizer == Optimizer::adam);
+    CHECK(w.seq == 0);
+    const Workload learned = read(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "n_positions": 64,
+                                      "vocab_size": 100, "resid_pdrop": 0.1, "torch_dtype": "float32"})");
+    CHECK(learned.seq == 64);
+    CHECK(learned.dropout == 0.1);
+    CHECK(learned.dtype == Dtype::fp32);
+    CHECK(learned.tied);
+}
+
+TEST_CASE("a workload may start from a config file beside the experiment") {
+    const TestHome home;
+    const TestFolder folder;
+    folder.write("config.json", llama3_8b);
+    const auto path = folder.write("e.toml",
+                                   "[workload]\npreset = \"config.json\"\nseq = 2048\ndtype = \"fp16\"\n"
+                                   "[parallelism]\ndp = 4\n[cluster]\npreset = \"four\"\n");
+    const Experiment e = read_experiment(path);
+    CHECK(e.workload.hidden == 4096);
+    CHECK(e.workload.seq == 2048);
+    CHECK(e.workload.dtype == Dtype::fp16);
+    CHECK(complaint([&] { read_experiment(folder.write("f.toml", "[workload]\npreset = \"no.json\"\n")); },
+                    folder.path()) ==
+          "f.toml:2:10: workload.preset: no.json: no such file; expected a TOML file, a model's config.json or the "
+          "name of "
+          "a preset workload");
+}
+
+TEST_CASE("a config file that is none says what is wrong") {
+    CHECK(told("{") ==
+          "config.json: parse error at line 1, column 2: syntax error while parsing object key - unexpected end "
+          "of input; expected string literal");
+    CHECK(told("[]") == "config.json: found no JSON object; expected a model's config.json");
+    CHECK(told("{}").starts_with("config.json: model_type: missing; expected one of gpt2, bert, "));
+    CHECK(told(R"({"model_type": "mamba"})")
+              .starts_with("config.json: model_type: \"mamba\" has no rule; expected one of"));
+    CHECK(told(R"({"model_type": "llama"})") ==
+          "config.json: num_hidden_layers: missing; expected a value for workload.layers");
+    CHECK(told(R"({"model_type": "llama", "num_hidden_layers": "two"})") ==
+          "config.json: num_hidden_layers: \"two\" is not an integer; expected an integer, for example 4");
+    CHECK(told(R"({"model_type": "llama", "num_hidden_layers": 0})") ==
+          "config.json: num_hidden_layers: 0 is out of range; expected 1 to 10000");
+    CHECK(told(R"({"model_type": "llama", "num_hidden_layers": []})") ==
+          "config.json: num_hidden_layers: found []; expected a number or text");
+    CHECK(complaint([] { read_hub_config("/no/config.json"); }) ==
+          "/no/config.json: cannot be read (No such file or directory); expected a model's config.json");
+}
+
+namespace {
+
+const std::string sizes =
+    "\"num_hidden_layers\": 4, \"hidden_size\": 64, \"num_attention_heads\": 4, \"intermediate_size\": 256, "
+    "\"vocab_size\": 1000";
+
+HubConfig whole(const std::string& text) {
+    const TestFolder folder;
+    return read_hub_config(folder.write("config.json", text));
+}
+std::string refusal_of(const std::string& text) {
+    return complaint([&] { whole(text); });
+}
+
+}  // namespace
+
+TEST_CASE("an unknown model of Llama's shape is read with a note, another is refused with the way out") {
+    const auto known = whole("{\"model_type\": \"newcomer\", " + sizes + "}");
+    CHECK(known.workload.layers == 4);
+    CHECK(known.workload.gated);
+    REQUIRE(known.notes.size() == 1);
+    CHECK(known.notes[0].find("\"newcomer\" is not known; read as Llama's shape") != std::string::npos);
+    const auto experts = refusal_of("{\"model_type\": \"newcomer\", \"num_experts\": 8, " + sizes + "}");
+    CHECK(experts.find("\"newcomer\" has no rule") != std::string::npos);
+    CHECK(experts.find("write its sizes as a workload") != std::string::npos);
+    const auto named = whole("{\"model_type\": \"own\", \"architectures\": [\"MistralForCausalLM\"], " + sizes + "}");
+    CHECK(named.notes.empty());
+}
+
+// Windows, dense layers in between and kinds of layers change the work.
+TEST_CASE("fields that change the work are modelled or refused by name") {
+    const auto window = whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + sizes + "}").workload;
+    CHECK(window.window == 4096);
+    CHECK(window.window_share == 1);
+    const auto alternating = whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"sliding_attention\", "
+                                   "\"sliding_attention\", \"sliding_attention\", \"full_attention\"], " + sizes + "}").workload;
+    CHECK(alternating.window == 128);
+    CHECK(alternating.window_share == 0.75);
+    const auto sixth = whole("{\"model_type\": \"gemma3_text\", \"sliding_window\": 1024, \"sliding_window_pattern\": 4, " + sizes + "}").workload;
+    CHECK(sixth.window_share == 0.75);
+    CHECK(whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, " + sizes + "}").workload.window_share == 0.5);
+    CHECK(whole("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " + sizes + "}").workload.window == 0);
+    CHECK(whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"full_attention\"], " + sizes + "}").workload.window == 0);
+    CHECK(refusal_of("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " + sizes + "}").find("layer_types: \"linear_attention\"") != std::string::npos);
+    const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, 1]" + moe + sizes + "}").workload.moe.dense_layers == 2);
+    CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]" + moe + sizes + "}").find("mlp_only_layers") != std::string::npos);
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 1, 1]" + moe + sizes + "}").workload.moe.dense_layers == 1);
+    CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" + moe + sizes + "}").find("moe_layer_freq: only leading zeros") != std::string::npos);
+}
+
+// 6 Mamba blocks, 2 of attention, 6 feed-forward: a third of an attention block a layer.
+TEST_CASE("families with parts, experts and other blocks") {
+    const auto gemma = whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, \"head_dim\": 256, " + sizes + "}");
+    CHECK(gemma.workload.tied);
+    CHECK(gemma.workload.head_dim == 256);
+    const auto oss = whole("{\"model_type\": \"gpt_oss\", \"num_local_experts\": 32, \"experts_per_token\": 4, \"router\": Infinity, " + sizes + "}");
+    CHECK(oss.workload.moe.experts == 32);
+    CHECK(oss.workload.moe.top_k == 4);
+    CHECK(oss.workload.qkv_bias);
+    const auto parts = whole("{\"model_type\": \"llama4\", \"text_config\": {\"model_type\": \"llama4_text\", \"num_local_experts\": 16, "
+                             "\"num_experts_per_tok\": 1, \"intermediate_size_mlp\": 512, \"interleave_moe_layer_step\": 2, " + sizes + "}}");
+    CHECK(parts.workload.moe.interval == 2);
+    CHECK(parts.workload.ffn == 512);
+    CHECK(parts.workload.moe.ffn == 256);
+    const auto hybrid = whole("{\"model_type\": \"nemotron_h\", \"hybrid_override_pattern\": \"M-M*-M-M-M*-M-\", \"mamba_num_heads\": 8, " + sizes + "}");
+    CHECK(hybrid.workload.layers == 6);
+    CHECK(hybrid.workload.mamba.attention == Approx(2.0 / 6));
+    CHECK(hybrid.workload.mamba.heads == 8);
+}

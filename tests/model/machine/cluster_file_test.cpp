@@ -1,0 +1,87 @@
+#include <catch2/catch.hpp>
+
+#include "model/experiment.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+// Every key gets a value of its own that differs from its default.
+Cluster full() {
+    Experiment e;
+    int i = 1;
+    for (const auto& doc : key_docs()) {
+        if (!doc.key.starts_with("cluster.") || doc.kind == "preset") continue;
+        ++i;
+        const auto n = std::to_string(i);
+        const std::string value = doc.kind == "text"               ? "name \"" + n + "\" \\ \u00b5 a"
+                                  : doc.kind == "boolean"          ? "true"
+                                  : doc.kind == "integer"          ? n
+                                  : doc.kind == "number"           ? "0." + n + "1234567890123"
+                                  : doc.kind == "time"             ? n + ".12345678901234 us"
+                                  : doc.kind == "bytes"            ? n + " GiB"
+                                  : doc.kind == "bytes per second" ? n + ".2345678901234567 GB/s"
+                                  : doc.kind == "flop per second"  ? n + " TFLOP/s"
+                                  : doc.kind == "name"             ? "pcie"
+                                  : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
+                                  : doc.key.ends_with("attention_kernels")
+                                      ? "[[\"flash " + n + "\", \"10 us\", 0.9, 40, 60, 0.5, 1, 0.6, 60, 128]]"
+                                  : doc.kind == "kernels"
+                                      ? "[[\"grouped " + n + "\", \"20 us\", \"0.1 us\", 0.8, 300, 25, 0.85, 1.5]]"
+                                  : doc.kind == "curve"
+                                      ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
+                                      : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
+        set_key(e, {doc.key, value});
+    }
+    e.cluster.gpu.rank_rates.assign(static_cast<std::size_t>(rank_count(e.cluster)), 1.0 / 3);
+    e.cluster.fitted =
+        Fitted{"2025-01-02",
+               {"a.csv", "b \"c\".csv"},
+               12,
+               1.0 / 3,
+               {{"kernel.launch", get_key(e, "cluster.kernel.launch"), "3 us", 0.05, true},
+                {"kernel.gemm_k0", get_key(e, "cluster.kernel.gemm_k0"), "149", 0.5, false}},
+               {{"step", "leave-one-out", 12, 0.03, -0.01, 0.08}, {"gemm", "held-out fifth", 5, 0.1, 0.2, 0.3, 0.05}},
+               {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 536870912}},
+               {},
+               {},
+               {},
+               {}};
+    return e.cluster;
+}
+}  // namespace
+
+TEST_CASE("a cluster with every key set reads back as written") {
+    const TestFolder folder;
+    const auto cluster = full();
+    CHECK(read_cluster(folder.write("c.toml", write_cluster(cluster))) == cluster);
+    auto nameplate = cluster;
+    nameplate.fitted.reset();
+    CHECK(read_cluster(folder.write("c.toml", write_cluster(nameplate))) == nameplate);
+}
+
+TEST_CASE("the shipped form of a cluster file is stable") {
+    const TestHome home;
+    const TestFolder folder;
+    const auto once = write_cluster(read_cluster("four"));
+    CHECK(write_cluster(read_cluster(folder.write("c.toml", once))) == once);
+}
+
+// four.toml: launch 3 us on the nameplate, fitted 4 us.
+TEST_CASE("the nameplate keeps the priors and the fit is applied on reading") {
+    const TestHome home;
+    const auto cluster = read_cluster("four");
+    CHECK(cluster.kernel.launch == Seconds(4e-6));
+    CHECK(cluster.kernel.gemm_efficiency == 0.8);
+    REQUIRE(cluster.fitted);
+    CHECK(cluster.fitted->parameters.at(1) == FittedParameter{"kernel.gemm_efficiency", "0.8", "0.8", 0.5, false});
+    const auto text = write_cluster(cluster);
+    CHECK_THAT(text,
+               Catch::Contains("\nlaunch = \"3 us\"\n") && Catch::Contains("\nvalue = \"4 us\"\nprior = \"3 us\"\n"));
+}
+
+TEST_CASE("a cluster without a name has that of its file") {
+    const TestFolder folder;
+    CHECK(read_cluster(folder.write("mine.toml", "gpu.memory = \"1 GiB\"\ngpu.memory_bandwidth = \"1 GB/s\"\n")).name ==
+          "mine");
+}

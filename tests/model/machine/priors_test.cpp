@@ -1,0 +1,67 @@
+#include "model/machine/priors.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/machine/transfer.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+const std::string plate =
+    "nodes = 1\ngpus_per_node = 8\n[gpu]\nname = \"H100 SXM\"\nsms = 132\nmemory = \"80 GiB\"\n"
+    "memory_bandwidth = \"3.35 TB/s\"\n[gpu.peak]\nbf16 = \"989.4 TFLOP/s\"\nfp8 = \"1.978 PFLOP/s\"\n[link.intra]\nbandwidth = \"450 GB/s\"\n";
+
+}  // namespace
+
+// fp8 without fp4 and NVSwitch: like H100 and H200, whose mean is the median of the two; of host.call all say 5 us.
+TEST_CASE("a nameplate alone takes the medians of the fitted machines nearest to it") {
+    const TestFolder folder;
+    const auto own = read_cluster(folder.write("own.toml", plate + "all_to_all_efficiency = 0.5\n"));
+    const Cluster h100 = read_cluster("dgx-h100"), h200 = read_cluster("dgx-h200");
+    CHECK(own.kernel.gemm_efficiency == Approx((h100.kernel.gemm_efficiency + h200.kernel.gemm_efficiency) / 2).epsilon(1e-3));
+    CHECK(own.intra.launch.si() == Approx((h100.intra.launch.si() + h200.intra.launch.si()) / 2));
+    CHECK(own.intra.all_to_all_efficiency == 0.5);
+    CHECK(own.host.call == h100.host.call);
+    CHECK(own.intra.bandwidth == BytesPerSecond(450e9));
+    CHECK(own.noise.step > 0.1);
+    CHECK_FALSE(own.fitted);
+}
+
+// Kernels are known by name; a constant of one goes with its others.
+TEST_CASE("a nameplate takes kernels by name, each from one machine whole") {
+    const auto own = read_cluster("gb300-nvl72");
+    const auto like = read_cluster("b300-x8");  // the one with three times as much fp4 as fp8
+    CHECK(own.kernel.attention_kernels.size() >= like.kernel.attention_kernels.size());
+    CHECK(own.kernel.attention_kernels.front() == moved(like.kernel.attention_kernels.front(), like.gpu, own.gpu));
+}
+
+// The same chip behind a higher limit: full clock would draw no more beyond it than on alike machines, and an operation takes no
+// more energy than there.
+TEST_CASE("with a limit of power an operation takes the energy of alike machines, or what draws as much beyond the limit") {
+    const auto draw = [](const Cluster& c) {
+        return c.power.flop * c.kernel.gemm_efficiency * c.gpu.bf16.si() / (c.power.limit - c.power.idle);
+    };
+    const Cluster gb300 = read_cluster("gb300-nvl72"), b300 = read_cluster("b300-x8"), l40s = read_cluster("l40s-x8");
+    CHECK(gb300.power.flop <= b300.power.flop);
+    CHECK(draw(gb300) <= Approx(draw(b300)));
+    CHECK(l40s.power.flop <= read_cluster("rtx-pro-6000-x8").power.flop);
+}
+
+TEST_CASE("a shipped machine can be forecast from the others") {
+    const Cluster left_out = cluster_from_others("b200-x8"), own = read_cluster("b200-x8");
+    CHECK(left_out.gpu == own.gpu);
+    CHECK(left_out.power.limit == own.power.limit);
+    CHECK(left_out.kernel.gemm_efficiency > read_cluster("gb200-nvl72").kernel.gemm_efficiency);  // its SMs are slower
+    CHECK_FALSE(left_out.fitted);
+}
+
+TEST_CASE("what a file states counts, and constants of its own are all its own") {
+    const TestFolder folder;
+    CHECK(read_cluster(folder.write("a.toml", plate + "[host]\ncall = \"9 us\"\n")).host.call == Seconds(9e-6));
+    const auto own = read_cluster(folder.write("b.toml", plate + "[kernel]\ngemm_efficiency = 0.7\n"));
+    CHECK(own.kernel.memory_efficiency == KernelCosts{}.memory_efficiency);
+    const auto host = read_cluster("host");  // no GPU
+    CHECK(host.kernel.gemm_efficiency == KernelCosts{}.gemm_efficiency);
+}

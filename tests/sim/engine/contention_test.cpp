@@ -1,0 +1,201 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/engine/simulate.h"
+#include "tests/random_graphs.h"
+
+using namespace stepcast;
+using namespace stepcast::graphs;
+using namespace stepcast::literals;
+
+namespace {
+
+Costs free_issue(std::vector<Seconds> durations) {
+    const std::size_t tasks = durations.size();
+    return {std::move(durations), std::vector<Seconds>(tasks)};
+}
+
+Timeline contended(const TaskGraph& graph, const Costs& costs, const Contention& contention) {
+    Timeline timeline;
+    run_with_contention(graph, costs, contention, timeline);
+    return timeline;
+}
+
+Timeline in_order(const TaskGraph& graph, const Costs& costs) {
+    Timeline timeline;
+    run_in_order(graph, costs, timeline);
+    return timeline;
+}
+
+// A gemm and an all-reduce over both ranks, side by side on rank 0.
+TaskGraph gemm_beside_all_reduce() {
+    TaskGraph graph(2);
+    graph.add("gemm", Phase::backward, small_gemm(), {compute(0)}, {});
+    graph.add("sum", Phase::gradient_sync, AllReduce{1024_B}, {collective(0), collective(1)}, {});
+    return graph;
+}
+
+bool communicates(const TaskGraph& graph, TaskId t) {
+    return !graph.on_host(t) && graph.places(t).front().lane() != Lane::compute;
+}
+
+bool slows(const TaskGraph& graph, TaskId other, TaskId t) {
+    if (graph.on_host(other) || graph.on_host(t) || communicates(graph, other) == communicates(graph, t)) return false;
+    return std::ranges::any_of(graph.places(t), [&](Place p) {
+        return std::ranges::any_of(graph.places(other), [&](Place q) { return p.rank() == q.rank(); });
+    });
+}
+
+// How long something that slows the task runs beside it: the union of the intervals, in order of their starts.
+double overlapped(const TaskGraph& graph, const Timeline& timeline, TaskId t) {
+    std::vector<std::pair<double, double>> beside;
+    for (TaskId other = 0; other < graph.size(); ++other)
+        if (slows(graph, other, t))
+            beside.emplace_back(std::max(timeline.start[other], timeline.start[t]).si(),
+                                std::min(timeline.finish[other], timeline.finish[t]).si());
+    std::ranges::sort(beside);
+    double sum = 0, reached = timeline.start[t].si();
+    for (const auto& [begin, end] : beside) {
+        sum += std::max(0.0, end - std::max(begin, reached));
+        reached = std::max(reached, end);
+    }
+    return sum;
+}
+
+template <typename Law>
+void for_contended_graphs(const Law& law) {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        CAPTURE(seed);
+        const TaskGraph graph = random_graph(seed, seed % 2 == 0);
+        law(graph, random_costs(graph, seed + 1000, seed % 3 == 0));
+    }
+}
+
+}  // namespace
+
+// Compute slowed 1.5 times while the sum runs [0, 4]: 4 s do 4 / 1.5 = 8/3 of 8 s of work, 16/3 are left: 4 + 16/3.
+TEST_CASE("a kernel is slowed for as long as communication of its rank runs") {
+    const Timeline t = contended(gemm_beside_all_reduce(), free_issue({8_s, 4_s}), {0.5, 0});
+    CHECK(t.finish[1] == 4_s);
+    CHECK(t.finish[0].si() == Approx(4 + 16.0 / 3).epsilon(1e-14));
+    CHECK(t.end == t.finish[0]);
+}
+
+// Communication at half speed while the gemm runs [0, 2]: 1 of 4 done, 3 left: 2 + 3 = 5. Compute untouched.
+TEST_CASE("a collective is slowed while one of its ranks computes") {
+    const Timeline t = contended(gemm_beside_all_reduce(), free_issue({2_s, 4_s}), {0, 1});
+    CHECK(t.finish[0] == 2_s);
+    CHECK(t.finish[1] == 5_s);
+}
+
+// Both: the gemm (3 s of work, factor 1.5) would end at 4.5, the sum (4 s, factor 2) at 8. At 4.5 the sum has done
+// 2.25 and needs 1.75 more: 6.25.
+TEST_CASE("both sides of an overlap slow each other") {
+    const Timeline t = contended(gemm_beside_all_reduce(), free_issue({3_s, 4_s}), {0.5, 1});
+    CHECK(t.finish[0] == 4.5_s);
+    CHECK(t.finish[1] == 6.25_s);
+}
+
+// The gemms of rank 0 are back to back: the sum stays slowed over [0, 2], once: 1 + 1 of work left = [0, 3].
+TEST_CASE("kernels back to back slow as one") {
+    TaskGraph graph(2);
+    graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0), collective(1)}, {});
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    const Timeline t = contended(graph, free_issue({2_s, 1_s, 1_s}), {0, 1});
+    CHECK(t.finish == std::vector{3_s, 1_s, 2_s});
+}
+
+// Rank 0 computes [0, 1] and rank 1 [0, 3]: the sum is slowed until the later, 1.5 of 2 done at 3: 3.5.
+TEST_CASE("a collective is slowed until the last of its ranks stops computing, and by two as much as by one") {
+    TaskGraph graph(2);
+    graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0), collective(1)}, {});
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(1)}, {});
+    CHECK(contended(graph, free_issue({2_s, 1_s, 3_s}), {0, 1}).finish == std::vector{3.5_s, 1_s, 3_s});
+}
+
+// A sum on rank 1 alone and a gemm on rank 0 never meet, nor does host work slow anything.
+TEST_CASE("other ranks and the host do not slow a kernel") {
+    TaskGraph graph(2);
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(1)}, {});
+    graph.add("host", Phase::forward, HostWork{}, {host(0)}, {}, 0);
+    CHECK(contended(graph, free_issue({2_s, 2_s, 2_s}), {1, 1}).finish == std::vector{2_s, 2_s, 2_s});
+}
+
+// A fused kernel on both kinds of lane runs its 2 s alone; the send beside it is slowed: 1 of 3 done at 2, then [2, 4].
+TEST_CASE("a kernel that holds a communication lane does not slow itself") {
+    TaskGraph graph(2);
+    graph.add("fused", Phase::forward, small_gemm(), {compute(0), collective(0)}, {});
+    CHECK(contended(graph, free_issue({2_s}), {1, 1}).finish == std::vector{2_s});
+    graph.add("send", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {});
+    // The send slows the fused kernel in turn: both at half speed, 1 of 2 done at 2, .. the kernel ends at 4 and the
+    // send, 2 of 3 done, at 5.
+    CHECK(contended(graph, free_issue({2_s, 3_s}), {1, 1}).finish == std::vector{4_s, 5_s});
+}
+
+TEST_CASE("without slowdowns both engines agree on every named graph") {
+    for (const NamedGraph& named : named_graphs())
+        for (const bool with_issue : {false, true}) {
+            CAPTURE(named.name, with_issue);
+            const Costs costs = random_costs(named.graph, 7, with_issue);
+            CHECK(contended(named.graph, costs, {}) == in_order(named.graph, costs));
+        }
+}
+
+TEST_CASE("without slowdowns both engines agree on random graphs") {
+    for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+        CAPTURE(seed);
+        const TaskGraph graph = random_graph(seed, seed % 2 == 0);
+        const Costs costs = random_costs(graph, seed + 1000, seed % 3 == 0);
+        REQUIRE(contended(graph, costs, {}) == in_order(graph, costs));
+    }
+}
+
+TEST_CASE("contention keeps the rules, and the same input gives the same output") {
+    for_contended_graphs([](const TaskGraph& graph, const Costs& costs) {
+        const Timeline timeline = contended(graph, costs, {0.3, 0.7});
+        REQUIRE(timeline == contended(graph, costs, {0.3, 0.7}));
+        REQUIRE_NOTHROW(check_trace(graph, to_trace(graph, timeline)));
+    });
+}
+
+// Of a task's length L the part O is overlapped: work = (L - O) + O / (1 + slowdown) = its duration.
+TEST_CASE("under contention every task does exactly its work") {
+    for_contended_graphs([](const TaskGraph& graph, const Costs& costs) {
+        const Contention contention{0.3, 0.7};
+        const Timeline timeline = contended(graph, costs, contention);
+        double worst = 0;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            const double slowdown =
+                communicates(graph, t) ? contention.communication_slowdown : contention.compute_slowdown;
+            const double beside = overlapped(graph, timeline, t);
+            const double work = (timeline.finish[t] - timeline.start[t]).si() - beside + beside / (1 + slowdown);
+            worst = std::max(worst, std::abs(work - costs.duration[t].si()));
+        }
+        REQUIRE(worst < 1e-12);
+    });
+}
+
+// The other engine, told how long each task took, starts every task at the same time.
+TEST_CASE("under contention no task starts later than it must") {
+    for_contended_graphs([](const TaskGraph& graph, const Costs& costs) {
+        const Timeline timeline = contended(graph, costs, {0.3, 0.7});
+        Costs stretched = costs;
+        for (TaskId t = 0; t < graph.size(); ++t) stretched.duration[t] = timeline.finish[t] - timeline.start[t];
+        const Timeline expected = in_order(graph, stretched);
+        double worst = 0;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            worst = std::max(worst, std::abs((timeline.start[t] - expected.start[t]).si()));
+        REQUIRE(worst < 1e-12);
+    });
+}
+
+TEST_CASE("a negative slowdown is refused") {
+    CHECK_THROWS_AS(contended(chain(), free_issue({1_s, 1_s, 1_s}), {-0.1, 0}), std::logic_error);
+}
