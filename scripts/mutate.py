@@ -1,117 +1,408 @@
-"""What scripts/mutate.sh runs: one small wrong change after the other, each built and tested.
+#!/usr/bin/env python3
+"""scripts/mutate.py [--count 200] [--seed 1] [--by-hand FILE] [--folders model,sim,..]: which small wrong changes no test sees.
 
-A mutant is killed when its folder's test program fails, crashes or takes too long; it survives when all tests pass; one that
-does not compile counts for nothing. Every survivor is printed with its line.
+All mutants are in one build, each as a choice at run time, `(stepcast_mutant(17) ? a <= b : a < b)`, which asks for the number
+in $STEPCAST_MUTANT: only the files that hold mutants are compiled anew (into build/mutants). A first run without a mutant writes down which test case
+reaches which mutant and how long it takes; then every mutant runs the cases that reach it, the quickest first, until one fails.
+
+  1. Files are drawn at random by their length, some places in each (compiling costs most), and changed by CHANGES below; what
+     does not compile (a constant expression, a wrong dimension) is taken back, and the next drawn takes its place.
+  2. A mutant is killed when a case that reaches it fails, crashes, or takes far longer or more memory than without it. Published
+     tables (shared/truth) are out of sight, so that a kill needs nothing beside the repository.
+  3. Survivors are printed with their lines, and whether any case reached them; then the shares by folder.
+
+--by-hand: mutants of your own beside them (--count 0: alone), in a file of blocks `== NAME`, `PATH`, lines `-as it is`, lines `+changed` (as in a patch),
+where the word MUTANT in the changed lines is true in the mutant alone. Not part of the build; wants the packages of the tests.
 """
 
+import argparse
+import collections
+import concurrent.futures
+import itertools
+import json
 import os
 import random
 import re
+import resource
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 
-copy, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-FOLDERS = ["model", "sim", "calibrate", "exec", "reports"]
-# Which tests see a folder: its own, and those of what is built on it.
+# Which tests see a folder: its own, and those of what is built on it. "cli" are the scripts of tests/cli, with the program.
 PROGRAMS = {
-    "model": ["model", "sim", "reports", "calibrate"],
-    "sim": ["sim", "calibrate"],
-    "calibrate": ["calibrate"],
-    "exec": ["exec"],
-    "reports": ["reports"],
+    "model": ["model", "sim", "cases", "reports", "calibrate", "translate", "cli"],
+    "sim": ["sim", "cases", "calibrate", "reports", "cli"],
+    "cases": ["cases", "sim", "calibrate", "reports", "cli"],
+    "calibrate": ["calibrate", "cli"],
+    "exec": ["exec", "cli"],
+    "reports": ["reports", "cli"],
+    "translate": ["translate", "cli"],
+    "cli": ["cli"],
 }
-CHANGES = [
-    (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "), (r" / ", " * "),
-    (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
-    (r" && ", " || "), (r" \|\| ", " && "), (r"std::max\(", "std::min("), (r"std::min\(", "std::max("),
-    (r"\bif \(", "if (!("), (r"(?<![\w.])([1-9]\d*)(?![\w.])", None), (r"\+= ", "-= "), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
-]
+SCRIPTS = ["basics", "bad_input", "hostile", "sweep", "trace", "docs", "manual"]
+LEFT_OUT = re.compile(r"/cuda/|/presets/|cuda|mpi_|/no_|gnuplot\.cpp|host_sweep|quiet")  # want a GPU, a cluster or a quiet machine
+
+WORK = os.path.abspath("build/mutants")  # sources with mutants and programs of them
+BUILD = TREE = HOME = ""                 # an ordinary build, its sources, and the programs with what they read, as installed
+
+MUTANT_H = """#pragma once
+#include <sys/mman.h>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+// Shared with the processes that a test starts by fork(); what is reached outside of test cases is appended on leaving.
+struct StepcastMutants {
+    int chosen = std::getenv("STEPCAST_MUTANT") ? std::atoi(std::getenv("STEPCAST_MUTANT")) : -1;
+    unsigned char* reached = static_cast<unsigned char*>(mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    void write(double seconds, const std::string& name) {
+        const char* path = std::getenv("STEPCAST_REACHED");
+        if (!path) return;
+        std::FILE* file = std::fopen(path, "a");
+        std::fprintf(file, "%g\\t%s\\t", seconds, name.c_str());
+        for (int i = 0; i < 65536; ++i)
+            if (reached[i]) std::fprintf(file, "%d ", i), reached[i] = 0;
+        std::fprintf(file, "\\n");
+        std::fclose(file);
+    }
+    ~StepcastMutants() { write(0, ""); }
+};
+inline StepcastMutants& stepcast_mutants() { static StepcastMutants all; return all; }
+inline bool stepcast_mutant(int number) {
+    StepcastMutants& all = stepcast_mutants();
+    if (!all.reached[number]) all.reached[number] = 1;
+    return number == all.chosen;
+}
+"""
+LISTENER = """#define CATCH_CONFIG_EXTERNAL_INTERFACES
+#include <catch2/catch.hpp>
+#include <chrono>
+#include "mutant.h"
+struct WritesReached : Catch::TestEventListenerBase {
+    using TestEventListenerBase::TestEventListenerBase;
+    std::chrono::steady_clock::time_point start;
+    void testCaseStarting(const Catch::TestCaseInfo&) override { start = std::chrono::steady_clock::now(); }
+    void testCaseEnded(const Catch::TestCaseStats& stats) override {
+        const bool passed = stats.totals.assertions.allOk();
+        stepcast_mutants().write(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), passed ? stats.testInfo.name : "");
+    }
+};
+CATCH_REGISTER_LISTENER(WritesReached)
+"""
+
+# A change of an operator or a name (what is changed is the expression around it), of a literal, a condition, a statement.
+OPERATORS = {" + ": " - ", " - ": " + ", " * ": " / ", " / ": " * ", " < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ",
+             " == ": " != ", " != ": " == ", " && ": " || ", " || ": " && ", "std::max(": "std::min(", "std::min(": "std::max("}
+CHANGES = [(re.compile("|".join(map(re.escape, OPERATORS))), "operator"),
+           (re.compile(r"(?<![\w.'])\d+(\.\d+)?(e-?\d+)?(?![\w.'])"), "number"),
+           (re.compile(r"\b(true|false)\b"), "truth"),
+           (re.compile(r"\bif \("), "condition"),
+           (re.compile(r"^ +(?=[a-z_][\w.:>\-\[\]]*(\(| [-+*/]?= |\+\+;)|\+\+|--)", re.M), "statement"),
+           (re.compile(r"\b(continue|break);"), "jump")]
+NOT_CODE = re.compile(r"^\s*(#|using |template|namespace |static_assert|case |\[\[|constexpr |static constexpr |inline constexpr )")
 
 
-def sources():
-    for folder in FOLDERS:
-        for root, _, names in os.walk(os.path.join(copy, folder)):
-            if "/cuda" in root or "/presets" in root:
-                continue  # needs a GPU or its emulation
-            for name in names:
-                if name.endswith(".cpp") and not name.startswith("no_") and "mpi" not in name and name != "gnuplot.cpp":
-                    yield folder, os.path.join(root, name)
+def hide(text):
+    """The text with comments, strings and lines that are no statements replaced by spaces, place for place."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match.group())
+    text = re.sub(r'R"\((.|\n)*?\)"|"(\\.|[^"\\\n])*"|\'(\\.|[^\'\\\n])\'|//[^\n]*|/\*(.|\n)*?\*/', blank, text)
+    return "\n".join(" " * len(line) if NOT_CODE.match(line) else line for line in text.split("\n"))
 
 
-def candidates(text):
-    """(line, column, pattern, replacement) of every place that can be changed; comments, messages and includes are not."""
-    for number, line in enumerate(text.split("\n")):
-        code = line.split("//")[0]
-        if code.lstrip().startswith(("#", "*", "[[", "template", "namespace", "using", "throw", "refuse(")) or '"' in code:
-            continue
-        for pattern, replacement in CHANGES:
-            for match in re.finditer(pattern, code):
-                yield number, match, replacement
+def expression_around(code, at):
+    """(begin, end) of the expression that holds the operator at this place: up to the brackets, commas and statements around it."""
+    depth, begin = 0, at
+    while begin > 0:
+        char = code[begin - 1]
+        if char in ")]}":
+            depth += 1
+        elif char in "([{":
+            if depth == 0:
+                break
+            depth -= 1
+        elif depth == 0 and (char in ",;?" or (char == ":" and ":" not in (code[begin - 2], code[begin]))
+                             or (char == "=" and code[begin - 2] not in "=<>!" and code[begin] != "=")):
+            break
+        elif depth == 0 and re.search(r"\b(return|else)$", code[max(0, begin - 6):begin]):
+            break
+        begin -= 1
+    return begin, end_of(code, at, ",;?:")
 
 
-def changed(line, match, replacement):
-    if replacement is None:
-        return line[: match.start()] + str(int(match.group(1)) + 1) + line[match.end() :]
-    if replacement == "if (!(":
-        depth, at = 1, match.end()
-        while at < len(line) and depth:
-            depth += {"(": 1, ")": -1}.get(line[at], 0)
-            at += 1
-        return None if depth else line[: match.start()] + "if (!(" + line[match.end() : at] + ")" + line[at:]
-    return line[: match.start()] + replacement + line[match.end() :]
+def end_of(code, at, stops):
+    depth = 0
+    while at < len(code):
+        char = code[at]
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            if depth == 0:
+                return at
+            depth -= 1
+        elif depth == 0 and char in stops and not (char == ":" and ":" in (code[at - 1], code[at + 1])):
+            return at
+        at += 1
+    return at
 
 
-def run(command, limit):
-    try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit).returncode
-    except subprocess.TimeoutExpired:
-        return -1
-
-
-def survives(folder):
-    """None when it does not compile."""
-    for program in PROGRAMS[folder]:
-        target = "test_" + program
-        if run(["ninja", "-C", copy + "/build", target], 900) != 0:
+def changed(text, code, match, kind):
+    """(begin, end, how it is written with the mutant, the change in words) or None. @ stands for the mutant's number."""
+    m, token = "stepcast_mutant(@)", match.group()
+    if kind == "operator":
+        begin, end = expression_around(code, match.start() if token.startswith(" ") else match.end() - 5)
+        begin += len(text[begin:end]) - len(text[begin:end].lstrip())
+        if token == " + " and '"' in text[begin:end]:  # text cannot be taken from text
             return None
-        # Tests of minutes are hidden; the two that need a quiet machine are left out.
-        if run([copy + "/build/tests/" + target, "--abort"], 300) != 0:
-            return False
-    return True
+        was, other = text[begin:end], text[begin:match.start()] + OPERATORS[token] + text[match.end():end]
+        return begin, end, f"({m} ? ({other}) : ({was}))", other
+    if kind == "number":
+        other = str(int(token) + 1) if token.isdigit() else f"(1.5 * {token} + 0.1)"
+        return match.start(), match.end(), f"({m} ? {other} : {token})", other
+    if kind == "truth":
+        return match.start(), match.end(), m if token == "false" else f"!{m}", {"true": "false", "false": "true"}[token]
+    if kind == "jump":
+        return match.start(), match.end(), f"if (!{m}) {token}", f"no {token}"
+    if kind == "condition":
+        close = end_of(code, match.end(), "")
+        begin = match.end()
+        while (after := end_of(code, begin, ";")) < close:  # what is declared before the condition
+            begin = after + 1
+        return begin, close, f"{m} != static_cast<bool>({text[begin:close]})", f"!({text[begin:close]})"
+    begin, end = match.end(), end_of(code, match.end(), ";")
+    if code[end:end + 1] != ";" or code[:begin].rstrip()[-1:] not in ("{", "}", ";", ")") or re.match(r"(if|for|while|switch|return|else)\b", code[begin:]):
+        return None
+    was = text[begin:end + 1]
+    if " += " in code[begin:end] and end % 2:  # half of them
+        other = text[begin:end + 1].replace(" += ", " -= ", 1)
+        return begin, end + 1, f"{{ if ({m}) {{ {other} }} else {{ {was} }} }}", other
+    return begin, end + 1, f"if (!{m}) {{ {was} }}", "without this statement"
+
+
+def prepare(build_folder, programs):
+    """BUILD, TREE and HOME: of the build named, or of one for this purpose, which compiles every file on its own."""
+    global BUILD, TREE, HOME
+    BUILD = os.path.abspath(build_folder or "build/mutate")
+    if not build_folder:
+        subprocess.run(["cmake", "-S", ".", "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DWITH_CUDA=OFF", "-DWITH_PYTHON=OFF", "-DWITH_HOST=ON",
+                        "-DWITH_FITTING=ON", "-DSTEPCAST_GROUPED=OFF"], check=True, stdout=subprocess.DEVNULL)
+        targets = [f"test_{program}" if program != "cli" else "stepcast" for program in sorted(programs)]
+        subprocess.run(["ninja", "-C", BUILD] + targets, check=True, stdout=subprocess.DEVNULL)
+    TREE = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", open(BUILD + "/CMakeCache.txt").read(), re.M).group(1)
+    HOME = tempfile.mkdtemp(prefix="stepcast-mutants-")  # away from the tree, so that shared/truth is not found
+    for folder in ("model/presets", "calibrate/measurements", "calibrate/patterns", "tests"):
+        shutil.copytree(os.path.join(TREE, folder), os.path.join(HOME, "share/stepcast", folder))
+    os.mkdir(HOME + "/bin")
+    os.environ.pop("STEPCAST_HOME", None)
+
+
+class Mutant:
+    def __init__(self, path, begin, end, written, words, text, name=""):
+        self.path, self.begin, self.end, self.written, self.words, self.name = path, begin, end, written, words, name
+        self.lines = text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1
+        self.was = " ".join(text[begin:end].split())
+        self.folder = path.split("/")[0]
+
+
+def draw(texts, randomness, taken, per_file):
+    """Mutants without end, in the order drawn; none overlaps another."""
+    paths = sorted(path for path in texts if not LEFT_OUT.search("/" + path))
+    sizes = [len(texts[path]) for path in paths]
+    places = {}
+    for path in (drawn for _ in itertools.count() for drawn in per_file * randomness.choices(paths, sizes)):
+        text = texts[path]
+        if path not in places:
+            code = hide(text)
+            places[path] = code, [(match, kind) for pattern, kind in CHANGES for match in pattern.finditer(code)]
+        code, found = places[path]
+        if not found:
+            continue
+        match, kind = found.pop(randomness.randrange(len(found)))
+        change = changed(text, code, match, kind)
+        if change and all(change[1] <= other.begin or other.end <= change[0] for other in taken[path]):
+            mutant = Mutant(path, *change, text)
+            taken[path].append(mutant)
+            yield mutant
+
+
+def by_hand(file, texts, taken):
+    for block in re.split(r"^== ", open(file).read(), flags=re.M)[1:]:
+        name, path, *lines = block.rstrip("\n").split("\n")
+        was = "\n".join(line[1:] for line in lines if line.startswith("-"))
+        new = "\n".join(line[1:] for line in lines if line.startswith("+"))
+        if texts[path].count(was) != 1:
+            sys.exit(f"{file}: {name}: what it changes is {texts[path].count(was)} times in {path}")
+        begin = texts[path].index(was)
+        mutant = Mutant(path, begin, begin + len(was), new.replace("MUTANT", "stepcast_mutant(@)"), new, texts[path], name)
+        taken[path].append(mutant)
+        yield mutant
+
+
+def compiled(path, text, mutants, command):
+    """Writes the file with its mutants and compiles it; those that do not compile are taken back (become None), as often as needed."""
+    source, out = os.path.join(WORK, path), os.path.join(WORK, path) + ".o"
+    os.makedirs(os.path.dirname(source), exist_ok=True)
+    command = re.sub(r"-o \S+ -c \S+$", f"-O1 -w -o {out} -c {source}", command)
+    while True:
+        mine = sorted(((m.begin, m.end, n) for n, m in enumerate(mutants) if m and m.path == path), reverse=True)
+        changed_text = text
+        for begin, end, number in mine:
+            written = mutants[number].written.replace("@", str(number))
+            lines = text.count("\n", begin, end) - written.count("\n")  # line numbers stay
+            changed_text = changed_text[:begin] + written + "\n" * lines + changed_text[end:]
+        changed_text = f'#include "{WORK}/mutant.h"\n#line 1\n{changed_text}'
+        if os.path.exists(out) and open(source).read() == changed_text:
+            return out
+        with open(source, "w") as file:
+            file.write(changed_text)
+        result = subprocess.run(command, shell=True, cwd=BUILD, capture_output=True, text=True)
+        if result.returncode == 0:
+            return out
+        if os.path.exists(out):
+            os.remove(out)
+        places = {int(line) for line in re.findall(re.escape(source) + r":(\d+):\d+: +(?:error|  required from)", result.stderr)}
+        wrong = [n for _, _, n in mine if places & set(range(mutants[n].lines[0], mutants[n].lines[1] + 1))] or [n for _, _, n in mine]
+        for number in wrong:
+            if mutants[number].name or not mine:
+                sys.exit(f"{path}: does not compile\n{result.stderr[-3000:]}")
+            mutants[number] = None
+
+
+def build(texts, mutants, programs, jobs):
+    """The files with mutants anew, everything else from the ordinary build; of what is twice the linker takes the first."""
+    for name, content in (("mutant.h", MUTANT_H), ("listener.cpp", LISTENER)):
+        os.makedirs(WORK, exist_ok=True)
+        with open(os.path.join(WORK, name), "w") as file:
+            file.write(content)
+    commands = {os.path.relpath(entry["file"], TREE): entry["command"] for entry in json.load(open(BUILD + "/compile_commands.json"))}
+    paths = sorted({mutant.path for mutant in mutants if mutant} & set(commands))
+    for number, mutant in enumerate(mutants):
+        if mutant and mutant.path not in commands:
+            mutants[number] = None  # of a part that is not built here
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        listener = pool.submit(subprocess.run, f"c++ -std=c++20 -w -I{TREE} -c {WORK}/listener.cpp -o {WORK}/listener.o", shell=True, check=True)
+        objects = list(pool.map(lambda path: compiled(path, texts[path], mutants, commands[path]), paths))
+        listener.result()
+        links = []
+        for program in sorted(programs):
+            target = "stepcast" if program == "cli" else f"tests/test_{program}"
+            link = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", target], capture_output=True, text=True, check=True).stdout
+            link = link.rstrip().split("\n")[-1]
+            first = " ".join(out for path, out in zip(paths, objects) if "lib{0}.a".format(path.split("/")[0]) in link)
+            first += "" if program == "cli" else f" {WORK}/listener.o"
+            links.append(link.replace(f" -o {target} ", f" {first} -Wl,-z,muldefs -o {HOME}/bin/{os.path.basename(target)} "))
+        list(pool.map(lambda link: subprocess.run(link, shell=True, cwd=BUILD, check=True, stdout=subprocess.DEVNULL), links))
+
+
+def limits(seconds):
+    def set_limits():
+        resource.setrlimit(resource.RLIMIT_CPU, (int(10 * seconds) + 20,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (6 << 30,) * 2)
+    return set_limits
+
+
+def run(program, cases, seconds, **environment):
+    """The exit status of these cases (None: all of the program), or -1 after far too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        if program == "cli":
+            command = ["bash", f"{TREE}/tests/cli/{cases[0]}_test.sh", HOME + "/bin/stepcast", TREE]
+        else:
+            command = [f"{HOME}/bin/test_{program}"] + (["--abort"] if cases else [])
+            if cases:
+                with open(folder + "/cases", "w") as file:
+                    file.write("".join(f'"{case}"\n' for case in cases))
+                command += ["-f", folder + "/cases"]
+        try:
+            return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  timeout=20 * seconds + 120, preexec_fn=limits(seconds), env={**os.environ, **environment}).returncode
+        except subprocess.TimeoutExpired:
+            return -1
+
+
+def reach(programs, jobs):
+    """Of every test case that passes without a mutant: (program, its name) -> (seconds, the mutants it reaches)."""
+    def lines_of(part):
+        program, script = part
+        with tempfile.NamedTemporaryFile("r") as file:
+            start = time.monotonic()
+            status = run(program, [script] if script else None, 600, STEPCAST_REACHED=file.name)
+            lines = [line.split("\t") for line in file.read().splitlines()]
+        if status:
+            print(f"{program} {script}: fails without a mutant, too", flush=True)
+        if not script:
+            return {(program, name): (float(seconds), {int(n) for n in numbers.split()}) for seconds, name, numbers in lines if name}
+        return {} if status else {(program, script): (time.monotonic() - start, {int(n) for line in lines for n in line[2].split()})}
+
+    parts = [(program, script) for program in sorted(programs) for script in (SCRIPTS if program == "cli" else [""])]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return {case: of for found in pool.map(lines_of, parts) for case, of in found.items()}
+
+
+def kill(number, folder, cases):
+    """The first batch of cases that fails, as (program, cases); None when none does."""
+    mine = sorted((of[0], case) for case, of in cases.items() if number in of[1] and case[0] in PROGRAMS[folder])
+    batches, spent = collections.defaultdict(list), 0.0
+    for seconds, (program, case) in mine:  # cheap ones together, dear ones alone
+        spent += seconds
+        batches[int(spent), program, case if program == "cli" or seconds > 5 else ""].append((seconds, case))
+    for (_, program, _), batch in batches.items():
+        names = [case for _, case in batch]
+        if run(program, names, sum(seconds for seconds, _ in batch), STEPCAST_MUTANT=str(number)) != 0:
+            return program, names
+    return None
 
 
 def main():
-    randomness = random.Random(seed)
-    files = list(sources())
-    sizes = [os.path.getsize(path) for _, path in files]
-    killed, survivors, broken = 0, [], 0
-    while killed + len(survivors) < count:
-        folder, path = randomness.choices(files, sizes)[0]
-        with open(path) as file:
-            original = file.read()
-        places = list(candidates(original))
-        if not places:
-            continue
-        number, match, replacement = randomness.choice(places)
-        lines = original.split("\n")
-        before, after = lines[number], changed(lines[number], match, replacement)
-        if after is None or after == before:
-            continue
-        lines[number] = after
-        with open(path, "w") as file:
-            file.write("\n".join(lines))
-        alive = survives(folder)
-        with open(path, "w") as file:
-            file.write(original)
-        if alive is None:
-            broken += 1
-            continue
-        killed += not alive
-        name = f"{os.path.relpath(path, copy)}:{number + 1}"
-        print(f"{'SURVIVED' if alive else 'killed'}  {name}\n    - {before.strip()}\n    + {after.strip()}", flush=True)
-        if alive:
-            survivors.append(name)
-    print(f"{killed} of {count} killed ({100 * killed / count:.0f} %), {len(survivors)} survived, {broken} did not compile")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--per-file", type=int, default=3, help="places drawn in each file drawn (3)")
+    parser.add_argument("--by-hand")
+    parser.add_argument("--folders", default=",".join(PROGRAMS))
+    parser.add_argument("--build", help="a build that is there and whole, with every file on its own (a compiler cache was set, or -DSTEPCAST_GROUPED=OFF)")
+    parser.add_argument("--without", default="", help="test programs that are not run, as cli,exec")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", help="numbers of mutants of an earlier run with the same sources, as 3,17")
+    options = parser.parse_args()
+    folders = options.folders.split(",")
+    programs = {program for folder in folders for program in PROGRAMS[folder]} - set(options.without.split(","))
+    prepare(options.build, programs)
+    texts = {}
+    for folder in folders:
+        for root, _, names in os.walk(os.path.join(TREE, folder)):
+            for path in [os.path.join(root, name) for name in names if name.endswith(".cpp")]:
+                texts[os.path.relpath(path, TREE)] = open(path).read()
+
+    taken = collections.defaultdict(list)
+    mutants = list(by_hand(options.by_hand, texts, taken)) if options.by_hand else []
+    drawn = draw(texts, random.Random(options.seed), taken, options.per_file)
+    wanted = len(mutants) + options.count
+    while True:
+        missing = wanted - sum(map(bool, mutants))
+        mutants += [next(drawn) for _ in range(missing + missing // 3)]  # as many more as usually do not compile
+        build(texts, mutants, programs, options.jobs)
+        if sum(map(bool, mutants)) >= wanted:
+            break
+    numbers = [number for number, mutant in enumerate(mutants) if mutant][:wanted]
+    if options.only:
+        numbers = [number for number in numbers if str(number) in options.only.split(",")]
+    cases = reach(programs, options.jobs)
+    print(f"{len(numbers)} mutants, {len(cases)} test cases", flush=True)
+
+    killed, of = collections.Counter(), collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for number, killers in zip(numbers, pool.map(lambda n: kill(n, mutants[n].folder, cases), numbers)):
+            mutant = mutants[number]
+            of[mutant.folder] += 1
+            killed[mutant.folder] += killers is not None
+            by = sum(number in reached for _, reached in cases.values())
+            fate = f"killed by {killers[0]}: {killers[1][0] if len(killers[1]) == 1 else f'one of {len(killers[1])} cases'}" if killers else \
+                f"SURVIVED {by} cases" if by else "SURVIVED, not reached"
+            print(f"{number} {mutant.path}:{mutant.lines[0]} {mutant.name or ''} {fate}\n    - {mutant.was}\n    + {' '.join(mutant.words.split())}", flush=True)
+    shutil.rmtree(HOME)
+    for folder in sorted(of):
+        print(f"{folder:<10} {killed[folder]} of {of[folder]} killed")
+    print(f"all        {sum(killed.values())} of {sum(of.values())} killed ({100 * sum(killed.values()) / sum(of.values()):.0f} %)")
 
 
 main()

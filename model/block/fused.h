@@ -6,6 +6,7 @@
 
 #include "model/block/expert_rows.h"
 #include "model/block/operators.h"
+#include "model/graph/op_kinds.h"
 #include "model/transformer/layer.h"
 
 namespace stepcast {
@@ -58,12 +59,8 @@ public:
     void backward(BackwardPlanners planners, const Loss& op) const;
 
     // Known operation by operation only; check_experiment() lets none through.
-    void forward(Planner&, const WithMemory&) const {}
-    void backward(BackwardPlanners, const WithMemory&) const {}
-    void forward(Planner&, const AttendRelative&) const {}
-    void backward(BackwardPlanners, const AttendRelative&) const {}
-    void forward(Planner&, const SpanLoss&) const {}
-    void backward(BackwardPlanners, const SpanLoss&) const {}
+    void forward(Planner&, const OneOf<WithMemory, AttendRelative, SpanLoss> auto&) const {}
+    void backward(BackwardPlanners, const OneOf<WithMemory, AttendRelative, SpanLoss> auto&) const {}
 
 private:
     [[nodiscard]] const Workload& workload() const { return c_.experiment.workload; }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "model/block/fused.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -38,12 +39,12 @@ public:
     void backward(BackwardPlanners planners, const AttendRelative& op) const;
 
     // The same in both styles.
-    template <typename Op>
-    void forward(Planner& planner, const Op& op) const {
+    void forward(Planner& planner, const OneOf<Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
+                                               Loss> auto& op) const {
         fused_.forward(planner, op);
     }
-    template <typename Op>
-    void backward(BackwardPlanners planners, const Op& op) const {
+    void backward(BackwardPlanners planners, const OneOf<Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts,
+                                                         AddShared, Embed, Loss> auto& op) const {
         fused_.backward(planners, op);
     }
 

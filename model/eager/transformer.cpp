@@ -6,6 +6,7 @@
 #include "model/block/blocks.h"
 #include "model/eager/script.h"
 #include "model/errors.h"
+#include "model/graph/op_kinds.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -14,6 +15,10 @@ namespace {
 using Access = MemoryPass::Access;
 
 double number(long count) { return static_cast<double>(count); }
+
+template <class T>
+concept Unwritten = OneOf<T, Cast, WithMemory, AttendRelative, Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts,
+                          AddShared, SpanLoss>;
 
 // The kernels of one operator, forward and backward.
 class Eager {
@@ -93,11 +98,9 @@ public:
         if (e != wide) script_.pass("cast_logits_backward", logits(), wide, e);
     }
 
-    // check_eager() lets through what is above; of the rest only casts are in a block, and all is of one type.
-    template <typename Other>
-    void forward(const Other&) {}
-    template <typename Other>
-    void backward(const Other&) {}
+    // All is of one type; check_eager() lets nothing else through.
+    void forward(const Unwritten auto&) {}
+    void backward(const Unwritten auto&) {}
 
 private:
     [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }

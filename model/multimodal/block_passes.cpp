@@ -10,10 +10,16 @@
 //   the product; the backward lays three gradients out as rows
 //   GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two products r2 w1, SiLU r2 w1
 // Reading every second 16-bit element moves all bytes. Ignores launch gaps.
+#include "model/graph/op_kinds.h"
 #include "model/multimodal/plans.h"
 
 namespace stepcast {
 namespace {
+
+// No tower has these.
+template <class T>
+concept Foreign = OneOf<T, Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
+                        Loss, SpanLoss>;
 
 // The kernels of one operator, forward and backward; names begin with the block's.
 class Kernels {
@@ -88,11 +94,8 @@ public:
     void forward(const Residual&) const { pass("residual", 2, 1, s_.rows); }
     void backward(const Residual&) const {}
 
-    // No tower has others.
-    template <typename Other>
-    void forward(const Other&) const {}
-    template <typename Other>
-    void backward(const Other&) const {}
+    void forward(const Foreign auto&) const {}
+    void backward(const Foreign auto&) const {}
 
 private:
     [[nodiscard]] std::string named(std::string_view part) const { return b_.name + "_" + std::string(part); }

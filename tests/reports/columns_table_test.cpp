@@ -74,3 +74,36 @@ TEST_CASE("a training is told with what its money and energy rest on") {
     CHECK(spoken_count(300e9) == "300 B");
     CHECK(spoken_count(2048) == "2,048");
 }
+
+// Three figures of each: 9.99, 99.9 and from 100 on none behind the point; units change at a full thousand.
+TEST_CASE("money and energy have three figures and the unit of their size") {
+    Campaign c = campaign();
+    const auto money = [&](double value) {
+        c.money = {value, value, value};
+        return money_text(c);
+    };
+    CHECK(money(999'999) == "999,999");
+    CHECK(money(1e6) == "1.00 M");
+    CHECK(money(10e6) == "10.0 M");
+    CHECK(money(100e6) == "100 M");
+    CHECK(money(1e9) == "1.00 G");
+    CHECK(money(0) == "-");
+    const auto energy = [&](double kwh) {
+        c.energy = {Joules(kwh * 3.6e6), Joules(kwh * 3.6e6), Joules(kwh * 3.6e6)};
+        return energy_text(c);
+    };
+    CHECK(energy(500) == "500 kWh");
+    CHECK(energy(1000) == "1.00 MWh");
+    CHECK(energy(1e6) == "1.00 GWh");
+    CHECK(energy(0) == "-");
+    // Of unlike units each is written.
+    c.money = {900'000, 1e6, 1.1e6};
+    CHECK(money_text(c) == "1.00 M (900,000 .. 1.10 M)");
+    CHECK(spoken_count(1e12) == "1 T");
+    CHECK(spoken_count(1.2e9) == "1.2 B");
+    CHECK(spoken_count(1e6) == "1 M");
+    CHECK(duration_text(Seconds(86'400)) == "1.0 d");
+    CHECK(duration_text(Seconds(3600)) == "1.0 h");
+    CHECK(duration_text(Seconds(60)) == "1.0 min");
+    CHECK(duration_text(Seconds(59)) == "59.0 s");
+}

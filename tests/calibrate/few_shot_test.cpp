@@ -1,0 +1,222 @@
+// Few measured steps of a machine that is known: rows that were predicted with one constant changed lead back to it.
+#include "calibrate/few_shot.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "calibrate/few_shot_internal.h"
+#include "calibrate/fit_parameter.h"
+#include "calibrate/step_model.h"
+#include "model/experiment.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+using Catch::Contains;
+
+namespace {
+
+constexpr const char* columns =
+    "source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,gpus,gpu,interconnect,tp,pp,vp,dp,ep,cp,sp,zero,mbs,gbs,"
+    "recompute,precision,metric,value,unit,step_s,ref,notes\n";
+
+struct Row {
+    const char *id, *model;
+    int hidden, micro_batch;
+    double seconds = 1;
+    const char *device = "A100-80GB", *notes = "";
+    int layers = 2;
+};
+
+std::string line(const Row& r) {
+    return fmt::format("own,{},{},{},{},16,16,{},32000,1024,,,8,{},,1,1,1,8,,1,,0,{},{},none,BF16,,,,{:.9g},,{}\n", r.id, r.model, r.layers,
+                       r.hidden, 4 * r.hidden, r.device, r.micro_batch, 8 * r.micro_batch, r.seconds, r.notes);
+}
+
+std::string table(const std::vector<Row>& rows) {
+    std::string text = columns;
+    for (const Row& r : rows) text += line(r);
+    return text;
+}
+
+// The rows, each with the step that a DGX A100 takes whose products in training have 0.8 of the efficiency.
+std::vector<Row> slower_machine(const TestFolder& folder) {
+    std::vector<Row> rows{{"a", "gpt-narrow", 2048, 1}, {"b", "gpt-narrow", 2048, 4}, {"c", "gpt-middle", 4096, 1},
+                          {"d", "gpt-middle", 4096, 4}, {"e", "gpt-wide", 8192, 1},   {"f", "gpt-wide", 8192, 2}};
+    const auto cases = read_comparisons(folder.write("plain.csv", table(rows)), "dgx-a100", "");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        REQUIRE(cases[i].refused_because == "");
+        rows[i].seconds = step_with_slopes(cases[i].what, {"kernel.training_gemm"}, {0.8}).step.si();
+    }
+    return rows;
+}
+
+FewShotRequest request(const TestFolder& folder, const std::vector<Row>& rows) {
+    return {{folder.write("steps.csv", table(rows))}, "dgx-a100", "", folder.path() + "/fitted.toml", "2026-01-01"};
+}
+
+Case row_of(const TestFolder& folder, const Row& row) {
+    auto read = read_comparisons(folder.write("row.csv", table({row})), "dgx-a100", "");
+    REQUIRE(read.front().refused_because == "");
+    return read.front().what;
+}
+
+std::vector<std::string> keys(const std::vector<StepConstant>& constants) {
+    std::vector<std::string> found;
+    for (const StepConstant& c : constants) found.push_back(c.key);
+    return found;
+}
+
+}  // namespace
+
+// Of 8 rows one is of an H100 and one of other work. Both sizes of the micro-batch and three models tell products apart from
+// memory, so the efficiency is found; priors draw it back by what a scatter of some percent leaves open.
+TEST_CASE("few steps of a machine with slower products lead back to it") {
+    const TestFolder folder;
+    std::vector<Row> rows = slower_machine(folder);
+    rows.push_back({"g", "gpt-wide", 8192, 1, 1, "H100"});
+    rows.push_back({"h", "gpt-wide", 8192, 1, 1, "A100-80GB", "GRPO"});
+    const FewShotRequest what = request(folder, rows);
+    const std::string text = calibrate_few_shot(what);
+    CHECK_THAT(text, Contains("6 measured steps; passed over: 1 of other devices, 1 that cannot be predicted"));
+    CHECK_THAT(text, Contains("cluster written to " + what.out) && !Contains("framework written"));
+    CHECK_THAT(text, Contains("left out by model") && !Contains("left out by ranks"));  // all rows are of 8 ranks
+    CHECK_THAT(text, !Contains("contradict") && !Contains("far from the others") && !Contains("interrupted"));
+    const Cluster start = read_cluster("dgx-a100"), fitted = read_cluster(what.out);
+    CHECK(fitted.kernel.training_gemm == Approx(0.8 * start.kernel.training_gemm).epsilon(0.08));
+    CHECK(fitted.gpu == start.gpu);
+    REQUIRE(fitted.fitted);
+    CHECK(fitted.fitted->samples == 6);
+    CHECK(fitted.fitted->date == "2026-01-01");
+    CHECK(fitted.fitted->sources.front() == "steps.csv");
+    CHECK(fitted.fitted->parameters.front().key == "kernel.training_gemm");
+    CHECK(fitted.fitted->parameters.front().determined);
+    // What was fitted before and not now stays.
+    CHECK(fitted.fitted->parameters.size() >= start.fitted->parameters.size());
+    REQUIRE(fitted.fitted->errors.size() >= 2);
+    CHECK(fitted.fitted->errors[0].method == "left out by model");
+    CHECK(fitted.fitted->errors[0].samples == 6);
+    CHECK(fitted.fitted->errors[0].median < 0.05);
+    CHECK(fitted.fitted->errors[1].method == "fitted");
+    CHECK(fitted.fitted->errors[1].median < 0.02);
+}
+
+// "g" is "a" again and takes twice as long: log 2 = 0.69 is beyond the limit of 0.25.
+TEST_CASE("a row that contradicts its like is named and has little weight") {
+    const TestFolder folder;
+    std::vector<Row> rows = slower_machine(folder);
+    rows.push_back({"g", "gpt-narrow", 2048, 1, 2 * rows[0].seconds});
+    const FewShotRequest what = request(folder, rows);
+    const std::string text = calibrate_few_shot(what);
+    CHECK_THAT(text, Contains("rows contradict each other: a took ") && Contains(", g of the same configuration "));
+    CHECK_THAT(text, Contains("far from the others, of little weight: g, ") && !Contains("little weight: a"));
+    CHECK(read_cluster(what.out).kernel.training_gemm == Approx(0.8 * read_cluster("dgx-a100").kernel.training_gemm).epsilon(0.1));
+}
+
+// Small layers on a host that needs 2 ms for each, ten times what the device needs; models of 2 and 8 layers tell that from
+// what the host needs once a micro-batch.
+TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
+    const TestFolder folder;
+    std::vector<Row> rows{{"a", "gpt-flat", 1024, 1}, {"b", "gpt-flat", 1024, 2}, {"c", "gpt-deep", 1024, 1}, {"d", "gpt-deep", 1024, 2}};
+    rows[2].layers = rows[3].layers = 8;
+    auto cases = read_comparisons(folder.write("plain.csv", table(rows)), "dgx-a100", "");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        cases[i].what.experiment.cluster.host.layer = Seconds(2e-3);
+        rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
+    }
+    FewShotRequest what = request(folder, rows);
+    what.target = FitTarget::framework;
+    CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + what.out) && !Contains("cluster written"));
+    const Framework fitted = read_framework(what.out);
+    REQUIRE(fitted.fitted);
+    CHECK(fitted.name == "fitted");
+    CHECK(fitted.fitted->parameters[0].key == "host.layer");
+    CHECK(fitted.fitted->parameters[0].determined);
+    CHECK(si_value("host.layer", fitted.fitted->parameters[0].value) == Approx(2e-3).epsilon(0.15));
+    what.target = FitTarget::both;
+    CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + folder.path() + "/fitted.framework.toml") && Contains("cluster written"));
+    CHECK(read_framework(folder.path() + "/fitted.framework.toml").name == "fitted");
+}
+
+TEST_CASE("rows of other devices alone are refused, and nothing is written") {
+    const TestFolder folder;
+    const FewShotRequest what = request(folder, {{"g", "gpt-wide", 8192, 1, 1, "H100"}});
+    CHECK_THROWS_WITH(calibrate_few_shot(what), Contains("no row can be predicted on dgx-a100: 1 of other devices, 0 refused"));
+    CHECK_FALSE(std::filesystem::exists(what.out));
+}
+
+TEST_CASE("blocks are left out by name, and one block alone cannot be") {
+    const TestFolder folder;
+    const FewShotRequest what = request(folder, slower_machine(folder));
+    const std::string text = cross_validate(what, LeftOut::model);
+    CHECK_THAT(text, Contains("left out by model") && Contains("gpt-middle") && Contains("gpt-narrow") && Contains("gpt-wide"));
+    CHECK_THAT(complaint([&] { cross_validate(what, LeftOut::device); }), Contains("--cross-validate device: the rows have one device only"));
+    CHECK_FALSE(std::filesystem::exists(what.out));
+}
+
+// On one node of eight GPUs, data parallel: no exchange inside or between to tell of. Two nodes with tensor parallelism over
+// two leave four GPUs a node for eight replicas: their rings take part of a node's ports.
+TEST_CASE("the constants that a fit may move are those that its rows exercise") {
+    const TestFolder folder;
+    Case row = row_of(folder, {"a", "gpt-narrow", 2048, 1});
+    const std::vector<std::string> replicas{"kernel.training_gemm", "kernel.memory_efficiency", "kernel.attention_efficiency",
+                                            "interference.compute_slowdown"};
+    CHECK(keys(step_constants(FitTarget::hardware, {row})) == replicas);
+    CHECK(keys(step_constants(FitTarget::framework, {row})) == std::vector<std::string>{"host.layer", "host.micro_batch"});
+    Case tensor = row;
+    tensor.experiment.cluster.nodes = 2;
+    tensor.experiment.parallelism.tp = 2;
+    CHECK(keys(step_constants(FitTarget::both, {tensor})) ==
+          std::vector<std::string>{"host.layer", "host.micro_batch", "host.exchange", "kernel.training_gemm", "kernel.memory_efficiency",
+                                   "kernel.attention_efficiency", "interference.compute_slowdown", "network.partial_ring",
+                                   "link.intra.training", "link.inter.training"});
+    Case alone = row;
+    alone.experiment.parallelism.dp = 1;
+    alone.experiment.workload.attention = AttentionKind::plain;
+    alone.experiment.workload.dtype = Dtype::fp8;
+    CHECK(keys(step_constants(FitTarget::hardware, {alone})) ==
+          std::vector<std::string>{"kernel.training_gemm", "kernel.training_fp8", "kernel.memory_efficiency"});
+    // What one row exercises is enough.
+    CHECK(keys(step_constants(FitTarget::hardware, {alone, row})).size() == replicas.size() + 1);
+    // Beliefs begin at the cluster's value and hold it within bounds: products from 0.3 to 1.5 of what they take alone.
+    const StepConstant gemm = step_constants(FitTarget::hardware, {row}).front();
+    CHECK(gemm.start == row.experiment.cluster.kernel.training_gemm);
+    CHECK(gemm.prior.lower == Approx(std::log(0.3 / gemm.start)));
+    CHECK(gemm.prior.upper == Approx(std::log(1.5 / gemm.start)));
+    CHECK(gemm.prior.sigma >= 0.1);
+    row.experiment.cluster.host.layer = Seconds(0);
+    const StepConstant layer = step_constants(FitTarget::framework, {row}).front();
+    CHECK(layer.start > 1e-6);  // what others take, so that it can be scaled
+    CHECK(layer.prior.sigma >= 1);
+}
+
+// Predicted 10 % too long, 20 % too short and 1 % too long.
+TEST_CASE("errors of a block are summed up with their sign, size and worst") {
+    const std::vector<double> errors{std::log(1.1), std::log(0.8), std::log(1.01)};
+    const HeldOutError sum = summary_of(errors, "m");
+    CHECK(sum.mape == Approx(0.31 / 3));
+    CHECK(sum.bias == Approx(-0.09 / 3));
+    CHECK(sum.median == Approx(0.1));
+    CHECK(sum.worst == Approx(-0.2));
+    CHECK(sum.samples == 3);
+    const std::string text = block_table({{"one", errors, 2}, {"two", {std::log(1.31)}, 0}}, LeftOut::ranks);
+    CHECK_THAT(text, Contains("  one                                    3   10.0 %   10.3 %   -3.0 %   -20.0 %     67 %\n"));
+    CHECK_THAT(text, Contains("  two                                    1   31.0 %   31.0 %  +31.0 %   +31.0 %      0 %\n"));
+    CHECK_THAT(text, Contains("  all                                    4   15.0 %   15.5 %   +5.5 %   +31.0 %     50 %\n"));
+}
+
+TEST_CASE("words of --fit and --cross-validate") {
+    CHECK(parse_fit_target("both") == FitTarget::both);
+    CHECK(parse_block("device") == LeftOut::device);
+    CHECK_THAT(complaint([] { parse_fit_target("all"); }), Contains("expected framework, hardware, both or scatter"));
+    CHECK_THAT(complaint([] { parse_block("row"); }), Contains("expected model, ranks, framework or device"));
+    Case c;
+    c.experiment.cluster.nodes = 2;
+    c.experiment.cluster.gpus_per_node = 4;
+    c.experiment.framework.name = "own";
+    CHECK(block_of(c, LeftOut::ranks) == "8 ranks");
+    CHECK(block_of(c, LeftOut::framework) == "own");
+}
