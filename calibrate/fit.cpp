@@ -22,7 +22,7 @@ constexpr int reweightings = 12, reweightings_without_a_group = 3;
 
 // What is being solved: x[j] = log(value / prior) of every parameter; those not free stay at 0.
 struct Problem {
-    const Cluster& start;
+    Cluster start;  // without what it was fitted to: copied for every evaluation
     const std::vector<ScaledParameter>& parameters;
     const std::vector<FitCase>& cases;
     std::vector<bool> in_data;  // per case: false = held out
@@ -39,11 +39,7 @@ std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
     return ids;
 }
 
-Cluster cluster_at(const Problem& p, const Vector& x) {
-    Cluster cluster = p.start;
-    for (std::size_t j = 0; j < x.size(); ++j) cluster = with_value(cluster, p.parameters[j], x[j]);
-    return cluster;
-}
+Cluster cluster_at(const Problem& p, const Vector& x) { return with_values(p.start, p.parameters, x); }
 
 double log_ratio(const FitCase& c, const Cluster& cluster) {
     const Seconds predicted = c.predict(cluster);
@@ -243,6 +239,7 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     Problem p{
         start,       scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
         first_noise, {}};
+    p.start.fitted.reset();
     FitResult result;
     Vector data_errors;
     const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, undetermined, progress);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -99,9 +100,13 @@ std::string value_text(const ScaledParameter& parameter, double x) {
     return "";
 }
 
-Cluster with_value(const Cluster& cluster, const ScaledParameter& parameter, double x) {
-    return with_text(cluster, parameter.key,
-                     fmt::format("{:.17g}{}", bounded(parameter, x), si_unit(parameter.unit)));
+Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x) {
+    Experiment carrier;
+    carrier.cluster = cluster;
+    for (std::size_t j = 0; j < x.size(); ++j)
+        set_key(carrier, {"cluster." + parameters[j].key,
+                          fmt::format("{:.17g}{}", bounded(parameters[j], x[j]), si_unit(parameters[j].unit))});
+    return std::move(carrier.cluster);
 }
 
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "calibrate/fit.h"
 
@@ -19,7 +20,7 @@ struct ScaledParameter {
 ScaledParameter scale(const FitParameter& parameter);                // throws ConfigError
 double si_value(const std::string& key, const std::string& text);     // throws ConfigError
 std::string value_text(const ScaledParameter& parameter, double x);  // for a file: shortest with a fitting prefix
-Cluster with_value(const Cluster& cluster, const ScaledParameter& parameter, double x);
+Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x);
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text);
 
 }  // namespace stepcast

@@ -16,26 +16,11 @@
 #include "model/experiment.h"
 #include "model/records/provenance.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/costs/gemm_law.h"
 
 namespace stepcast {
 namespace {
 
 const Seconds shortest_sustained(20e-6);
-constexpr const char* one_group = "tables";  // nothing is left out in turn: the held-out tenth judges
-
-Op op_of(const CollectiveRow& row) {
-    if (row.op == "all_reduce") return AllReduce{row.bytes, row.in_switch};
-    if (row.op == "all_gather") return AllGather{row.bytes};
-    if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
-    if (row.op == "broadcast") return Broadcast{row.bytes, 0};
-    if (row.op == "reduce") return Reduce{row.bytes, 0};
-    if (row.op == "all_to_all") {
-        const auto n = static_cast<std::size_t>(row.ranks);
-        return AllToAll{std::vector<Bytes>(n * n, row.bytes / row.ranks)};
-    }
-    throw std::logic_error("collective_case: " + row.op);
-}
 
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
@@ -93,30 +78,6 @@ void judge(FitResult& result, const Split& split, HeldOutShare share) {
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
 
-// Adds `value` to the range `what`.
-void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
-    const auto at = std::find_if(ranges.begin(), ranges.end(), [&](const FittedRange& r) { return r.what == what; });
-    if (at == ranges.end()) return ranges.push_back({what, value, value});
-    at->least = std::min(at->least, value);
-    at->most = std::max(at->most, value);
-}
-
-std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
-    std::vector<FittedRange> ranges;
-    for (const GemmRow& row : blocks.gemms) {
-        widen(ranges, "gemm.m", static_cast<double>(row.gemm.m));
-        widen(ranges, "gemm.n", static_cast<double>(row.gemm.n));
-        widen(ranges, "gemm.k", static_cast<double>(row.gemm.k));
-    }
-    for (const AttentionRow& row : blocks.attentions)
-        widen(ranges, "attention.queries", static_cast<double>(row.shape.op.seq_q));
-    for (const CollectiveRow& row : blocks.collectives) {
-        widen(ranges, row.op + ".bytes", row.bytes.si());
-        widen(ranges, row.op + ".ranks", row.ranks);
-    }
-    return ranges;
-}
-
 // A value of 0 or at its bound switched an effect off and is no belief about its size.
 bool is_inside_bounds(const FitParameter& parameter) {
     try {
@@ -168,15 +129,6 @@ std::vector<FitParameter> collective_parameters_for(const Cluster& start, const 
     });
     if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
     return parameters;
-}
-
-template <typename Row, typename Same>
-void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
-    const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return same(other, row); });
-    if (at == rows.end())
-        rows.push_back(row);
-    else
-        *at = row;
 }
 
 [[noreturn]] void refuse_nothing(const Cluster& start, const BuildingBlocks& blocks) {
@@ -322,70 +274,6 @@ private:
 };
 
 }  // namespace
-
-FitCase gemm_case(const GemmRow& row) {
-    const Gemm& g = row.gemm;
-    const char* layout = g.layout == Gemm::Layout::nn ? " nn" : g.layout == Gemm::Layout::tn ? " tn" : "";
-    const std::string name =
-        fmt::format("gemm {}x{}x{} {}{}{}{}", g.m, g.n, g.k, to_string(g.dtype), layout, g.accumulate ? " to fp32" : "",
-                    row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
-    if (row.groups > 1) {
-        const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
-        return {name,
-                "grouped_gemm",
-                one_group,
-                row.time,
-                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); },
-                1,
-                row.row};
-    }
-    if (is_narrow(g.dtype))
-        return {name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), one_group, row.time,
-                [row](const Cluster& c) { return narrow_time(row, c); }, 1, row.row};
-    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
-    return {name, row.sustained ? "sustained_gemm" : "gemm", one_group, row.time,
-            [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); }, 1, row.row};
-}
-
-// The path is the datasheet's, which no fit moves: found once.
-FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
-    const RingPath path = ring_path(Group{row.ranks}, cluster);
-    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes),
-            row.op,
-            one_group,
-            row.time,
-            [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); },
-            1,
-            row.row};
-}
-
-// FNV-1a, a hash that is the same everywhere; std::hash need not be.
-bool is_held_out(const FitCase& c, HeldOutShare share) {
-    std::uint64_t hash = 14695981039346656037ULL;
-    for (const char character : c.name) hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
-    return (hash ^ (hash >> 32)) % (share == HeldOutShare::fifth ? 5 : 10) == 0;
-}
-
-Fitted merged(const Fitted& earlier, const Fitted& later) {
-    Fitted all = earlier;
-    all.date = later.date;
-    all.samples += later.samples;
-    all.condition = std::max(earlier.condition, later.condition);
-    for (const std::string& source : later.sources)
-        replace_or_add(all.sources, source, [](const auto& a, const auto& b) { return a == b; });
-    for (const FittedParameter& p : later.parameters)
-        replace_or_add(all.parameters, p, [](const auto& a, const auto& b) { return a.key == b.key; });
-    for (const HeldOutError& e : later.errors)
-        replace_or_add(all.errors, e,
-                       [](const auto& a, const auto& b) { return a.kind == b.kind && a.method == b.method; });
-    std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
-    for (const FittedRange& r : later.ranges)
-        replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
-    for (const FittedConstants& c : later.constants)
-        replace_or_add(all.constants, c, [](const auto& a, const auto& b) { return a.what == b.what; });
-    all.rows = joined(std::move(all.rows), later.rows);
-    return all;
-}
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress, TablesHow how) {

@@ -44,6 +44,9 @@ struct TablesFit {
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress = {}, TablesHow how = {});
 
+// Sizes that the rows hold: beyond them a forecast is extrapolated.
+std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks);
+
 // `later` after `earlier`: parameters, errors and ranges of the same name are replaced, samples and sources added up.
 Fitted merged(const Fitted& earlier, const Fitted& later);
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/exchange_tables.h"
@@ -20,6 +21,7 @@
 #include "model/experiment.h"
 #include "model/machine/priors.h"
 #include "model/presets.h"
+#include "model/machine/transfer_spread.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {
@@ -89,6 +91,7 @@ class Table {
 public:
     Table(std::string device, Cluster cluster) : device_(std::move(device)), cluster_(std::move(cluster)) {
         fitted_ = fitted_rows(cluster_);
+        alike_ = !cluster_.fitted && has_like_machine(cluster_);
     }
 
     void read(const std::string& path) {
@@ -141,7 +144,7 @@ private:
 
     // Standard deviation of the logarithm that a mean absolute error stands for; 0 where none is stated.
     [[nodiscard]] double spread_of(const std::string& kind) const {
-        if (!cluster_.fitted) return transfer_spread(kind);
+        if (!cluster_.fitted) return transfer_spread(kind, alike_);
         for (const HeldOutError& e : cluster_.fitted->errors)
             if (e.kind == kind && e.method != "fitted") return mean_to_deviation * e.mape;
         return 0;
@@ -222,6 +225,7 @@ private:
     std::string device_;
     Cluster cluster_;
     std::vector<RowHash> fitted_;
+    bool alike_ = false;  // without constants of its own: one of the measured machines is like it
     std::vector<KernelComparison> rows_;
     std::map<std::string, int> refused_;
 };
@@ -241,11 +245,15 @@ bool holds_kernels(const std::string& path) {
 
 namespace {
 
-KernelComparisons comparisons_on(const std::string& path, const std::function<Cluster(const std::string&)>& machine_of) {
+// Of devices without a machine the rows are passed over.
+KernelComparisons comparisons_on(const std::string& path,
+                                 const std::function<std::optional<Cluster>(const std::string&)>& machine_of) {
     KernelComparisons all;
     for (const std::string& device : devices_in(path)) {
         try {
-            Table table(device, machine_of(device));
+            const std::optional<Cluster> machine = machine_of(device);
+            if (!machine) continue;
+            Table table(device, *machine);
             table.read(path);
             table.move_to(all);
         } catch (const ConfigError& error) {
@@ -256,7 +264,27 @@ KernelComparisons comparisons_on(const std::string& path, const std::function<Cl
     return all;
 }
 
+// 1.2816 standard deviations either way are p10 .. p90.
+double spread_holding_four_fifths(std::vector<double> log_errors) {
+    std::ranges::sort(log_errors);
+    return log_errors[static_cast<std::size_t>(0.8 * static_cast<double>(log_errors.size() - 1))] / 1.2816;
+}
+
 }  // namespace
+
+TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
+    std::map<std::string, bool> alike;
+    std::map<std::pair<bool, std::string>, std::vector<double>> errors;
+    Shelf shelf;
+    for (const KernelComparison& k : transferred.rows) {
+        if (!alike.contains(k.cluster)) alike[k.cluster] = has_like_machine(shelf.cluster(k.cluster));
+        errors[{alike[k.cluster], transfer_class(k.kind)}].push_back(std::abs(std::log(k.predicted / k.measured)));
+    }
+    TransferSpreads spreads;
+    for (auto& [key, of_class] : errors)
+        (key.first ? spreads.alike : spreads.alone)[key.second] = spread_holding_four_fifths(std::move(of_class));
+    return spreads;
+}
 
 KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster) {
     Shelf shelf;
@@ -264,6 +292,12 @@ KernelComparisons read_kernel_comparisons(const std::string& path, const std::st
         if (!cluster.empty()) return shelf.cluster(cluster);
         if (device.empty()) throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
         return cluster_of_device(device, shelf);
+    });
+}
+
+KernelComparisons read_own_kernels(const std::string& path, const Cluster& cluster) {
+    return comparisons_on(path, [&](const std::string& device) {
+        return device.empty() || names_device(device, cluster.gpu) ? std::optional(cluster) : std::nullopt;
     });
 }
 

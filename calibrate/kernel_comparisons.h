@@ -4,6 +4,7 @@
 #include <string>
 
 #include "model/answers/kernel_comparison.h"
+#include "model/machine/transfer_spread.h"
 
 namespace stepcast {
 
@@ -14,7 +15,12 @@ bool holds_kernels(const std::string& path);  // by its header; false for what i
 // the kind, or transferred constants are off. Throws ConfigError with file:line for a row that cannot be read.
 KernelComparisons read_kernel_comparisons(const std::string& path, const std::string& cluster);
 
+// Only rows of the cluster's own device.
+KernelComparisons read_own_kernels(const std::string& path, const Cluster& cluster);
+
 // The same with every device's shipped cluster left out: its nameplate and the constants of the others.
 KernelComparisons read_transferred_kernels(const std::string& path);
+// How far those are off: what machines without measurements are said to be uncertain by.
+TransferSpreads transfer_spreads(const KernelComparisons& transferred);
 
 }  // namespace stepcast

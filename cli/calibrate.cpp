@@ -1,17 +1,24 @@
 #include "cli/calibrate.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
+#include "calibrate/leave_out_blocks.h"
 #include "calibrate/scatter.h"
 #include "cli/calibrate_cuda.h"
 #include "cli/calibrate_host.h"
 #include "cli/early_checks.h"
+#include "cli/version.h"
 #include "exec/host_machine.h"
 #include "model/errors.h"
+#include "model/files/whole_files.h"
+#include "model/experiment.h"
+#include "reports/compare_page.h"
 #include "reports/kernel_tables.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -42,12 +49,44 @@ std::string calibrate_intervals(const Options& options, const std::function<void
 }
 
 // Tables of kernels: every device from its nameplate and the other machines' constants.
-std::string cross_validate_kernels(const Options& options) {
+// A folder gets the file and, of tables of kernels, a page of plots.
+std::string file_of(const Options& options) {
+    if (!options.out.ends_with('/') && !std::filesystem::is_directory(options.out)) return options.out;
+    std::filesystem::create_directories(options.out);
+    return (std::filesystem::path(options.out) / (read_cluster(options.cluster).name + ".toml")).string();
+}
+
+std::string page_of(const Options& options) {
+    const Cluster fitted = read_cluster(options.out);
+    KernelComparisons kernels;
+    for (const std::string& path : options.measurements)
+        if (holds_kernels(path)) add(kernels, read_own_kernels(path, fitted));
+    if (kernels.rows.empty()) return "";
+    const std::string folder = std::filesystem::path(options.out).parent_path().string();
+    write_comparison(folder, options.measurements, {}, kernels, version_text());
+    return "page of plots: " + folder + "/report.html\n";
+}
+
+std::string blocks_left_out(const Options& options, const std::function<void(std::string_view)>& progress) {
+    Table table{"", {{"machine", 0, true}, {"left out", 0, true}, {"kind", 0, true}, {"fitted on"}, {"rows"}, {"median"}, {"mean"},
+                     {"bias"}, {"worst"}}, {}};
+    for (const BlockLeftOut& block : leave_out_blocks(options.measurements, options.cluster, progress))
+        for (const HeldOutError& e : block.errors)
+            table.rows.push_back({{block.cluster}, {block.block}, {e.kind}, count_cell(block.fitted_rows), count_cell(e.samples),
+                                  percent_cell(e.median), percent_cell(e.mape), signed_percent_cell(e.bias),
+                                  signed_percent_cell(e.worst)});
+    progress("");
+    return "every block of sizes from constants that were fitted without it\n" + aligned_text(table);
+}
+
+std::string cross_validate_kernels(const Options& options, const std::function<void(std::string_view)>& progress) {
+    if (options.cross_validate == "block") return blocks_left_out(options, progress);
     if (options.cross_validate != "device")
         throw ConfigError("--cross-validate " + options.cross_validate +
-                          ": of tables of kernels only a device can be left out; expected device");
+                          ": of tables of kernels a device or a block of sizes can be left out; expected device or block");
     KernelComparisons kernels;
     for (const std::string& path : options.measurements) add(kernels, read_transferred_kernels(path));
+    if (!options.out.empty()) write_whole({{options.out, write_transfer_spreads(transfer_spreads(kernels), current_date())}});
     return "every device from its nameplate and the constants of the others\n" + kernel_table(kernels);
 }
 
@@ -66,21 +105,26 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
         return options.device == "cuda" ? calibrate_cuda(options, progress) : calibrate_host(options, progress);
     }
     if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
-        return cross_validate_kernels(options);
+        return cross_validate_kernels(options, progress);
     if (options.fit == "scatter" || (options.cluster.empty() && !options.cross_validate.empty()))
         return calibrate_intervals(options, progress);
     if (options.cluster.empty())
         throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
-    if (!options.out.empty()) check_files_of_calibrate(options);
+    Options asked = options;
+    if (!options.out.empty()) {
+        asked.out = file_of(options);
+        check_files_of_calibrate(asked);
+    }
     const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
     if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
-        return calibrate_steps(options, progress);
-    return calibrate_from_measurements({.measurements = options.measurements,
-                                        .cluster = options.cluster,
-                                        .out = options.out,
-                                        .date = current_date(),
-                                        .framework = options.framework},
-                                       progress);
+        return calibrate_steps(asked, progress);
+    const std::string text = calibrate_from_measurements({.measurements = options.measurements,
+                                                          .cluster = options.cluster,
+                                                          .out = asked.out,
+                                                          .date = current_date(),
+                                                          .framework = options.framework},
+                                                         progress);
+    return asked.out == options.out ? text : text + page_of(asked);
 }
 
 }  // namespace stepcast

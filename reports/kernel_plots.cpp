@@ -190,6 +190,91 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
     render_plot(script + plot_command(parts, labels), path);
 }
 
+// What a reader tells apart: kinds of the laws.
+std::string class_of(const KernelComparison& k) {
+    const auto begins = [&](const char* text) { return k.kind.starts_with(text); };
+    if (begins("dispatch") || begins("combine")) return "dispatch and combine of experts";
+    if (k.ranks > 0) return "collectives";
+    if (begins("mla")) return "latent attention";
+    if (k.kind.ends_with("attention")) return "attention";
+    if (begins("moe_layer")) return "expert layers";
+    if (begins("cast")) return "casts";
+    return "products " + k.dtype;
+}
+
+// Points on the diagonal are as the law says.
+void plot_times(const Rows& rows, const std::string& title, const std::string& path) {
+    std::size_t left_out = 0;
+    const Series series = shown(series_of(rows, class_of), left_out);
+    const auto us = [](Seconds time) { return 1e6 * time.si(); };
+    const PlotRange across = range_of(rows, [&](const auto& k) { return us(k.predicted); }),
+                    up = range_of(rows, [&](const auto& k) { return us(k.measured); });
+    const PlotRange both{std::min(across.low, up.low), std::max(across.high, up.high)};
+    std::string data;
+    std::vector<std::string> parts{"'+' using 1:(0.9*$1):(1.1*$1) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 1.2"},
+        labels{"within 10 %", "the laws"};
+    std::size_t i = 0;
+    for (const auto& [name, members] : series) {
+        data += fmt::format("$times{} << EOD\n", i);
+        for (const KernelComparison& k : members) data += fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured));
+        data += "EOD\n";
+        parts.push_back(fmt::format("$times{} using 1:2 with points pt {} ps 0.5 lc '{}'", i, point_type(i), colour(i)));
+        labels.push_back(fmt::format("{}: {} rows, median error {}", name, members.size(), percent_text(kernel_summary_of(members).median_ape)));
+        ++i;
+    }
+    const std::string script =
+        data + frame({title + ": " + rows_text(rows.size(), left_out),
+                      "points: measured; the line: as predicted", clusters_of(rows), labels});
+    render_plot(script + fmt::format("set xlabel 'predicted time [us]'\nset ylabel 'measured time [us]' offset 0.5\nset logscale xy\n"
+                                     "set xrange [{}:{}]\nset yrange [{}:{}]\nset samples 200\n{}{}",
+                                     both.low, both.high, both.low, both.high, log_ticks(both, "xy"), plot_command(parts, labels)),
+                path);
+}
+
+std::string without_maker(const std::string& device) {
+    return device.starts_with("NVIDIA ") || device.starts_with("Intel ") ? device.substr(device.find(' ') + 1) : device;
+}
+
+// Medians of rows that were not fitted, one column a device.
+bool plot_devices(const Rows& all, const std::string& title, const std::string& path) {
+    std::map<std::string, Series> by_class;
+    std::vector<std::string> devices;
+    std::size_t count = 0;
+    for (const KernelComparison& k : all) {
+        if (k.evidence == Evidence::fitted) continue;
+        by_class[class_of(k)][k.device].push_back(k);
+        if (std::find(devices.begin(), devices.end(), k.device) == devices.end()) devices.push_back(k.device);
+        ++count;
+    }
+    if (devices.size() < 2 || by_class.size() > most_series) return false;
+    constexpr double most = 40;
+    std::string data, ticks;
+    std::vector<std::string> parts{"10 with lines lc '#999999' lw 0.8 dt 2", "5 with lines lc '#cccccc' lw 0.8 dt 2"}, labels{"", ""};
+    std::size_t i = 0;
+    for (const auto& [name, of_devices] : by_class) {
+        data += fmt::format("$class{} << EOD\n", i);
+        for (std::size_t d = 0; d < devices.size(); ++d)
+            if (const auto rows = of_devices.find(devices[d]); rows != of_devices.end())
+                data += fmt::format("{:.3f} {:.4g}\n",
+                                    static_cast<double>(d) + 0.7 * ((static_cast<double>(i) + 0.5) / static_cast<double>(by_class.size()) - 0.5),
+                                    std::min(most, 100 * kernel_summary_of(rows->second).median_ape));
+        data += "EOD\n";
+        parts.push_back(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i, point_type(i), colour(i)));
+        labels.push_back(name);
+        ++i;
+    }
+    for (std::size_t d = 0; d < devices.size(); ++d)
+        ticks += fmt::format("{}{} {}", d == 0 ? "" : ",", gnuplot_text(without_maker(devices[d])), d);
+    const std::string script =
+        data + frame({title + fmt::format(": {} devices, {} rows", devices.size(), count),
+                      fmt::format("median error by kind, of rows that were not fitted; beyond {:.0f} % at the edge", most), "", labels});
+    render_plot(script + bar_labels(devices, "") +
+                    fmt::format("set xtics ({})\nset xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'median error [%]'\n{}", ticks,
+                                static_cast<double>(devices.size()) - 0.4, most + 1, plot_command(parts, labels)),
+                path);
+    return true;
+}
+
 std::string file_name(const std::string& device) {
     std::string name;
     for (const char c : device) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -202,6 +287,9 @@ std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const st
                                       const std::string& folder) {
     std::vector<std::string> names{"kernel_error.png"};
     plot_errors(kernels.rows, title, folder + "/kernel_error");
+    plot_times(kernels.rows, title, folder + "/kernel_times");
+    names.emplace_back("kernel_times.png");
+    if (plot_devices(kernels.rows, title, folder + "/devices")) names.emplace_back("devices.png");
     if (plot_roofline(kernels.rows, title, folder + "/roofline")) names.emplace_back("roofline.png");
     std::map<std::string, Rows> collectives;
     for (const KernelComparison& k : kernels.rows)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/keys/keys.h"
+#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {
@@ -62,6 +63,8 @@ int generation(const Gpu& gpu) {
 int likeness(const Cluster& a, const Cluster& b) {
     return (a.fabric == b.fabric ? 4 : 0) - std::abs(generation(a.gpu) - generation(b.gpu));
 }
+
+constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at most one generation away
 
 std::vector<Layers> fitted_machines(const std::string& left_out) {
     std::vector<Layers> found;
@@ -152,7 +155,8 @@ Kernel middle(std::vector<Kernel> kernels) {
 }
 
 template <class Kernel>
-void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std::vector<Kernel> KernelCosts::*list) {
+void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std::vector<Kernel> KernelCosts::*list,
+                 const Gpu& to) {
     std::vector<std::string> names;
     for (const Layers& machine : from)
         for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
@@ -162,22 +166,24 @@ void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std:
         std::vector<Kernel> same;
         for (const Layers& machine : from)
             for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
-                if (kernel.name == name) same.push_back(kernel);
+                if (kernel.name == name) same.push_back(moved(kernel, machine.experiment.cluster.gpu, to));
         all.push_back(middle(same));
     }
 }
 
 // The nearest machines' kernels first, then those that only others run.
-void lay_kernels(KernelCosts& kernel, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+    KernelCosts& kernel = cluster.kernel;
     const std::string named = kernel.attention.name;
     std::vector<AttentionKernel> of_steps;
     for (const Layers& machine : near)
         if (machine.experiment.cluster.kernel.attention.tile > 0)
-            of_steps.push_back(machine.experiment.cluster.kernel.attention);
+            of_steps.push_back(
+                moved(machine.experiment.cluster.kernel.attention, machine.experiment.cluster.gpu, cluster.gpu));
     if (!of_steps.empty()) kernel.attention = middle(of_steps);
     for (const std::vector<Layers>* from : {&near, &all}) {
-        add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels);
-        add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels);
+        add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
+        add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
     }
     for (const AttentionKernel& k : kernel.attention_kernels) {
         if (named.empty() || k.name != named) continue;
@@ -187,6 +193,22 @@ void lay_kernels(KernelCosts& kernel, const std::vector<Layers>& near, const std
     }
 }
 
+std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
+    std::vector<Cluster> clusters;
+    for (const Layers& machine : from) clusters.push_back(machine.experiment.cluster);
+    return clusters;
+}
+
+// What goes with the rates of an SM: model/machine/transfer.h.
+void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+    Cluster& cluster = layers.experiment.cluster;
+    KernelCosts& kernel = cluster.kernel;
+    kernel.cast = moved_casts(clusters_of(all), kernel.cast, cluster.gpu);
+    const double ratio = efficiency_ratio(clusters_of(all), clusters_of(near), cluster.gpu);
+    for (double* efficiency : {&kernel.gemm_efficiency, &kernel.fp8.efficiency, &kernel.fp8_blocks.efficiency, &kernel.fp4.efficiency})
+        *efficiency = std::min(0.95, *efficiency * ratio);
+}
+
 // What products at full clock would draw, relative to what the limit leaves beside idle: alike for machines of a kind, as their
 // makers choose clocks and limits together.
 double full_draw(const Cluster& c) {
@@ -194,14 +216,16 @@ double full_draw(const Cluster& c) {
            (c.power.limit - c.power.idle);
 }
 
+// But an operation takes no more energy than on those: a board with fewer of them stays below its limit.
 // Where no limit is stated, steps run at the clock that such a draw leaves.
 void lay_power(Layers& layers, const std::vector<Layers>& near) {
-    std::vector<double> draws, bytes, responses;
+    std::vector<double> draws, bytes, energies;
     for (const Layers& machine : near) {
         const Cluster& c = machine.experiment.cluster;
         if (c.power.limit <= c.power.idle) continue;
         draws.push_back(full_draw(c));
         bytes.push_back(c.power.byte);
+        energies.push_back(c.power.flop);
     }
     Cluster& cluster = layers.experiment.cluster;
     if (draws.empty()) return;
@@ -210,7 +234,7 @@ void lay_power(Layers& layers, const std::vector<Layers>& near) {
         return;
     }
     cluster.power.flop = 1;
-    cluster.power.flop = median(draws) / full_draw(cluster);
+    cluster.power.flop = std::min(median(draws) / full_draw(cluster), median(energies));
     cluster.power.byte = median(bytes);
     for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) {
         layers.origin[key] = Origin::prior;
@@ -231,8 +255,9 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     layers.experiment.cluster.power = plate.experiment.cluster.power;
     layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
     lay_medians(layers, near, linked);
+    lay_rates(layers, near, all);
     lay_power(layers, near);
-    lay_kernels(layers.experiment.cluster.kernel, near, all);
+    lay_kernels(layers.experiment.cluster, near, all);
     layers.experiment.cluster.noise.step = spread_of_steps;
     layers.origin["cluster.noise.step"] = Origin::prior;
     layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
@@ -248,10 +273,9 @@ Cluster cluster_from_others(const std::string& preset) {
     return layers.experiment.cluster;
 }
 
-double transfer_spread(std::string_view kind) {
-    if (kind.find("gemm") != std::string_view::npos) return 0.2;
-    if (kind.find("attention") != std::string_view::npos) return 0.25;
-    return 0.25;
+bool has_like_machine(const Cluster& cluster) {
+    const auto machines_left = fitted_machines(cluster.name);
+    return std::ranges::any_of(machines_left, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least_likeness; });
 }
 
 }  // namespace stepcast

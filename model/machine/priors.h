@@ -21,8 +21,7 @@ std::vector<std::string> measured_machines();
 // A shipped cluster from its nameplate and the constants of the others: how well they transfer.
 Cluster cluster_from_others(const std::string& preset);
 
-// Standard deviation of the logarithm of such forecasts over measured, by kind of kernel or collective: what leaving each of
-// measured_machines() out shows (calibrate --cross-validate device, docs/calibration.md).
-double transfer_spread(std::string_view kind);
+// Whether the measured machines, without itself, hold one of its fabric and at most a generation away.
+bool has_like_machine(const Cluster& cluster);
 
 }  // namespace stepcast

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/machine/transfer.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -19,7 +20,7 @@ TEST_CASE("a nameplate alone takes the medians of the fitted machines nearest to
     const TestFolder folder;
     const auto own = read_cluster(folder.write("own.toml", plate + "all_to_all_efficiency = 0.5\n"));
     const Cluster h100 = read_cluster("dgx-h100"), h200 = read_cluster("dgx-h200");
-    CHECK(own.kernel.gemm_efficiency == Approx((h100.kernel.gemm_efficiency + h200.kernel.gemm_efficiency) / 2));
+    CHECK(own.kernel.gemm_efficiency == Approx((h100.kernel.gemm_efficiency + h200.kernel.gemm_efficiency) / 2).epsilon(1e-3));
     CHECK(own.intra.launch.si() == Approx((h100.intra.launch.si() + h200.intra.launch.si()) / 2));
     CHECK(own.intra.all_to_all_efficiency == 0.5);
     CHECK(own.host.call == h100.host.call);
@@ -33,23 +34,26 @@ TEST_CASE("a nameplate takes kernels by name, each from one machine whole") {
     const auto own = read_cluster("gb300-nvl72");
     const auto like = read_cluster("b300-x8");  // the one with three times as much fp4 as fp8
     CHECK(own.kernel.attention_kernels.size() >= like.kernel.attention_kernels.size());
-    CHECK(own.kernel.attention_kernels.front() == like.kernel.attention_kernels.front());
-    CHECK(own.kernel.fp4.efficiency == like.kernel.fp4.efficiency);
+    CHECK(own.kernel.attention_kernels.front() == moved(like.kernel.attention_kernels.front(), like.gpu, own.gpu));
 }
 
-// Full clock would draw 1.5 times what the limit leaves: with the limit of another board the energy of an operation follows.
-TEST_CASE("with a limit of power the energy of an operation is such that full clock draws as much beyond it as alike machines") {
+// The same chip behind a higher limit: full clock would draw no more beyond it than on alike machines, and an operation takes no
+// more energy than there.
+TEST_CASE("with a limit of power an operation takes the energy of alike machines, or what draws as much beyond the limit") {
     const auto draw = [](const Cluster& c) {
         return c.power.flop * c.kernel.gemm_efficiency * c.gpu.bf16.si() / (c.power.limit - c.power.idle);
     };
-    CHECK(draw(read_cluster("gb300-nvl72")) == Approx(draw(read_cluster("b300-x8"))));
+    const Cluster gb300 = read_cluster("gb300-nvl72"), b300 = read_cluster("b300-x8"), l40s = read_cluster("l40s-x8");
+    CHECK(gb300.power.flop <= b300.power.flop);
+    CHECK(draw(gb300) <= Approx(draw(b300)));
+    CHECK(l40s.power.flop <= read_cluster("rtx-pro-6000-x8").power.flop);
 }
 
 TEST_CASE("a shipped machine can be forecast from the others") {
     const Cluster left_out = cluster_from_others("b200-x8"), own = read_cluster("b200-x8");
     CHECK(left_out.gpu == own.gpu);
     CHECK(left_out.power.limit == own.power.limit);
-    CHECK(left_out.kernel.gemm_efficiency == read_cluster("gb200-nvl72").kernel.gemm_efficiency);
+    CHECK(left_out.kernel.gemm_efficiency > read_cluster("gb200-nvl72").kernel.gemm_efficiency);  // its SMs are slower
     CHECK_FALSE(left_out.fitted);
 }
 

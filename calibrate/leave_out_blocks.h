@@ -1,0 +1,25 @@
+// Tables of kernels with a block of sizes left out, on every measured machine: hidden rows are other sizes, not every tenth.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+struct BlockLeftOut {
+    std::string cluster, block;
+    int fitted_rows = 0;
+    std::vector<HeldOutError> errors;  // by kind, on the block's rows
+    friend bool operator==(const BlockLeftOut&, const BlockLeftOut&) = default;
+};
+
+// Each block's kernels are fitted anew on the other rows of their own laws; all other constants are the shipped ones. A machine
+// without rows inside and outside of a block has no entry. `cluster`: only this machine; empty: all measured ones.
+std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& tables, const std::string& cluster,
+                                           const std::function<void(std::string_view)>& progress);
+
+}  // namespace stepcast

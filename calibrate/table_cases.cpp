@@ -1,0 +1,74 @@
+// Rows of tables as cases of a fit, and which of them are held out.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "calibrate/fit_named_kernels.h"
+#include "calibrate/fit_tables.h"
+#include "sim/costs/collective_costs.h"
+#include "sim/costs/gemm_law.h"
+
+namespace stepcast {
+namespace {
+
+constexpr const char* of_tables = "tables";  // one group, nothing is left out in turn: the held-out tenth judges
+
+Op op_of(const CollectiveRow& row) {
+    if (row.op == "all_reduce") return AllReduce{row.bytes, row.in_switch};
+    if (row.op == "all_gather") return AllGather{row.bytes};
+    if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
+    if (row.op == "broadcast") return Broadcast{row.bytes, 0};
+    if (row.op == "reduce") return Reduce{row.bytes, 0};
+    if (row.op == "all_to_all") {
+        const auto n = static_cast<std::size_t>(row.ranks);
+        return AllToAll{std::vector<Bytes>(n * n, row.bytes / row.ranks)};
+    }
+    throw std::logic_error("collective_case: " + row.op);
+}
+
+}  // namespace
+
+FitCase gemm_case(const GemmRow& row) {
+    const Gemm& g = row.gemm;
+    const char* layout = g.layout == Gemm::Layout::nn ? " nn" : g.layout == Gemm::Layout::tn ? " tn" : "";
+    const std::string name =
+        fmt::format("gemm {}x{}x{} {}{}{}{}", g.m, g.n, g.k, to_string(g.dtype), layout, g.accumulate ? " to fp32" : "",
+                    row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
+    if (row.groups > 1) {
+        const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
+        return {name,
+                "grouped_gemm",
+                of_tables,
+                row.time,
+                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); },
+                1,
+                row.row};
+    }
+    if (is_narrow(g.dtype))
+        return {name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), of_tables, row.time,
+                [row](const Cluster& c) { return narrow_time(row, c); }, 1, row.row};
+    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
+    return {name, row.sustained ? "sustained_gemm" : "gemm", of_tables, row.time,
+            [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); }, 1, row.row};
+}
+
+// The path is the datasheet's, which no fit moves: found once.
+FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
+    const RingPath path = ring_path(Group{row.ranks}, cluster);
+    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes),
+            row.op,
+            of_tables,
+            row.time,
+            [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); },
+            1,
+            row.row};
+}
+
+// FNV-1a, a hash that is the same everywhere; std::hash need not be.
+bool is_held_out(const FitCase& c, HeldOutShare share) {
+    std::uint64_t hash = 14695981039346656037ULL;
+    for (const char character : c.name) hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+    return (hash ^ (hash >> 32)) % (share == HeldOutShare::fifth ? 5 : 10) == 0;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,71 @@
+#include "model/machine/transfer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+constexpr double most_of_memory = 0.95, least_gain = 1.01;
+
+double rate_of_sm(const Gpu& gpu) { return std::max(gpu.fp16, gpu.bf16).si() / gpu.sms; }
+double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
+
+double median_of(std::vector<double> values) {
+    std::ranges::sort(values);
+    const auto middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double mean_rate(const std::vector<Cluster>& machines) {
+    double sum = 0;
+    for (const Cluster& c : machines) sum += rate_of_sm(c.gpu);
+    return sum / static_cast<double>(machines.size());
+}
+
+}  // namespace
+
+AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
+    const double faster = rate_of_sm(to) / rate_of_sm(from);
+    kernel.fill *= faster;
+    kernel.width *= faster;
+    kernel.fp8_width *= faster;
+    kernel.traffic *= bandwidth_of_sm(to) / bandwidth_of_sm(from);
+    return kernel;
+}
+
+ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
+    kernel.k0 *= rate_of_sm(to) / rate_of_sm(from);
+    kernel.passes *= bandwidth_of_sm(to) / bandwidth_of_sm(from);
+    return kernel;
+}
+
+CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to) {
+    std::vector<double> rates;
+    for (const Cluster& c : from)
+        if (c.kernel.cast.cache_gain > 1)  // fitted
+            rates.push_back(c.kernel.cast.efficiency * c.kernel.cast.cache_gain * bandwidth_of_sm(c.gpu));
+    if (rates.empty()) return casts;
+    const double share = median_of(rates) / bandwidth_of_sm(to);
+    casts.efficiency = std::min(most_of_memory, share);
+    casts.cache_gain = std::max(least_gain, share / casts.efficiency);
+    return casts;
+}
+
+double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
+    double rates = 0, logs = 0, squares = 0, products = 0;
+    const auto n = static_cast<double>(all.size());
+    for (const Cluster& c : all) {
+        rates += rate_of_sm(c.gpu) / n;
+        logs += std::log(c.kernel.gemm_efficiency) / n;
+    }
+    for (const Cluster& c : all) {
+        const double rate = rate_of_sm(c.gpu) - rates;
+        squares += rate * rate;
+        products += rate * (std::log(c.kernel.gemm_efficiency) - logs);
+    }
+    if (near.empty() || all.size() < 3 || squares == 0) return 1;
+    return std::exp(products / squares * (rate_of_sm(to) - mean_rate(near)));
+}
+
+}  // namespace stepcast

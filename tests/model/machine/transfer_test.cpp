@@ -1,0 +1,88 @@
+#include "model/machine/transfer.h"
+
+#include "model/experiment.h"
+#include "model/machine/priors.h"
+#include "model/machine/transfer_spread.h"
+#include "tests/model/files.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace stepcast;
+
+namespace {
+
+Gpu gpu(double tflops, double gigabytes, int sms) {
+    Gpu g;
+    g.bf16 = FlopsPerSecond(1e12 * tflops);
+    g.memory_bandwidth = BytesPerSecond(1e9 * gigabytes);
+    g.sms = sms;
+    return g;
+}
+
+}  // namespace
+
+// 10 TFLOP/s and 50 GB/s an SM against 2.5 and 10: the same time is a quarter of the keys, widths and k, a fifth of the bytes.
+TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores are slower") {
+    const Gpu from = gpu(1000, 5000, 100), to = gpu(500, 2000, 200);
+    AttentionKernel attention;
+    attention.fill = 400;
+    attention.width = 80;
+    attention.fp8_width = 160;
+    attention.traffic = 2;
+    const AttentionKernel there = moved(attention, from, to);
+    CHECK(there.fill == Approx(100));
+    CHECK(there.width == Approx(20));
+    CHECK(there.fp8_width == Approx(40));
+    CHECK(there.traffic == Approx(0.4));
+    CHECK(there.efficiency == attention.efficiency);
+    ExpertKernel experts;
+    experts.k0 = 800;
+    experts.passes = 2;
+    CHECK(moved(experts, from, to).k0 == Approx(200));
+    CHECK(moved(experts, from, to).passes == Approx(0.4));
+}
+
+// SMs that copy 40 GB/s: of 50 GB/s of memory for each they use 0.8 and gain nothing from the cache; of 10 GB/s all that a memory
+// gives, and four times that (over 0.95) from the cache.
+TEST_CASE("casts are as fast as the memory or the SMs") {
+    Cluster measured;
+    measured.gpu = gpu(1000, 5000, 100);
+    measured.kernel.cast.efficiency = 0.8;
+    measured.kernel.cast.cache_gain = 1.0001;
+    const CastCosts same = moved_casts({measured}, {}, measured.gpu);
+    CHECK(same.efficiency == Approx(0.8).epsilon(1e-3));
+    CHECK(same.cache_gain == Approx(1.01));
+    const CastCosts slow = moved_casts({measured}, {}, gpu(500, 2000, 200));
+    CHECK(slow.efficiency == Approx(0.95));
+    CHECK(slow.cache_gain == Approx(4 / 0.95).epsilon(1e-3));
+}
+
+// Efficiency e^-0.1 at 5 TFLOP/s an SM, e^-0.2 at 10, e^-0.3 at 15: e^-0.02 for each.
+TEST_CASE("the faster an SM's tensor cores, the smaller a share of their rate products reach") {
+    std::vector<Cluster> machines(3);
+    for (int i = 0; i < 3; ++i) {
+        machines[static_cast<std::size_t>(i)].gpu = gpu(500 * (i + 1), 1000, 100);
+        machines[static_cast<std::size_t>(i)].kernel.gemm_efficiency = std::exp(-0.1 * (i + 1));
+    }
+    CHECK(efficiency_ratio(machines, {machines[2]}, gpu(250, 1000, 100)) == Approx(std::exp(0.02 * 12.5)));
+    CHECK(efficiency_ratio(machines, machines, gpu(1000, 1000, 100)) == Approx(1));
+}
+
+TEST_CASE("spreads of machines without measurements are data") {
+    const TestFolder folder;
+    const TransferSpreads spreads{{{"products", 0.1}, {"casts", 0.25}}, {{"products", 0.4}}};
+    CHECK(read_transfer_spreads(folder.write("spreads.toml", write_transfer_spreads(spreads, "today"))) == spreads);
+    CHECK(transfer_class("sustained_gemm_fp8") == "products");
+    CHECK(transfer_class("mla_attention") == "attention");
+    CHECK(transfer_class("combine_one_sided") == "dispatch");
+    CHECK(transfer_class("all_reduce") == "collectives");
+    CHECK(transfer_spread("gemm", false) >= transfer_spread("gemm", true));
+}
+
+// H200 is like H100; of consumers' Blackwell there is one.
+TEST_CASE("a machine is like another of its fabric and about its generation") {
+    CHECK(has_like_machine(read_cluster("dgx-h100")));
+    CHECK(has_like_machine(read_cluster("gb300-nvl72")));
+    CHECK_FALSE(has_like_machine(read_cluster("rtx-pro-6000-x8")));
+}
