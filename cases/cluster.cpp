@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -14,38 +13,8 @@
 namespace stepcast {
 namespace {
 
-struct DeviceRule {
-    std::string_view family, form, preset;
-};
-// The first whose family is the device's and whose form its text names.
-constexpr std::array<DeviceRule, 12> devices{{{"v100", "dgx-2", "dgx2-v100"},
-                                              {"v100", "sxm3", "dgx2-v100"},
-                                              {"v100", "", "dgx-v100"},
-                                              {"a100", "pcie", "dgx-a100-pcie"},
-                                              {"a100", "", "dgx-a100"},
-                                              {"h100", "", "dgx-h100"},
-                                              {"h200", "", "dgx-h200"},
-                                              {"gh200", "", "dgx-h200"},
-                                              {"gb200", "", "gb200-nvl72"},
-                                              {"gb300", "", "gb300-nvl72"},
-                                              {"b200", "", "b200-x8"},
-                                              {"b300", "", "b300-x8"}}};
-
-// Variants of one device that differ in memory: size as sold, bandwidth by datasheet (torchtitan's notes for 96 GB).
-struct MemoryRule {
-    std::string_view family;
-    int size;
-    double terabytes_per_second;
-};
-constexpr std::array<MemoryRule, 6> memories{{{"v100", 16, 0.9},
-                                              {"v100", 32, 0.9},
-                                              {"a100", 40, 1.555},
-                                              {"a100", 80, 2.039},
-                                              {"h100", 80, 3.35},
-                                              {"h100", 96, 2.4}}};
-
 // "A100-80GB-SXM (400 W)", "DGX A100" -> "a100"; of a text that names no known family the first word.
-std::string family_in(const std::string& gpu) {
+std::string family_in(const std::string& gpu, Shelf& shelf) {
     const auto text = lower_case(gpu);
     std::string first, word;
     for (const char c : text + " ") {
@@ -53,7 +22,7 @@ std::string family_in(const std::string& gpu) {
             word += c;
             continue;
         }
-        if (std::any_of(devices.begin(), devices.end(), [&](const DeviceRule& d) { return d.family == word; }))
+        if (std::ranges::any_of(shelf.sources("device"), [&](const SourceRow& d) { return d.at("family") == word; }))
             return word;
         if (first.empty()) first = word;
         word.clear();
@@ -67,44 +36,34 @@ bool is_preset(const std::string& name) {
 }
 
 // Memory of another size than the preset's device.
-void set_memory(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vector<std::string>& assumptions) {
     const auto at = gpu.find("GB");
     const auto size = at == std::string::npos ? std::nullopt : number_before(gpu, at);
-    const auto family = family_in(gpu);
+    const auto family = family_in(gpu, shelf);
     if (!size) {
-        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family_in(gpu),
-                                          to_string(cluster.gpu.memory), cluster.name));
+        assumptions.push_back(
+            fmt::format("memory of {} not stated: {} of {}", family, to_string(cluster.gpu.memory), cluster.name));
         return;
     }
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
-    const auto rule = std::find_if(memories.begin(), memories.end(), [&](const MemoryRule& m) {
-        return m.family == family && m.size == static_cast<int>(*size);
+    const auto& sold = shelf.sources("memory");
+    const auto rule = std::ranges::find_if(sold, [&](const SourceRow& m) {
+        return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
     });
     constexpr double same = 0.05;  // GB and GiB of one size
-    if (rule == memories.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
+    if (rule == sold.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
     cluster.gpu.memory = memory;
-    cluster.gpu.memory_bandwidth = BytesPerSecond(rule->terabytes_per_second * 1e12);
-    assumptions.push_back(
-        fmt::format("{} of {} GB: memory at {} TB/s", family, rule->size, rule->terabytes_per_second));
+    cluster.gpu.memory_bandwidth = parse_bandwidth(rule->at("bandwidth"));
+    assumptions.push_back(fmt::format("{} of {} GB: memory at {}", family, rule->at("size"), rule->at("bandwidth")));
 }
 
-// Boards with less power than the preset's run at a lower clock: sim/costs/clock.h. Where no limit is known, power goes with
-// clock x voltage^2, and voltage nearly stays at its floor, so the clock about with the square root of the power.
+// Boards with less power than the preset's run at a lower clock: sim/costs/clock.h.
 void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
     const auto at = gpu.find(" W");
     const auto watts = at == std::string::npos ? std::nullopt : number_before(gpu, at);
-    if (watts && *watts < cluster.power.limit) {
-        assumptions.push_back(fmt::format("a board of {} W instead of {} W", *watts, cluster.power.limit));
-        cluster.power.limit = *watts;
-        return;
-    }
-    constexpr double full = 700;  // H100 SXM
-    if (!watts || cluster.power.limit > 0 || family_in(gpu) != "h100" || *watts >= full) return;
-    const double share = std::sqrt(*watts / full);
-    for (FlopsPerSecond* rate :
-         {&cluster.gpu.fp32, &cluster.gpu.tf32, &cluster.gpu.fp16, &cluster.gpu.bf16, &cluster.gpu.fp8})
-        *rate *= share;
-    assumptions.push_back(fmt::format("{} W instead of {}: clock x {:.3g}", *watts, full, share));
+    if (!watts || *watts >= cluster.power.limit) return;
+    assumptions.push_back(fmt::format("a board of {} W instead of {} W", *watts, cluster.power.limit));
+    cluster.power.limit = *watts;
 }
 
 constexpr int ranks_of_a_tray = 8;  // at most, in machines whose NVLink reaches further
@@ -218,10 +177,10 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
         if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
         if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
     }
-    const auto family = family_in(gpu);
-    for (const auto& rule : devices)
-        if (family == rule.family && contains(wanted, rule.form) && is_preset(std::string(rule.preset)))
-            return std::string(rule.preset);
+    const auto family = family_in(gpu, shelf);
+    for (const SourceRow& rule : shelf.sources("device"))
+        if (family == rule.at("family") && contains(wanted, rule.at("form")) && is_preset(rule.at("cluster")))
+            return rule.at("cluster");
     throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
                       ", or name one with --cluster");
 }
@@ -233,8 +192,8 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
         throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
     Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
-    const bool same_device = !gpu.empty() && family_in(gpu) == family_in(cluster.gpu.name);
-    if (same_device) set_memory(cluster, gpu, assumptions);
+    const bool same_device = !gpu.empty() && family_in(gpu, shelf) == family_in(cluster.gpu.name, shelf);
+    if (same_device) set_memory(cluster, gpu, shelf, assumptions);
     if (same_device) set_power(cluster, gpu, assumptions);
     set_node(cluster, row, assumptions);
     set_size(cluster, ranks, assumptions);

@@ -1,5 +1,8 @@
 #include "cases/shelf.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "cases/cells.h"
@@ -51,22 +54,31 @@ const std::vector<NamedNetwork>& Shelf::networks() {
 }
 
 // Arrays of tables are read as "rule.0.source".
-const std::vector<Shelf::SourceRule>& Shelf::rules() {
-    if (rules_) return *rules_;
-    std::map<int, SourceRule> found;
+const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
+    static const std::map<std::string, std::vector<std::string>> columns{{"rule", {"source", "names", "framework"}},
+                                                                         {"device", {"family", "form", "cluster"}},
+                                                                         {"memory", {"family", "size", "bandwidth"}}};
+    if (!sources_.empty()) return sources_.at(table);
+    std::map<std::string, std::map<int, SourceRow>> found;
     for (const TomlEntry& entry : read_toml(sources_path()).entries) {
         const auto first = entry.path.find('.'), last = entry.path.rfind('.');
+        const auto names = columns.find(entry.path.substr(0, first));
+        if (names == columns.end())
+            throw ConfigError(entry.key_at + ": " + entry.path + ": unknown table; expected [[rule]], [[device]] or [[memory]]");
         const auto name = entry.path.substr(last + 1);
-        if (!entry.path.starts_with("rule.") || first == last ||
-            (name != "source" && name != "names" && name != "framework"))
-            throw ConfigError(entry.key_at + ": " + entry.path +
-                              ": unknown key; expected source, names and framework of [[rule]]");
-        SourceRule& rule = found[std::stoi(entry.path.substr(first + 1))];
-        read_value(entry.value, name == "source" ? rule.source : name == "names" ? rule.names : rule.framework);
+        if (first == last || std::ranges::find(names->second, name) == names->second.end())
+            throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]", entry.key_at, entry.path,
+                                          fmt::join(names->second, ", "), names->first));
+        read_value(entry.value, found[names->first][std::stoi(entry.path.substr(first + 1))][name]);
     }
-    rules_.emplace();
-    for (auto& [number, rule] : found) rules_->push_back(std::move(rule));
-    return *rules_;
+    for (const auto& [name, keys] : columns) {
+        std::vector<SourceRow>& rows = sources_[name];
+        for (auto& [number, row] : found[name]) {
+            for (const auto& key : keys) row.try_emplace(key);
+            rows.push_back(std::move(row));
+        }
+    }
+    return sources_.at(table);
 }
 
 const std::string& Shelf::stated_framework(const CaseRow& row) const {
@@ -83,9 +95,8 @@ const Framework& Shelf::framework_of(const CaseRow& row) {
     }
     const auto from = lower_case(row.cell("source"));
     const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    for (const SourceRule& rule : rules())
-        if (from.starts_with(rule.source) && named.find(rule.names) != std::string::npos)
-            return framework(rule.framework);
+    for (const SourceRow& rule : sources("rule"))
+        if (from.starts_with(rule.at("source")) && contains(named, rule.at("names"))) return framework(rule.at("framework"));
     return framework(std::string(default_framework));
 }
 

@@ -19,6 +19,9 @@ struct NamedNetwork {
     std::vector<Override> keys;
 };
 
+// A row of a table of model/presets/sources.toml: what the words of published tables stand for.
+using SourceRow = std::map<std::string, std::string>;
+
 class Shelf {
 public:
     // `framework`: of every row, whatever it says; empty: the row's own.
@@ -27,6 +30,8 @@ public:
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
     const std::vector<NamedNetwork>& networks();
+    // The rows of [[rule]], [[device]] or [[memory]] in their order; what one leaves out is empty.
+    const std::vector<SourceRow>& sources(const std::string& table);
 
     // The chosen framework; else the one in the row's column `framework`; else that of the first rule in
     // model/presets/sources.toml whose source and names the row has; else the default. Empty for none of the first two.
@@ -34,17 +39,13 @@ public:
     const Framework& framework_of(const CaseRow& row);
 
 private:
-    struct SourceRule {
-        std::string source, names, framework;
-    };
-    const std::vector<SourceRule>& rules();
     const Framework& framework(const std::string& preset_or_file);
 
     std::string chosen_;
     std::map<std::string, Cluster> clusters_;
     std::map<std::string, Framework> frameworks_;
     std::optional<std::vector<ModelFamily>> families_;
-    std::optional<std::vector<SourceRule>> rules_;
+    std::map<std::string, std::vector<SourceRow>> sources_;
     std::optional<std::vector<NamedNetwork>> networks_;
 };
 

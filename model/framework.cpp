@@ -139,9 +139,7 @@ void adopt_host(Experiment& e, Adoption& adopt) {
     constexpr double normal = 0.6745;
     if (e.framework.fitted && !e.framework.fitted->errors.empty())
         adopt.set("cluster.noise.step", e.cluster.noise.step, e.framework.fitted->errors.front().median / normal);
-    const auto& device = e.cluster.gpu.name;
-    const bool blackwell =
-        device.find("B200") != std::string::npos || device.find("B300") != std::string::npos;
+    const bool blackwell = e.cluster.gpu.fp4 > FlopsPerSecond(0);  // the first devices with this type
     if (e.framework.expert_graphs && blackwell && e.workload.moe.experts > 0)
         adopt.set("cluster.host.expert_layer", host.expert_layer, Seconds(0));
 }

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
+#include "model/errors.h"
+#include "model/keys/key_values.h"
 #include "model/keys/keys.h"
 #include "model/machine/transfer.h"
+#include "model/presets.h"
 
 namespace stepcast {
 namespace {
-
-constexpr std::array machines{"dgx-a100", "dgx-h100",    "dgx-h200",        "b200-x8",
-                              "b300-x8",  "gb200-nvl72", "rtx-pro-6000-x8", "arc-b60-x8"};
 
 // Root mean square of the logarithm of forecast over forecast when each of A100, H100 and B200 is taken from its datasheet
 // and the others' constants, over eight training steps of 8 to 64 GPUs.
@@ -69,7 +70,7 @@ constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at mo
 std::vector<Layers> fitted_machines(const std::string& left_out) {
     std::vector<Layers> found;
     const auto names = preset_names(PresetKind::cluster);
-    for (const char* name : machines) {
+    for (const std::string& name : measured_machines()) {
         if (name == left_out || std::ranges::find(names, name) == names.end()) continue;
         const auto path = preset_path(PresetKind::cluster, name);
         if (is_fitted(read_toml(path))) lay_cluster(found.emplace_back(), path);
@@ -263,7 +264,18 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
 }
 
-std::vector<std::string> measured_machines() { return {machines.begin(), machines.end()}; }
+std::vector<std::string> measured_machines() {
+    std::vector<std::string> names;
+    const std::string path = home_folder() + "/model/presets/priors.toml";
+    if (!std::filesystem::is_regular_file(path)) return names;
+    for (const TomlEntry& entry : read_toml(path).entries) {
+        const auto* listed = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
+        if (entry.path != "machines" || !listed)
+            throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines, an array of clusters");
+        for (const ConfigValue& name : *listed) read_value(name, names.emplace_back());
+    }
+    return names;
+}
 
 Cluster cluster_from_others(const std::string& preset) {
     const TomlFile file = nameplate_of(read_toml(preset_path(PresetKind::cluster, preset)), "cluster.");
