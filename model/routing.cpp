@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 
 #include "model/errors.h"
 
@@ -152,8 +153,12 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
     if (spec.kind == RoutingSpec::Kind::file) return read_routing(spec.file);
     if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
         throw std::logic_error("make_routing: sizes were not checked");
+    const auto cells = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts);
+    if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)  // as of a routing file; ints count them
+        throw ConfigError("routing.kind: " + std::to_string(ranks) + " ranks x " + std::to_string(experts) + " experts = " +
+                          std::to_string(cells) + " counts; expected at most " + std::to_string(most));
     Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}, .further = {}};
-    routing.counts.reserve(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts));
+    routing.counts.reserve(cells);
     switch (spec.kind) {
         case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;
         case RoutingSpec::Kind::power_law: fill_power_law(spec, routing, tokens_per_rank, top_k, draw); break;

@@ -83,3 +83,9 @@ TEST_CASE("a random gate without skew is uniform up to binomial scatter") {
     const Routing routing = make_routing(spec, 4, 16, 8192, 2);
     for (const int slots : routing.counts) CHECK(std::abs(slots - 1024) < 150);
 }
+
+// 65536 x 65536 = 2^32 counts: 16 GB, and more than an int counts.
+TEST_CASE("a routing of more counts than can be held is refused with their number") {
+    CHECK_THROWS_WITH(make_routing(spec_of(RoutingSpec::Kind::uniform), 65536, 65536, 1, 1),
+                      Catch::Matchers::Contains("65536 ranks x 65536 experts = 4294967296 counts; expected at most 67108864"));
+}
