@@ -310,7 +310,7 @@ def run(program, cases, seconds, **environment):
             command = [f"{HOME}/bin/test_{program}"] + (["--abort"] if cases else [])
             if cases:
                 with open(folder + "/cases", "w") as file:
-                    file.write("".join(f'"{case}"\n' for case in cases))
+                    file.write("".join('"' + re.sub(r'([\\\\,"\[\]])', r"\\\1", case) + '"\n' for case in cases))
                 command += ["-f", folder + "/cases"]
         try:
             return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
