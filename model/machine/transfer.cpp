@@ -8,6 +8,8 @@ namespace {
 
 constexpr double most_of_memory = 0.95, least_gain = 1.01;
 
+// A file that names no multiprocessors leaves 1: nothing can be said of one of them.
+bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
 double rate_of_sm(const Gpu& gpu) { return std::max(gpu.fp16, gpu.bf16).si() / gpu.sms; }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
 
@@ -26,6 +28,7 @@ double mean_rate(const std::vector<Cluster>& machines) {
 }  // namespace
 
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
+    if (!states_sms(to)) return kernel;
     const double faster = rate_of_sm(to) / rate_of_sm(from);
     kernel.fill *= faster;
     kernel.width *= faster;
@@ -35,6 +38,7 @@ AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
 }
 
 ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
+    if (!states_sms(to)) return kernel;
     kernel.k0 *= rate_of_sm(to) / rate_of_sm(from);
     kernel.passes *= bandwidth_of_sm(to) / bandwidth_of_sm(from);
     return kernel;
@@ -45,7 +49,7 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
     for (const Cluster& c : from)
         if (c.kernel.cast.cache_gain > 1)  // fitted
             rates.push_back(c.kernel.cast.efficiency * c.kernel.cast.cache_gain * bandwidth_of_sm(c.gpu));
-    if (rates.empty()) return casts;
+    if (rates.empty() || !states_sms(to)) return casts;
     const double share = median_of(rates) / bandwidth_of_sm(to);
     casts.efficiency = std::min(most_of_memory, share);
     casts.cache_gain = std::max(least_gain, share / casts.efficiency);
@@ -64,7 +68,7 @@ double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Clust
         squares += rate * rate;
         products += rate * (std::log(c.kernel.gemm_efficiency) - logs);
     }
-    if (near.empty() || all.size() < 3 || squares == 0) return 1;
+    if (near.empty() || all.size() < 3 || squares == 0 || !states_sms(to)) return 1;
     return std::exp(products / squares * (rate_of_sm(to) - mean_rate(near)));
 }
 
