@@ -153,7 +153,7 @@ bool names_device(std::string_view cell, const Gpu& gpu) {
     return false;
 }
 
-void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks) {
+void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks, TracedRows traced) {
     CsvReader reader(path);
     find_header(reader);
     const TableKind kind = kind_of(reader);
@@ -167,7 +167,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
                 blocks.devices.push_back(row.text("gpu"));
             continue;
         }
-        if (is_traced(kind, row)) {
+        if (traced == TracedRows::in_steps && is_traced(kind, row)) {
             add_traced_row(kind, row, gpu, blocks);
             continue;
         }

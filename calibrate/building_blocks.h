@@ -2,6 +2,7 @@
 // of one device; what they say about its constants is fit_tables.h.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -159,6 +160,8 @@ bool names_device(std::string_view cell, const Gpu& gpu);
 // Adds the rows of `gpu`'s device. Files without a column `gpu` are taken to be the device's. A time comes from `time_us`
 // or from `value` and `unit` (TFLOP/s, ms, us). Throws ConfigError with file:line for a bad row or a file that is no
 // building-block table.
-void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks);
+// `traced`: rows of a profile's tables are work in steps (a fit), or single kernels as those of any table (compare).
+enum class TracedRows : std::uint8_t { in_steps, as_kernels };
+void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks, TracedRows traced = TracedRows::in_steps);
 
 }  // namespace stepcast

@@ -99,7 +99,7 @@ public:
         gpu.name = device_;
         gpu.aliases.clear();
         BuildingBlocks blocks;
-        read_building_blocks(path, gpu, blocks);
+        read_building_blocks(path, gpu, blocks, TracedRows::as_kernels);
         for (const GemmRow& row : blocks.gemms) add_gemm(row);
         for (const KernelRow& row : blocks.kernels) add_kernel(row);
         for (const AttentionRow& row : blocks.attentions) add_attention(row);

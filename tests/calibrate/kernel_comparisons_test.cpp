@@ -83,3 +83,14 @@ TEST_CASE("what is no table of kernels is left to others, a broken row is named"
     const auto path = folder.write("g.csv", gemms + "A100,gemm,0,512,512,1,bf16,9\n");
     CHECK(complaint([&] { read_kernel_comparisons(path, ""); }, folder.path()).starts_with("g.csv:2: m: "));
 }
+
+// As `import` writes them from a profile: each is a kernel like any other.
+TEST_CASE("GEMMs of a trace are held against the laws row by row") {
+    const TestFolder folder;
+    const std::string path = folder.write("run.gemms.csv", "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank\n"
+                                                           "NVIDIA H100 80GB HBM3,8944,2816,1024,1,bf16,NT,kernel,83.679,48,4015.5,aten::mm,0\n");
+    const KernelComparisons found = read_kernel_comparisons(path, "");
+    REQUIRE(found.rows.size() == 1);
+    CHECK(found.rows[0].cluster == "dgx-h100");
+    CHECK(found.rows[0].measured.si() == Approx(83.679e-6));
+}
