@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/families/hub_config.h"
 #include "model/files/whole_files.h"
 #include "model/presets.h"
 #include "translate/deepspeed.h"
@@ -325,6 +326,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
         case ForeignFormat::hub_config:
             t.path = path;
             t.format = "config.json";
+            t.ignored = read_hub_config(path).notes;  // and refuses now what the forecast would refuse
             t.set("workload.preset", std::filesystem::absolute(path).string(), path);
             t.open.push_back("split and machine: say them with --set, --cluster and --gpus");
             return t;

@@ -179,6 +179,13 @@ TEST_CASE("hostile text is bounded and refused with its place") {
                Contains("word.sh:1: num_layers: found \"many\"; expected a whole number"));
 }
 
+// An import that writes an experiment which no forecast reads would say yes too early.
+TEST_CASE("a config.json without its sizes is refused when it is imported") {
+    const TestFolder folder;
+    const auto path = folder.write("config.json", "{\"model_type\": \"llama\", \"hidden_size\": 64}");
+    CHECK_THAT(complaint([&] { translate(path, {}); }), Contains("num_hidden_layers"));
+}
+
 TEST_CASE("real files of other tools read as their tables say") {
     const auto configs = shared_configs();
     if (configs.empty()) {

@@ -86,3 +86,18 @@ TEST_CASE("a machine is like another of its fabric and about its generation") {
     CHECK(has_like_machine(read_cluster("gb300-nvl72")));
     CHECK_FALSE(has_like_machine(read_cluster("rtx-pro-6000-x8")));
 }
+
+// Without multiprocessors in its file a machine has one: a thousand times the rate of an SM would leave no efficiency at all.
+TEST_CASE("a machine that states no multiprocessors takes constants as they are") {
+    const Gpu from = gpu(1000, 5000, 100), unstated = gpu(2000, 8000, 1);
+    AttentionKernel attention;
+    attention.fill = 400;
+    CHECK(moved(attention, from, unstated) == attention);
+    std::vector<Cluster> machines(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+        machines[i].gpu = gpu(100.0 * static_cast<double>(i + 1), 1000, 100);
+        machines[i].kernel.gemm_efficiency = 0.9 - 0.1 * static_cast<double>(i);
+    }
+    CHECK(efficiency_ratio(machines, machines, unstated) == 1);
+    CHECK(efficiency_ratio(machines, machines, gpu(400, 1000, 100)) < 1);
+}
