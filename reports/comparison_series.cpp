@@ -78,7 +78,7 @@ std::string error_text(const std::vector<Comparison>& comparisons) {
     std::string text =
         fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
                     signed_percent_text(s.bias), signed_percent_text(s.worst_error));
-    constexpr std::size_t longest_name = 40;  // more would leave the picture
+    constexpr std::size_t longest_name = 24;  // more would leave the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
     if (s.with_interval > 0)
         text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
