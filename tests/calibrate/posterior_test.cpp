@@ -53,3 +53,17 @@ TEST_CASE("a wild row has little weight") {
                                             {true, true, true, true, true, true, true, true, true, false}, {0});
     CHECK(without.x[0] == Approx(0.2).margin(0.005));
 }
+
+// Solutions from different starts are compared by it: a row 4.8 away counts 1.5 (2 r - 1.5) of its r sigmas, not their square;
+// then the prior's own distance, and the noise of ten rows and the four that were believed.
+TEST_CASE("the cost of a solution counts a wild row in proportion") {
+    Vector truth(10, 0.2);
+    truth.back() = 5;
+    const Posterior p =
+        most_probable(linear(std::vector<Vector>(10, {1}), truth), {{0, 1, -9, 9}}, std::vector<bool>(10, true), {0});
+    double sum = p.x[0] * p.x[0];
+    for (std::size_t i = 0; i < 9; ++i) sum += p.errors[i] * p.errors[i] / (p.noise * p.noise);
+    REQUIRE(std::abs(p.errors.back()) > 10 * p.noise);
+    sum += 1.5 * (2 * std::abs(p.errors.back()) / p.noise - 1.5);
+    CHECK(p.cost == Approx(sum + 2 * 14 * std::log(p.noise)));
+}

@@ -191,3 +191,31 @@ TEST_CASE("multi-token prediction is one more layer and the logits again, on the
     CHECK(forward_flops(e.workload).si() - flops ==
           Approx(16 * (layer_forward_flops(plain, 1).si() + 2.0 * 128 * 64 + 2.0 * 1000 * 64)));
 }
+
+// 48 tokens, 8 heads over 8 of keys and values: A = 48 x 64 elements, projected 3 A, scores S = 3 x 8 x 16 x 16; two bytes each, no
+// casts and no dropout. Copies of queries, keys and values; of the result back to rows. Backward: scores twice for each product
+// of the forward; the softmax reads its result and the gradient; the copies of the three come back (r w) and are joined (r w).
+TEST_CASE("attention operation by operation: every pass and its bytes") {
+    Experiment e = experiment();
+    Workload& w = e.workload;
+    w.kv_heads = 0;
+    w.gated = false;
+    w.attention = AttentionKind::plain;
+    w.positions = Positions::learned;
+    e.parallelism.unfused = true;
+    const Kernels kernels(e, attention_block(w, rank_shape(e)), KernelStyle::unfused);
+    const double a = 48 * 64 * 2, s = 3 * 8 * 16 * 16 * 2;
+    using Passes = std::vector<std::tuple<double, double, float>>;  // read, written, kernels
+    const auto passes = [&](const Plan& plan) {
+        Passes found;
+        for (const PlannedTask& task : plan.tasks)
+            if (const auto* pass = std::get_if<MemoryPass>(&kernels.graph.ops()[task.op]))
+                found.emplace_back(pass->read.si(), pass->written.si(), task.host_calls);
+        return found;
+    };
+    // norm, head layout, scale, mask, softmax, rows, residual
+    CHECK(passes(kernels.forward) == Passes{{a, a, 1}, {3 * a, 3 * a, 3}, {s, s, 1}, {s, s, 1}, {s, s, 1}, {a, a, 1}, {2 * a, a, 1}});
+    // rows, softmax, mask, scale, head layout, norm with its weights, residual
+    CHECK(passes(kernels.backward) ==
+          Passes{{a, a, 1}, {2 * s, s, 1}, {s, s, 1}, {s, s, 1}, {6 * a, 6 * a, 4}, {4 * a, a, 2}, {2 * a, a, 1}});
+}

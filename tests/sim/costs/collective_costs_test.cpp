@@ -146,6 +146,14 @@ TEST_CASE("a rank's own piece is copied in reductions at one cost, in gathers at
     CHECK(longer(AllGather{all}, &Link::reduce_copy) == 0);
     CHECK(longer(AllReduce{all}, &Link::gather_copy) == 0);
     CHECK(longer(ReduceScatter{all}, &Link::gather_copy) == 0);
+    // The tree of 64 nodes with 1 MB: pieces of 15,625 bytes at half of 100 GB/s more.
+    Cluster reduces = plain(), gathers = plain();
+    reduces.intra.reduce_copy = 0.5;
+    gathers.intra.gather_copy = 0.5;
+    const AllReduce sum{Bytes(1e6)};
+    CHECK(microseconds(sum, {64, 8}, plain()) == Approx(120 + 200));
+    CHECK(microseconds(sum, {64, 8}, reduces) - microseconds(sum, {64, 8}, plain()) == Approx(0.078125));
+    CHECK(microseconds(sum, {64, 8}, gathers) == microseconds(sum, {64, 8}, plain()));
 }
 
 TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {

@@ -157,3 +157,20 @@ TEST_CASE("doubling a bandwidth never slows an op and a larger message is never 
         CHECK(time_of(AllReduce{Bytes(bytes)}, 4) < time_of(AllReduce{Bytes(bytes * 7)}, 4));
     }
 }
+
+// In a step, ranks 0 and 1 of one node at 0.8 of the law's rate, 0 and 4 of two nodes at 0.5: the same times over those.
+TEST_CASE("exchanges of a step run at their own level's share of the rate") {
+    TaskGraph graph(8);
+    for (const int stride : {1, 4}) {
+        const std::vector<Place> two{Place(0, Lane::collective), Place(stride, Lane::collective)};
+        graph.add(graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8e6)}), two, std::vector<TaskId>{}, 1,
+                  graph.add_group({.ranks = 2, .stride = stride}));
+    }
+    Cluster c = plain_cluster();
+    const auto alone = price(graph, c).duration;
+    c.intra.training = 0.8;
+    c.inter.training = 0.5;
+    const auto step = price(graph, c).duration;
+    CHECK(step[0] / alone[0] == Approx(1 / 0.8));
+    CHECK(step[1] / alone[1] == Approx(1 / 0.5));
+}
