@@ -40,9 +40,10 @@ std::string time_label(double ms) {
 
 std::string ticks(const PlotRange& range, const char* axes, std::string (*label)(double)) {
     const double decades = std::log10(range.high / range.low);
-    const std::vector<double> steps = decades > 4   ? std::vector{1.0}
-                                      : decades > 2 ? std::vector{1.0, 3.0}
-                                                    : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
+    const std::vector<double> steps = decades > 4     ? std::vector{1.0}
+                                      : decades > 2   ? std::vector{1.0, 3.0}
+                                      : decades > 0.7 ? std::vector{1.0, 2.0, 5.0}
+                                                      : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
     std::string text;
     for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high; decade *= 10)
         for (const double step : steps)
