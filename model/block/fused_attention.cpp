@@ -10,7 +10,7 @@ namespace stepcast {
 namespace {
 
 // The fused causal softmax reads only the scores that are seen and writes all.
-double seen_share(const Workload& w) { return w.causal ? 0.5 : 1; }
+double unmasked_share(const Workload& w) { return w.causal ? 0.5 : 1; }
 
 bool is_plain(const Workload& w) { return w.attention == AttentionKind::plain; }
 
@@ -82,7 +82,7 @@ void Fused::scores_forward(Planner& planner, const Attend& op) const {
     const RankShape& s = c_.shape;
     const Bytes all = scores(op);
     planner.compute("scores", of_heads(c_, op.heads, s.seq_q, s.seq, s.qk_dim));
-    planner.compute("softmax", MemoryPass{seen_share(workload()) * all, all});
+    planner.compute("softmax", MemoryPass{unmasked_share(workload()) * all, all});
     if (drops()) planner.compute("score_dropout", MemoryPass{all, all + all / s.element().si()});
     planner.compute("values", of_heads(c_, op.heads, s.seq_q, s.value_dim, s.seq));
 }
@@ -93,7 +93,7 @@ void Fused::scores_backward(Planner& planner, const Attend& op) const {
     planner.compute("values", of_heads(c_, op.heads, s.seq_q, s.seq, s.value_dim));
     planner.compute("values", of_heads(c_, op.heads, s.seq, s.value_dim, s.seq_q));
     if (drops()) planner.compute("score_dropout_backward", MemoryPass{all + all / s.element().si(), all});
-    planner.compute("softmax_backward", MemoryPass{2.0 * seen_share(workload()) * all, all});
+    planner.compute("softmax_backward", MemoryPass{2.0 * unmasked_share(workload()) * all, all});
     planner.compute("scores", of_heads(c_, op.heads, s.seq_q, s.qk_dim, s.seq));
     planner.compute("scores", of_heads(c_, op.heads, s.seq, s.qk_dim, s.seq_q));
 }

@@ -9,35 +9,14 @@
 #include "model/experiment.h"
 #include "model/rank_groups.h"
 #include "model/transformer/counts.h"
+#include "tests/model/block/small_model.h"
 
 using namespace stepcast;
 
 namespace {
 
-// hidden 64, 8 heads of 8 over 4 of keys, inner 128, 3 sequences of 16 tokens.
-Experiment experiment() {
-    Experiment e;
-    Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
-    w.layers = 2;
-    w.hidden = 64;
-    w.heads = 8;
-    w.kv_heads = 4;
-    w.ffn = 128;
-    w.gated = true;
-    w.vocab = 1000;
-    w.seq = 16;
-    w.norm = Norm::rmsnorm;
-    w.positions = Positions::rotary;
-    w.attention = AttentionKind::flash;
-    w.linear_bias = w.qkv_bias = false;
-    w.dtype = Dtype::bf16;
-    e.parallelism.micro_batch = 3;
-    return e;
-}
-
 std::vector<Experiment> kinds() {
-    Experiment llama = experiment(), separate = llama, latent = llama, hybrid = llama, experts = llama;
+    Experiment llama = small_model(), separate = llama, latent = llama, hybrid = llama, experts = llama;
     separate.workload.fused_projections = false;
     latent.workload.attention = AttentionKind::mla;
     latent.workload.kv_heads = 0;
@@ -120,7 +99,7 @@ TEST_CASE("the backward of every product is two of its size") {
 // 16 tokens of causal attention see 8.5 keys each in the product, while the arithmetic that models are judged by counts 16:
 // without attention both are 2 a weight and token.
 TEST_CASE("the products of a block are two operations for each of its weights and tokens") {
-    Experiment e = experiment();
+    Experiment e = small_model();
     const Workload& w = e.workload;
     const double weights = layer_parameters(w, 0).feed_forward, tokens = 3 * 16;
     const Kernels kernels(e, feed_forward_block(w, rank_shape(e)), KernelStyle::fused);
@@ -130,7 +109,7 @@ TEST_CASE("the products of a block are two operations for each of its weights an
 
 // Gate and up made apart: the gradients of their common input are added once; queries, keys and values: twice.
 TEST_CASE("a tensor that several products read gets the sum of their gradients") {
-    Experiment e = experiment();
+    Experiment e = small_model();
     e.workload.fused_projections = false;
     const RankShape s = rank_shape(e);
     const Kernels up(e, feed_forward_block(e.workload, s), KernelStyle::fused);
@@ -157,7 +136,7 @@ TEST_CASE("a tensor that several products read gets the sum of their gradients")
 // A window of 4 of 16 keys in three of four layers: queries 0..3 see 1 + 2 + 3 + 4 keys, the other twelve 4 each: 58 of 256 pairs;
 // without a window 136. Scores that models are judged by: 0.75 x 4 + 0.25 x 16 = 7 keys a token instead of 16.
 TEST_CASE("a sliding window leaves a query its last keys, in the share of layers that slide") {
-    Experiment e = experiment();
+    Experiment e = small_model();
     const double all = layer_forward_flops(e.workload, 0).si();
     e.workload.window = 4;
     e.workload.window_share = 0.75;
@@ -182,7 +161,7 @@ TEST_CASE("a sliding window leaves a query its last keys, in the share of layers
 // DeepSeek-V3's module: two norms and a third before the logits, a projection 128 -> 64, a layer like the last, the logits again
 // with the same weights. On 4 stages it and a copy of the table are the last one's.
 TEST_CASE("multi-token prediction is one more layer and the logits again, on the last stage") {
-    Experiment e = experiment();
+    Experiment e = small_model();
     e.workload.tied = false;
     const double without = count_parameters(e.workload).total(), flops = forward_flops(e.workload).si();
     const Workload plain = e.workload;
@@ -196,7 +175,7 @@ TEST_CASE("multi-token prediction is one more layer and the logits again, on the
 // casts and no dropout. Copies of queries, keys and values; of the result back to rows. Backward: scores twice for each product
 // of the forward; the softmax reads its result and the gradient; the copies of the three come back (r w) and are joined (r w).
 TEST_CASE("attention operation by operation: every pass and its bytes") {
-    Experiment e = experiment();
+    Experiment e = small_model();
     Workload& w = e.workload;
     w.kv_heads = 0;
     w.gated = false;

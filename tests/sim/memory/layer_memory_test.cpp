@@ -4,40 +4,15 @@
 
 #include "model/experiment.h"
 #include "model/rank_groups.h"
+#include "tests/model/block/small_model.h"
 
 using namespace stepcast;
-
-namespace {
-
-// hidden 64, 8 heads of 8 over 4 of keys, inner 128, 3 sequences of 16 tokens.
-Experiment experiment() {
-    Experiment e;
-    Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
-    w.layers = 2;
-    w.hidden = 64;
-    w.heads = 8;
-    w.kv_heads = 4;
-    w.ffn = 128;
-    w.gated = true;
-    w.vocab = 1000;
-    w.seq = 16;
-    w.norm = Norm::rmsnorm;
-    w.positions = Positions::rotary;
-    w.attention = AttentionKind::flash;
-    w.linear_bias = w.qkv_bias = false;
-    w.dtype = Dtype::bf16;
-    e.parallelism.micro_batch = 3;
-    return e;
-}
-
-}  // namespace
 
 // Feed-forward, 2 bytes an element, T = 48 tokens: norm in and out 2 x 64, the product's 256 and the activation's 128 elements.
 // Attention: norm in and out 2 x 64, queries 64, keys and values 2 x 32, result 64, and 4 bytes for each of 8 heads' rows.
 // Work: two of 64 and the widest operator's gradients: 256; 64 + 64 + 64.
 TEST_CASE("a layer keeps what its backward reads") {
-    const Experiment e = experiment();
+    const Experiment e = small_model();
     const Routing balanced;
     const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
     const LayerMemory memory = layer_memory(c, 0);
