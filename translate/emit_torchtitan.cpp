@@ -5,14 +5,14 @@
 namespace stepcast {
 namespace {
 
-// none: it has no such schedule
-const char* schedule_name(const Parallelism& p) {
+// Empty: it has no such schedule.
+std::string_view schedule_name(const Parallelism& p) {
     switch (p.schedule) {
         case Schedule::gpipe: return "GPipe";
         case Schedule::one_f_one_b: return p.vp > 1 ? "Interleaved1F1B" : "1F1B";
         case Schedule::zb_v: return "ZBVZeroBubble";
         case Schedule::dualpipe: return "DualPipeV";
-        default: return nullptr;
+        default: return "";
     }
 }
 
@@ -20,7 +20,7 @@ void check(const Experiment& e, Emitter& out) {
     const auto& p = e.parallelism;
     out.refuse_unless(p.zero != 1, "zero 1: it has replicas, or shards of parameters too");
     out.refuse_unless(p.zero > 0 || p.cp == 1, "zero 0 with context parallelism: its ranks share the shards");
-    out.refuse_unless(schedule_name(p) != nullptr || p.pp == 1,
+    out.refuse_unless(!schedule_name(p).empty() || p.pp == 1,
                       fmt::format("parallelism.schedule {}", to_string(p.schedule)));
     out.refuse_unless(p.sequence_parallel == (p.tp > 1), "tensor parallel without sequence parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0, "capacity factors of experts");
