@@ -34,10 +34,10 @@ void check(const Experiment& e, Emitter& out) {
     out.without.push_back("sizes of the model: model.name and model.flavor choose them; seq " + std::to_string(e.workload.seq));
     const int each = (e.workload.layers + 2 + p.pp * p.vp - 1) / (p.pp * p.vp);
     out.refuse_unless(p.vp == 1 || (e.workload.layers + 2 + each - 1) / each == p.pp * p.vp,
-                      fmt::format("{} pieces of {} layers", p.pp * p.vp, e.workload.layers));
+                      fmt::format("{} chunks of {} layers", p.pp * p.vp, e.workload.layers));
 }
 
-// torchtitan has the first stage piece and the last one hold a layer less.
+// torchtitan has the first stage chunk and the last one hold a layer less.
 std::string pipeline_text(const Experiment& e) {
     const auto& p = e.parallelism;
     if (p.pp == 1) return "";
