@@ -11,7 +11,7 @@
 #include "model/experiment_text.h"
 #include "model/files/plain_text.h"
 #include "model/keys/keys.h"
-#include "model/layers.h"
+#include "model/keys/layers.h"
 #include "model/machine/priors.h"
 
 namespace stepcast {

@@ -6,7 +6,7 @@
 
 #include "model/experiment.h"
 #include "model/keys/keys.h"
-#include "model/layers.h"
+#include "model/keys/layers.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {

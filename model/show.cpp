@@ -6,7 +6,7 @@
 
 #include "model/errors.h"
 #include "model/keys/keys.h"
-#include "model/layers.h"
+#include "model/keys/layers.h"
 
 namespace stepcast {
 namespace {

@@ -5,7 +5,7 @@
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
-#include "model/layers.h"
+#include "model/keys/layers.h"
 
 namespace stepcast {
 namespace {

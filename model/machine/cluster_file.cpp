@@ -6,7 +6,7 @@
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 #include "model/keys/keys.h"
-#include "model/layers.h"
+#include "model/keys/layers.h"
 #include "model/machine/priors.h"
 #include "model/records/provenance.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/layers.h"
+#include "model/keys/layers.h"
 
 namespace stepcast {
 

@@ -1,4 +1,4 @@
-#include "model/layers.h"
+#include "model/keys/layers.h"
 
 #include <algorithm>
 #include <filesystem>
