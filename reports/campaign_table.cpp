@@ -16,10 +16,11 @@ std::string figure(double value) {
     return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2);
 }
 
-std::string money_figure(double money) {
+// In the unit that suits `middle`.
+std::string money_figure(double money, double middle) {
     if (!std::isfinite(money)) return "n/a";
-    if (money >= 1e9) return figure(money / 1e9) + " G";
-    return money >= 1e6 ? figure(money / 1e6) + " M" : count_text(money);
+    if (middle >= 1e9) return figure(money / 1e9) + " G";
+    return middle >= 1e6 ? figure(money / 1e6) + " M" : count_text(money);
 }
 
 std::string energy_figure(Joules energy) {
@@ -57,7 +58,8 @@ std::string days_text(const Campaign& c) {
     return with_range(duration_text(c.time[0]), duration_text(c.time[1]), duration_text(c.time[2]));
 }
 std::string money_text(const Campaign& c) {
-    return c.money[1] > 0 ? with_range(money_figure(c.money[0]), money_figure(c.money[1]), money_figure(c.money[2])) : "-";
+    const auto figure_of = [&](double money) { return money_figure(money, c.money[1]); };
+    return c.money[1] > 0 ? with_range(figure_of(c.money[0]), figure_of(c.money[1]), figure_of(c.money[2])) : "-";
 }
 std::string energy_text(const Campaign& c) {
     return c.energy[1] > Joules(0)

@@ -174,7 +174,7 @@ std::string campaign_text(const SweepAnswer& r) {
     for (const SweepRow& row : rows) {
         const Campaign& c = *row.campaign;
         const std::string line =
-            fmt::format("{} x {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
+            fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
                         price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
         if (std::ranges::find(said, line) != said.end()) continue;
         said.push_back(line);

@@ -37,7 +37,7 @@ const Key* find_key(std::string_view path) {
 }
 
 std::string whole_key(const std::string& word) {
-    if (word.empty() || find_key(word) || word.find('.') != std::string::npos) return word;
+    if (word.empty() || find_key(word)) return word;
     std::string found;
     for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
         const auto path = fmt::format("{}.{}", table, word);
@@ -48,6 +48,21 @@ std::string whole_key(const std::string& word) {
     }
     return found.empty() ? word : found;
 }
+
+namespace {
+
+// The key that `path` would be near to if it named its table.
+std::string without_table(const std::string& path) {
+    std::vector<std::string> names;
+    for (const auto& key : all_keys()) names.emplace_back(key.path.substr(key.path.find('.') + 1));
+    const std::string near = did_you_mean(path, names);
+    for (const auto& key : all_keys())
+        if (!near.empty() && near == did_you_mean(path, std::vector{std::string(key.path.substr(key.path.find('.') + 1))}))
+            return fmt::format(", did you mean \"{}\"?", key.path);
+    return "";
+}
+
+}  // namespace
 
 std::string unknown_key(const std::string& path, const std::string& prefix) {
     std::vector<std::string> valid;
@@ -64,6 +79,7 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
             beside += (beside.empty() ? "" : ", ") + rest;
     }
     const auto near = did_you_mean(path, valid);
+    if (near.empty() && beside.empty() && prefix.empty()) return "unknown key" + without_table(path);
     if (!near.empty() || beside.empty()) return "unknown key" + near;
     return "unknown key; expected one of " + beside + " in " + table.substr(0, table.size() - 1);
 }

@@ -15,7 +15,7 @@ const std::vector<Bad> bad_experiments{
     {"[run]\nzzzzzzzzzzzz = 4\n",
      "e.toml:2:1: run.zzzzzzzzzzzz: unknown key; expected one of steps, warmup, seed, timeout, cuda_graph in run"},
     {"[workloads]\n", "e.toml:1:1: workloads: unknown key, did you mean \"workload\"?"},
-    {"steps = 4\n", "e.toml:1:1: steps: unknown key"},
+    {"steps = 4\n", "e.toml:1:1: steps: unknown key, did you mean \"run.steps\"?"},
     {"workload = 4\n", "e.toml:1:12: workload: found a value; expected a table"},
     {"[workload.hidden]\n", "e.toml:1:1: workload.hidden: found a table; expected a value"},
     {"[workload]\nhidden = -4\n", "e.toml:2:10: workload.hidden: -4 is out of range; expected 1 to 1048576"},

@@ -148,6 +148,9 @@ TEST_CASE("a mistaken override is quoted whole") {
     CHECK(told("parallelism.ep") == "--set parallelism.ep: expected KEY=VALUE, for example parallelism.ep=8");
     CHECK(told("=8") == "--set =8: expected KEY=VALUE, for example parallelism.ep=8");
     CHECK(told("workload.hiden=8") == "--set workload.hiden=8: unknown key, did you mean \"workload.hidden\"?");
+    CHECK(told("micro_bach=8") == "--set micro_bach=8: unknown key, did you mean \"parallelism.micro_batch\"?");
+    CHECK(told("link.inter.bandwith=1 GB/s") ==
+          "--set link.inter.bandwith=1 GB/s: unknown key, did you mean \"cluster.link.inter.bandwidth\"?");
     CHECK(told("cluster.link=8") == "--set cluster.link=8: cluster.link is a table; expected one of its keys");
     CHECK(told("workload.hidden=-4") == "--set workload.hidden=-4: -4 is out of range; expected 1 to 1048576");
     CHECK(told("workload.hidden=1e12") ==

@@ -96,9 +96,9 @@ TEST_CASE("money and energy have three figures and the unit of their size") {
     CHECK(energy(1000) == "1.00 MWh");
     CHECK(energy(1e6) == "1.00 GWh");
     CHECK(energy(0) == "-");
-    // Of unlike units each is written.
+    // A range has the unit of its middle.
     c.money = {900'000, 1e6, 1.1e6};
-    CHECK(money_text(c) == "1.00 M (900,000 .. 1.10 M)");
+    CHECK(money_text(c) == "1.00 M (0.90 .. 1.10)");
     CHECK(spoken_count(1e12) == "1 T");
     CHECK(spoken_count(1.2e9) == "1.2 B");
     CHECK(spoken_count(1e6) == "1 M");

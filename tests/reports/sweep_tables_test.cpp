@@ -87,7 +87,7 @@ TEST_CASE("the best of each machine stands with days, money, energy and what the
     CHECK_THAT(text, Catch::Contains("11.0 d (10.0 .. 12.0)  1.10 M (1.00 .. 1.20)"));
     CHECK_THAT(text, Catch::Contains("8 ranks of b are the least that end within 11.6 d: 11.0 d (10.0 .. 12.0)"));
     CHECK_THAT(text, Catch::Contains("(not at the p90 of"));
-    CHECK_THAT(text, Catch::Contains("8 x a: useful 100.0 %, no failures counted; 2.5 USD an hour"));
+    CHECK_THAT(text, Catch::Contains("8 GPUs of a: useful 100.0 %, no failures counted; 2.5 USD an hour"));
     answer.of_each[1].least_within = false;
     CHECK_THAT(sweep_table(answer), Catch::Contains("none ends within 11.6 d"));
     const auto json = nlohmann::json::parse(to_json(answer));
