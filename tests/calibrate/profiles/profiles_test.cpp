@@ -340,3 +340,21 @@ TEST_CASE("names are kept in bounded memory") {
     REQUIRE(p.names.size() < 1500);
     REQUIRE(std::ranges::any_of(p.notes, [](const std::string& note) { return note.find("more names") != std::string::npos; }));
 }
+
+// tests/data/two_processes.sqlite: both processes see their GPU as device 0. gemm 0..100 us (rank 1: 0..150), then an all-reduce to
+// 200, and a graph recorded whole 210..260; a range "iteration 7".
+TEST_CASE("an Nsight export of several processes is as many ranks, and a graph recorded whole is busy time") {
+    const std::vector<Profile> ranks = read_profiles(test_data() + "/two_processes.sqlite");
+    REQUIRE(ranks.size() == 2);
+    for (int r = 0; r < 2; ++r) {
+        const DeviceTimes t = device_times(ranks[static_cast<std::size_t>(r)]);
+        CHECK(us(t.communication) == Approx(r == 0 ? 100 : 50));
+        CHECK(us(t.compute) == Approx(r == 0 ? 150 : 200));  // the graph's 50 counted
+        CHECK(us(t.busy) == Approx(250));
+        CHECK(ranks[static_cast<std::size_t>(r)].steps.size() == 1);
+        CHECK(std::ranges::any_of(ranks[static_cast<std::size_t>(r)].notes, [](const std::string& note) { return note.find("one piece") != std::string::npos; }));
+    }
+    const Meetings m = meetings_of(ranks);
+    REQUIRE(m.all.size() == 1);
+    CHECK(us(m.all[0].least) == Approx(50));
+}
