@@ -231,6 +231,7 @@ void run_compare(const Options& options) {
 }
 
 void run_import(const Options& options) {
+    keep_freed_memory(1 << 17);  // traces are large, and read once
     check_files_of_import(options);
     if (import_foreign(options)) return;
     const bool told = options.format == "profile" || options.format == "nccl-tests";

@@ -32,7 +32,7 @@ TranslateOptions translate_options(const Options& options) {
 void import_machine(const Options& options) {
     Machine machine;
     for (const std::string& path : options.inputs) {
-        const auto text = read_text(path, "a description of a machine");
+        const auto text = plain_utf8(read_text(path, "a description of a machine"));
         switch (recognise_foreign(path)) {
             case ForeignFormat::topology_matrix: read_topology_matrix(text, path, machine); break;
             case ForeignFormat::nccl_topology:

@@ -9,8 +9,10 @@ namespace {
 // "auto": Hugging Face's Trainer fills it in, so this file does not say it.
 const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
     const auto* v = d.find(name);
-    if (!v || v->value != "auto") return v;
-    t.open.push_back(std::string(name) + " (" + v->at + "): \"auto\", set by the Trainer");
+    if (!v) return v;
+    const bool of_template = v->value.find("{{") != std::string::npos || v->value.find('$') != std::string::npos;
+    if (v->value != "auto" && !of_template) return v;
+    t.open.push_back(fmt::format("{} ({}): \"{}\", {}", name, v->at, v->value, of_template ? "filled in by a template or a shell" : "set by the Trainer"));
     return nullptr;
 }
 

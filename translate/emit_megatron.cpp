@@ -72,7 +72,8 @@ void Writer::check() {
     out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
     out_.refuse_unless(p.shard == 0 || p.zero == 3, "shards of part of the replicas without zero 3");
     out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, "this norm");
-    out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16,
+    out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
+                           (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
                        fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
     out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
                        fmt::format("workload.optimizer {}", to_string(w.optimizer)));
@@ -237,11 +238,14 @@ void Writer::data_parallel() {
     flag("overlap_grad_reduce", p.overlap, section);
     flag("overlap_param_gather", p.overlap_params, section);
     const bool low = p.gradient_dtype == Dtype::bf16;
-    if (lm())
+    if (lm()) {
         flag("grad_reduce_in_bf16", low);
-    else
+        if (e_.workload.dtype == Dtype::fp16) flag("accumulate_allreduce_grads_in_fp32", p.gradient_dtype == Dtype::fp32);
+    } else {
         flag("grad_reduce_in_fp32", !low, section);
-    add(lm() ? "ddp_bucket_size" : "bucket_size", static_cast<long>(p.bucket.si() / (low ? 2 : 4)), section);
+    }
+    const double each = p.gradient_dtype == Dtype::fp32 ? 4 : 2;
+    add(lm() ? "ddp_bucket_size" : "bucket_size", static_cast<long>(p.bucket.si() / each), section);
 }
 
 void Writer::recompute() {

@@ -61,6 +61,7 @@ std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu
             how = " (its PCI number " + m.pci + ")";
             return datasheet_of(*device);
         }
+    if (m.paired && m.sm == 0) return std::nullopt;  // bridges of cards: several have as many links
     how = " (guessed from its links)";
     const auto device = device_of_links(m.sm, m.nvlinks);
     return device ? std::optional(datasheet_of(*device)) : std::nullopt;

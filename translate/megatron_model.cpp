@@ -92,7 +92,7 @@ void take_biases_and_ends(MegatronSource& s) {
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
     const auto attention = s.d.number("attention_dropout"), hidden_drop = s.d.number("hidden_dropout");
     if (const auto* v = s.d.find_any({"hidden_dropout", "attention_dropout"}))
-        s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0), hidden_drop.value_or(0))), v->at);
+        s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0.1), hidden_drop.value_or(0.1))), v->at);
     else if (s.sized)
         s.t.take_default("workload.dropout", "0.1");
     if (s.sized && !s.t.find("workload.vocab"))

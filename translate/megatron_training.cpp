@@ -45,9 +45,11 @@ void take_data_parallel(MegatronSource& s) {
     if (low)
         s.t.set("parallelism.gradient_dtype", flag_in(*low) ? "bf16" : "fp32", low->at);
     else if (fp32)
-        s.t.set("parallelism.gradient_dtype", flag_in(*fp32) ? "fp32" : "bf16", fp32->at);
+        s.t.set("parallelism.gradient_dtype", flag_in(*fp32) ? "fp32" : s.d.states("fp16") ? "fp16" : "bf16", fp32->at);
     else if (named)
         s.t.set("parallelism.gradient_dtype", named->value, named->at);
+    else if (const auto *half = s.d.find("fp16"), *brain = s.d.find("bf16"); s.lm() && half && flag_in(*half) && !(brain && flag_in(*brain)))
+        s.t.take_default("parallelism.gradient_dtype", "fp16");  // only --bf16 accumulates in fp32 by itself
     else
         s.t.take_default("parallelism.gradient_dtype", "fp32");
     if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -222,7 +223,7 @@ std::optional<bool> Reader::effect(const std::vector<ShellWord>& words, int dept
     if ((words[0].raw == "source" || words[0].raw == ".") && words.size() > 1 && depth < 5) {
         const auto beside = std::filesystem::path(path_).parent_path() / variables_.text_of(words[1]);
         if (std::error_code none; std::filesystem::is_regular_file(beside, none))
-            read(read_text(beside.string(), "a script"), beside.string(), depth + 1);
+            read(plain_utf8(read_text(beside.string(), "a script")), beside.string(), depth + 1);
         else
             launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", beside.string()));
         return true;
@@ -264,27 +265,48 @@ void Reader::read(const std::string& text, const std::string& path, int depth) {
     variables_.enter(before);
 }
 
-void read_directives(const std::string& text, ShellLaunch& launch) {
-    for (std::size_t at = 0; (at = text.find("#SBATCH ", at)) != std::string::npos;) {
-        at += 8;
-        const auto line = text.substr(at, text.find('\n', at) - at);
-        const auto name = line.find_first_not_of("- "), end = line.find_first_of("= ", name);
+// "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line.
+std::map<std::string, std::string> directives_of(const std::string& text) {
+    static const std::map<std::string, std::string> longer{{"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
+    std::map<std::string, std::string> found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("#SBATCH")) continue;
+        const auto name = line.find_first_not_of("- \t", 7), end = line.find_first_of("= \t", name);
         if (name == std::string::npos || end == std::string::npos) continue;
-        auto value = line.substr(line.find_first_not_of("= ", end) == std::string::npos
-                                     ? line.size()
-                                     : line.find_first_not_of("= ", end));
-        value = value.substr(0, value.find_first_of(" \t\r"));
-        launch.directives[line.substr(name, end - name)] = value;
+        const auto from = line.find_first_not_of("= \t", end);
+        if (from == std::string::npos) continue;
+        const auto key = line.substr(name, end - name);
+        const auto known = longer.find(key);
+        found[known != longer.end() ? known->second : key] = line.substr(from, line.find_first_of(" \t", from) - from);
     }
+    const long nodes = std::atol(found["nodes"].c_str()), tasks = std::atol(found["ntasks"].c_str());
+    if (nodes > 0 && tasks > 0 && tasks % nodes == 0) found.try_emplace("ntasks-per-node", std::to_string(tasks / nodes));
+    std::erase_if(found, [](const auto& directive) { return directive.second.empty(); });
+    return found;
+}
+
+// What Slurm tells the job of its directives.
+void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables) {
+    for (const auto& [directive, variable] : {std::pair{"nodes", "SLURM_NNODES"}, {"nodes", "SLURM_JOB_NUM_NODES"},
+                                              {"ntasks", "SLURM_NTASKS"}, {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
+                                              {"gpus-per-node", "SLURM_GPUS_PER_NODE"}, {"gpus-per-node", "SLURM_GPUS_ON_NODE"}})
+        if (const auto at = directives.find(directive); at != directives.end()) variables.try_emplace(variable, at->second);
+    const auto gres = directives.find("gres");  // gpu:8, gpu:h100:8
+    if (gres != directives.end() && gres->second.starts_with("gpu"))
+        variables.try_emplace("SLURM_GPUS_ON_NODE", gres->second.substr(gres->second.rfind(':') + 1));
 }
 
 }  // namespace
 
 ShellLaunch read_launch(const std::string& text, const std::string& path,
                         const std::map<std::string, std::string>& given) {
-    Reader reader(path, given);
+    const auto directives = directives_of(text);
+    auto variables = given;
+    add_slurm_variables(directives, variables);
+    Reader reader(path, variables);
     reader.read(text, path, 0);
-    read_directives(text, reader.launch);
+    reader.launch.directives = directives;
     reader.launch.unknown = reader.unknown();
     if (reader.launch.arguments.empty())
         throw ConfigError(path + ": launches no training; expected a line with torchrun, python or srun and its flags");

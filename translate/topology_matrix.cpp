@@ -111,12 +111,21 @@ void read_links(const Matrix& m, Machine& machine) {
     machine.meshed = !all && !pairs && machine.nvlinks > 0;
 }
 
+// Those behind a switch with a GPU carry its traffic; where there is none, as in a virtual machine, those at the same host bridge
+// or on the same socket do.
 void read_nics(const Matrix& m, Machine& machine) {
-    machine.nics = machine.other_nics = 0;
-    for (std::size_t c = 0; c < m.columns.size(); ++c) {
-        if (is_gpu(m.columns[c])) continue;
-        const bool near = std::ranges::any_of(m.rows, [&](const auto& row) { return row[c] == "PIX" || row[c] == "PXB"; });
-        ++(near ? machine.nics : machine.other_nics);
+    for (const auto& near : {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}}) {
+        machine.nics = machine.other_nics = 0;
+        for (std::size_t c = 0; c < m.columns.size(); ++c) {
+            if (is_gpu(m.columns[c])) continue;
+            const bool beside = std::ranges::any_of(m.rows, [&](const auto& row) { return near.contains(row[c]); });
+            ++(beside ? machine.nics : machine.other_nics);
+        }
+        if (machine.nics == 0) continue;
+        if (!near.contains("PIX"))
+            machine.notes.push_back(fmt::format("no NIC is behind a PCIe switch with a GPU: the {} joined by {} are taken for the GPUs'",
+                                                machine.nics, *near.begin()));
+        return;
     }
 }
 

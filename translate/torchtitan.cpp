@@ -2,6 +2,7 @@
 #include "translate/torchtitan.h"
 
 #include <array>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -14,10 +15,11 @@ namespace {
 struct Flavor {
     std::string_view name, flavor, preset;
 };
-constexpr std::array<Flavor, 5> flavors{{{"llama3", "8B", "llama3-8b"},
+constexpr std::array<Flavor, 6> flavors{{{"llama3", "8B", "llama3-8b"},
                                          {"llama3", "70B", "llama3-70b"},
                                          {"llama3", "405B", "llama3-405b"},
                                          {"deepseek_v3", "671B", "deepseek-v3"},
+                                         {"qwen3", "32B", ""},
                                          {"deepseek_v3", "16B", ""}}};
 
 // DeepSeek-V3 16B of torchtitan/models/deepseek_v3/__init__.py: no preset has it.
@@ -31,6 +33,28 @@ constexpr std::pair<const char*, const char*> deepseek_16b[] = {
     {"workload.moe.top_k", "6"},      {"workload.moe.ffn", "1408"},  {"workload.moe.shared_experts", "2"},
     {"workload.moe.dense_layers", "1"}, {"workload.optimizer", "adam"}};
 
+constexpr std::pair<const char*, const char*> qwen3_32b[] = {  // torchtitan/models/qwen3/__init__.py
+    {"workload.kind", "transformer"}, {"workload.layers", "64"},     {"workload.hidden", "5120"},
+    {"workload.heads", "64"},         {"workload.kv_heads", "8"},    {"workload.head_dim", "128"},
+    {"workload.ffn", "25600"},        {"workload.vocab", "151936"},  {"workload.gated", "true"},
+    {"workload.tied", "false"},       {"workload.norm", "rmsnorm"},  {"workload.positions", "rotary"},
+    {"workload.attention", "flash"},  {"workload.linear_bias", "false"}, {"workload.qkv_bias", "false"},
+    {"workload.optimizer", "adam"}};
+
+// Names of v0.1: degrees under [training] and [experimental], a switch for float8.
+void rename_old_keys(Document& d) {
+    for (NamedValue& value : d.values) {
+        const auto key = value.name.substr(value.name.find('.') + 1);
+        const bool old_table = value.name.starts_with("training.") || value.name.starts_with("experimental.");
+        if (key == "data_parallel_degree" && old_table)
+            value.name = "parallelism.data_parallel_shard_degree";
+        else if (old_table && (key.find("parallel_") != std::string::npos || key.ends_with("tensor_parallel")))
+            value.name = "parallelism." + key;
+        else if (value.name == "float8.enable_float8_linear" && flag_in(value))
+            value = {"model.converters", "[float8]", value.at};
+    }
+}
+
 void read_model(Document& d, Translation& t) {
     const auto* name = d.find("model.name");
     const auto* flavor = d.find("model.flavor");
@@ -41,7 +65,8 @@ void read_model(Document& d, Translation& t) {
     for (const Flavor& known : flavors) {
         if (known.name != name->value || known.flavor != flavor->value) continue;
         if (!known.preset.empty()) return t.set("workload.preset", std::string(known.preset), flavor->at);
-        for (const auto& [key, value] : deepseek_16b) t.set(key, value, flavor->at);
+        const auto sizes = known.name == "qwen3" ? std::span(qwen3_32b) : std::span<const std::pair<const char*, const char*>>(deepseek_16b);
+        for (const auto& [key, value] : sizes) t.set(key, value, flavor->at);
         return;
     }
     t.open.push_back(fmt::format("{} {}: its sizes are a table of torchtitan's source; name the model with --model",
@@ -188,6 +213,7 @@ Translation translate_torchtitan(Document& d, const std::string& model) {
     t.path = d.path;
     t.format = "torchtitan";
     t.framework = "torchtitan";
+    rename_old_keys(d);
     if (model.empty())
         read_model(d, t);
     else

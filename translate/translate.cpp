@@ -44,7 +44,7 @@ bool is_yaml_configuration(const std::string& text) {
 }
 
 std::string read_described(const std::string& path) {
-    return read_text(path, "a script, a configuration or a description of a machine", largest);
+    return plain_utf8(read_text(path, "a script, a configuration or a description of a machine", largest));
 }
 
 // Sections of NeMo and Megatron-Bridge are left out of names that one section alone has.
@@ -101,9 +101,12 @@ Translation translate_script(const std::string& text, const std::string& path, c
     const auto digits = [](const NamedValue* v) {
         return v && !v->value.empty() && v->value.find_first_not_of("0123456789") == std::string::npos;
     };
-    const long ranks = digits(each) ? integer_in(*each) * (digits(count) ? integer_in(*count) : 1) : 0;
+    // torchrun's default is one node. Slurm's tasks a node are on as many nodes as the one who submits says.
+    const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
+    const bool told = digits(each) && (digits(count) || (!count && !of_slurm));
+    const long ranks = told ? integer_in(*each) * (count ? integer_in(*count) : 1) : 0;
     const auto at = each ? each->at : "";
-    const long per_node = digits(each) ? integer_in(*each) : 0;
+    const long per_node = told ? integer_in(*each) : 0;
     // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
@@ -202,12 +205,28 @@ Translation translate_yaml_arguments(Document d) {
     return translate_megatron(d, MegatronDialect::lm, 0, true);
 }
 
+// "_target_: ...Llama3ModelProvider8B": what the class sets where the file does not. Of other classes it is Megatron's own defaults,
+// and the report's list of defaults says so.
+void add_class_of_model(Document& d) {
+    const auto* target = d.find_any({"model._target_", "ConfigContainer.model._target_"});
+    if (!target) return;
+    const NamedValue of = *target;
+    const auto name = of.value.substr(of.value.find_last_of('.') + 1);
+    if (!name.starts_with("Llama") && !name.starts_with("Mistral") && !name.starts_with("Mixtral") && !name.starts_with("Qwen")) return;
+    for (const auto& [key, value] : {std::pair{"gated_linear_unit", "true"}, {"normalization", "RMSNorm"}, {"position_embedding_type", "rope"},
+                                     {"add_bias_linear", "false"}, {"share_embeddings_and_output_weights", "false"},
+                                     {"hidden_dropout", "0"}, {"attention_dropout", "0"}})
+        if (!d.states(std::string("model.") + key)) d.add(std::string("model.") + key, value, of.at);
+    if (name.starts_with("Qwen2") && !d.states("model.add_qkv_bias")) d.add("model.add_qkv_bias", "true", of.at);
+}
+
 Translation translate_bridge(Document d, const TranslateOptions& options) {
     std::string gpu;
     long ranks = 0;
     const bool table =
         std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
     if (table) choose_variant(d, options.variant, gpu, ranks);
+    add_class_of_model(d);
     drop_bridge_sections(d);
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
     if (ranks > 0) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 
 #include "calibrate/profiles/operators.h"
@@ -18,44 +19,93 @@ const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
     return p.collectives[static_cast<std::size_t>(span.collective)];
 }
 
-// Communication of one rank by process group, in the order of time. A rank's group that no file names is one sequence.
-using Sequence = std::vector<const DeviceSpan*>;
-std::map<std::string, Sequence> sequences(const Profile& p) {
-    std::map<std::string, Sequence> groups;
-    for (const DeviceSpan& span : p.spans)
-        if (span.kind == SpanKind::communication && span.collective >= 0)
-            groups[call_of(p, span).group].push_back(&span);
-    return groups;
+bool is_point_to_point(const CollectiveCall& call) { return collective_kind(call) == "send_recv"; }
+
+// Names what the kernels of one sequence share: the group and its members, of sends and receives the pair too. A pair that is
+// not told is a sequence of that rank alone.
+std::string sequence_of(const CollectiveCall& call, std::size_t rank) {
+    const std::string group = call.group + call.members;
+    if (!is_point_to_point(call)) return group;
+    if (call.source < 0 || call.target < 0) return fmt::format("{} of rank {} alone", group, rank);
+    return fmt::format("{} {}>{}", group, call.source, call.target);
 }
+
+using Sequence = std::vector<const DeviceSpan*>;  // by time
 
 // Whether the k-th calls of two ranks can be one collective: the same operation and type (sizes may differ in an all-to-all).
-bool agree(const CollectiveCall& a, const CollectiveCall& b) { return a.op == b.op && a.dtype == b.dtype; }
-
-// Shortest duration of each call over the ranks, for the groups that all ranks hold alike.
-std::map<const DeviceSpan*, Seconds> transfers(const std::vector<Profile>& ranks) {
-    std::map<const DeviceSpan*, Seconds> shortest;
-    std::vector<std::map<std::string, Sequence>> of_rank;
-    of_rank.reserve(ranks.size());
-    for (const Profile& p : ranks) of_rank.push_back(sequences(p));
-    for (const auto& [group, first] : of_rank.front()) {
-        for (std::size_t k = 0; k < first.size(); ++k) {
-            std::vector<const DeviceSpan*> together;
-            for (std::size_t r = 0; r < ranks.size(); ++r) {
-                const auto at = of_rank[r].find(group);
-                if (at == of_rank[r].end() || at->second.size() != first.size() ||
-                    !agree(call_of(ranks[r], *at->second[k]), call_of(ranks.front(), *first[k])))
-                    throw ConfigError(fmt::format(
-                        "{}: call {} of process group \"{}\" is not that of {}; expected traces of one job, the same steps",
-                        ranks[r].path, k, group, ranks.front().path));
-                together.push_back(at->second[k]);
-            }
-            Seconds least = duration(*together.front());
-            for (const DeviceSpan* span : together) least = std::min(least, duration(*span));
-            for (const DeviceSpan* span : together) shortest[span] = least;
-        }
-    }
-    return shortest;
+bool agree(const CollectiveCall& a, const CollectiveCall& b) {
+    const std::string kind = collective_kind(a);
+    return (a.op == b.op || (!kind.empty() && kind == collective_kind(b))) && a.dtype == b.dtype;
 }
+
+// The kernels of one sequence on the ranks that hold it.
+class Matching {
+public:
+    Matching(const std::vector<Profile>& job, Meetings& meetings) : job_(job), meetings_(meetings) {}
+
+    void match(const std::map<std::size_t, Sequence>& held) {
+        const auto& [first_rank, first] = *held.begin();
+        const CollectiveCall& call = call_of(job_[first_rank], *first.front());
+        const bool told = !call.group.empty();
+        if (told && !is_point_to_point(call) && numbered(held)) return by_number(held);
+        std::size_t common = first.size(), most = common;
+        bool cut = true;  // whoever has fewer, has them because the file breaks off
+        for (const auto& [rank, calls] : held) {
+            common = std::min(common, calls.size());
+            most = std::max(most, calls.size());
+        }
+        for (const auto& [rank, calls] : held)
+            cut = cut && (calls.size() == most || job_[rank].shortened || !job_[rank].broken.empty());
+        if (!cut) common = 0;
+        for (std::size_t k = 0; k < common; ++k)
+            for (const auto& [rank, calls] : held)
+                if (!agree(call_of(job_[rank], *calls[k]), call_of(job_[first_rank], *first[k]))) {
+                    if (told)
+                        throw ConfigError(fmt::format(
+                            "{}: call {} of process group \"{}\" is not that of {}; expected traces of one job, the same steps",
+                            job_[rank].path, k, call.group, job_[first_rank].path));
+                    common = 0;
+                    break;
+                }
+        for (std::size_t k = 0; k < common; ++k) {
+            std::vector<std::pair<std::size_t, const DeviceSpan*>> together;
+            for (const auto& [rank, calls] : held) together.emplace_back(rank, calls[k]);
+            meet(together);
+        }
+        for (const auto& [rank, calls] : held)
+            for (std::size_t k = common; k < calls.size(); ++k) {
+                meet({{rank, calls[k]}});
+                if (held.size() > 1) ++meetings_.untold;
+            }
+    }
+
+private:
+    // Every kernel has a number, no two of a rank the same.
+    static bool numbered(const std::map<std::size_t, Sequence>& held) {
+        return std::ranges::all_of(held, [](const auto& of_rank) {
+            std::set<std::int32_t> seen;
+            return std::ranges::all_of(of_rank.second, [&](const DeviceSpan* s) { return s->instance >= 0 && seen.insert(s->instance).second; });
+        });
+    }
+    void by_number(const std::map<std::size_t, Sequence>& held) {
+        std::map<std::int32_t, std::vector<std::pair<std::size_t, const DeviceSpan*>>> calls;
+        for (const auto& [rank, sequence] : held)
+            for (const DeviceSpan* span : sequence) calls[span->instance].emplace_back(rank, span);
+        for (const auto& [_, together] : calls) meet(together);
+    }
+    void meet(const std::vector<std::pair<std::size_t, const DeviceSpan*>>& together) {
+        Meeting meeting{duration(*together.front().second), {}};
+        for (const auto& [rank, span] : together) {
+            meeting.least = std::min(meeting.least, duration(*span));
+            meeting.ranks.push_back(rank);
+            meetings_.of[span] = meetings_.all.size();
+        }
+        meetings_.all.push_back(std::move(meeting));
+    }
+
+    const std::vector<Profile>& job_;
+    Meetings& meetings_;
+};
 
 struct Kind {
     std::string_view recorded, kind;
@@ -76,15 +126,44 @@ constexpr std::array kinds = {Kind{"allreduce", "all_reduce"},
                               Kind{"broadcast", "broadcast"},
                               Kind{"_broadcast_oop", "broadcast"},
                               Kind{"reduce", "reduce"},
+                              Kind{"all_gather_into_tensor", "all_gather"},
+                              Kind{"allgather", "all_gather"},
+                              Kind{"allgather_base", "all_gather"},
+                              Kind{"allgather_coalesced", "all_gather"},
+                              Kind{"_all_gather_into_tensor_coalesced", "all_gather"},
+                              Kind{"reduce_scatter_tensor", "reduce_scatter"},
+                              Kind{"reduce_scatter_base", "reduce_scatter"},
+                              Kind{"_reduce_scatter_tensor_coalesced", "reduce_scatter"},
+                              Kind{"all_reduce_coalesced", "all_reduce"},
+                              Kind{"all_to_all_single", "all_to_all"},
+                              Kind{"all_to_all_base", "all_to_all"},
+                              Kind{"alltoall", "all_to_all"},
+                              Kind{"alltoall_base", "all_to_all"},
+                              Kind{"send_recv", "send_recv"},
                               Kind{"send", "send_recv"},
                               Kind{"recv", "send_recv"}};
 
 }  // namespace
 
 std::string collective_kind(const CollectiveCall& call) {
+    std::string_view op = call.op;  // "allreduce_" of c10d, "send 0->1" of NCCL's ranges
+    op = op.substr(0, op.find(' '));
+    if (op.size() > 1 && op.back() == '_') op.remove_suffix(1);
     for (const Kind& k : kinds)
-        if (k.recorded == call.op) return std::string(k.kind);
+        if (k.recorded == op) return std::string(k.kind);
     return "";
+}
+
+Meetings meetings_of(const std::vector<Profile>& ranks) {
+    std::map<std::string, std::map<std::size_t, Sequence>> held;  // by sequence, by rank
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+        for (const DeviceSpan& span : ranks[r].spans)
+            if (span.kind == SpanKind::communication && span.collective >= 0)
+                held[sequence_of(call_of(ranks[r], span), r)][r].push_back(&span);
+    Meetings meetings;
+    Matching matching(ranks, meetings);
+    for (const auto& [_, of_ranks] : held) matching.match(of_ranks);
+    return meetings;
 }
 
 // From an operator's inputs only what this rank puts in is known; an all-gather's result is then that of all ranks.
@@ -98,17 +177,19 @@ Bytes collective_bytes(const CollectiveCall& call) {
 
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks) {
     if (ranks.empty()) return {};
-    const auto shortest = transfers(ranks);
+    const Meetings meetings = meetings_of(ranks);
     struct Sum {
         CollectiveTimes times;
         int kernels = 0;
-        std::vector<double> transfer;
+        std::size_t seen = 0;          // ranks of the largest meeting
+        std::vector<double> transfer;  // of those
     };
     std::map<std::tuple<std::string, std::string, std::string, int, double, double>, Sum> sums;
-    for (const Profile& p : ranks)
-        for (const DeviceSpan& span : p.spans) {
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+        for (const DeviceSpan& span : ranks[r].spans) {
             if (span.kind != SpanKind::communication || span.collective < 0) continue;
-            const CollectiveCall& call = call_of(p, span);
+            const CollectiveCall& call = call_of(ranks[r], span);
+            const Meeting& meeting = meetings.all[meetings.of.at(&span)];
             Sum& sum = sums[{call.group, call.op, call.dtype, call.ranks, call.in_elements, call.out_elements}];
             CollectiveTimes& t = sum.times;
             const Seconds time = duration(span);
@@ -119,14 +200,18 @@ std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks)
             t.least = std::min(t.least, time);
             t.most = std::max(t.most, time);
             t.total += time;
-            t.waiting += time - shortest.at(&span);
-            if (&p == &ranks.front() || ranks.size() == 1) sum.transfer.push_back(shortest.at(&span).si());
+            t.waiting += time - meeting.least;
+            if (meeting.ranks.front() != r) continue;  // once a meeting
+            ++t.calls;
+            if (meeting.ranks.size() > sum.seen) sum.transfer.clear();
+            sum.seen = std::max(sum.seen, meeting.ranks.size());
+            if (meeting.ranks.size() == sum.seen) sum.transfer.push_back(meeting.least.si());
         }
     std::vector<CollectiveTimes> all;
     for (auto& [_, sum] : sums) {
         CollectiveTimes& t = sum.times;
-        t.ranks_seen = static_cast<int>(ranks.size());
-        t.calls = std::max(1, static_cast<int>(sum.transfer.size()));
+        t.ranks_seen = static_cast<int>(std::max<std::size_t>(1, sum.seen));
+        t.calls = std::max(1, t.calls);
         t.transfer = sum.transfer.empty() ? t.least : Seconds(median(sum.transfer));
         t.waiting = t.waiting / sum.kernels;
         all.push_back(t);

@@ -53,14 +53,14 @@ void describe(const Profile& p, std::vector<std::string>& report) {
 std::vector<Profile> read_ranks(const std::vector<std::string>& paths, std::vector<std::string>& report) {
     std::map<int, Profile> by_rank;
     int unnamed = 0;
-    for (const std::string& path : paths) {
-        Profile p = read_profile(path);
-        if (!p.rank_told) p.rank = unnamed++;
-        describe(p, report);
-        if (const auto [at, fresh] = by_rank.try_emplace(p.rank, std::move(p)); !fresh)
-            throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, at->first,
-                                          at->second.path));
-    }
+    for (const std::string& path : paths)
+        for (Profile& p : read_profiles(path)) {
+            if (!p.rank_told) p.rank = unnamed++;
+            describe(p, report);
+            if (const auto [at, fresh] = by_rank.try_emplace(p.rank, std::move(p)); !fresh)
+                throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, at->first,
+                                              at->second.path));
+        }
     std::vector<Profile> ranks;
     for (auto& [_, p] : by_rank) {
         if (!ranks.empty() && ranks.front().ranks != p.ranks)

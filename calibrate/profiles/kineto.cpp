@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "calibrate/profiles/trace_events.h"
 
@@ -45,13 +46,13 @@ std::string compact(std::string_view json) {
 }
 
 constexpr std::string_view module_prefix = "nn.Module: ";
-constexpr std::size_t most_instances = 10000, most_module_calls = 100000;
+constexpr std::size_t most_classes = 1000, most_instances = 1000, most_module_calls = 100000;
 
 enum class Category : std::uint8_t { other, kernel, copy, set, host, call, memory, module };
 Category category_of(std::string_view cat) {
     if (cat == "kernel" || cat == "Kernel") return Category::kernel;
     if (cat == "cpu_op" || cat == "Operator" || cat == "user_annotation") return Category::host;
-    if (cat == "cuda_runtime" || cat == "cuda_driver" || cat == "hip_runtime") return Category::call;
+    if (cat.ends_with("_runtime") || cat.ends_with("_driver") || cat == "Runtime") return Category::call;  // of CUDA, HIP, ..
     if (cat == "gpu_memcpy" || cat == "Memcpy") return Category::copy;
     if (cat == "gpu_memset" || cat == "Memset") return Category::set;
     if (cat == "cpu_instant_event") return Category::memory;
@@ -66,6 +67,7 @@ struct Arguments {
     int device_type = -1;
     OperatorInputs inputs;
     CollectiveCall collective;
+    std::int32_t sequence = -1;
 };
 struct Event {
     std::string_view ph, name;
@@ -105,6 +107,10 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
     else if (key == "Group size") args.collective.ranks = static_cast<int>(std::clamp(number(value), 0.0, 1e7));
     else if (key == "dtype") args.collective.dtype = text(value);
     else if (key == "Process Group Name") args.collective.group = text(value);
+    else if (key == "Process Group Ranks") args.collective.members = compact(text(value));
+    else if (key == "Src Rank") args.collective.source = static_cast<int>(std::clamp(number(value), -1.0, 1e7));
+    else if (key == "Dst Rank") args.collective.target = static_cast<int>(std::clamp(number(value), -1.0, 1e7));
+    else if (key == "Seq") args.sequence = static_cast<std::int32_t>(std::clamp(number(value), -1.0, 2e9));
     else if (key == "Total Reserved") args.reserved = number(value);
     else if (key == "Total Allocated") args.allocated = number(value);
     else if (key == "Device Type") args.device_type = static_cast<int>(number(value));
@@ -141,6 +147,9 @@ private:
         if (key == "distributedInfo" && json.is_object()) {
             r_.rank = json.value("rank", -1);
             r_.world = json.value("world_size", 0);
+            for (const auto& group : json.value("pg_config", nlohmann::json::array()))
+                if (group.is_object() && group.contains("ranks"))
+                    r_.groups[group.value("pg_name", "")] = compact(group["ranks"].is_string() ? group["ranks"].get<std::string>() : group["ranks"].dump());
         }
         if (key == "deviceProperties" && json.is_array())
             for (const auto& d : json)
@@ -185,7 +194,8 @@ private:
     }
 
     void keep(const Event& e) {
-        const auto start = e.ts, finish = e.ts + std::clamp<std::int64_t>(e.dur, 0, longest_record);
+        const auto start = e.ts;
+        const Length length(e.dur);
         if (e.category == Category::memory) {
             if (e.args.device_type == 0) return;  // the host's
             r_.reserved = std::max(r_.reserved, e.args.reserved);
@@ -199,10 +209,10 @@ private:
         switch (e.category) {
             case Category::kernel:
             case Category::copy:
-            case Category::set: keep_device(e, start, finish); break;
-            case Category::host: keep_host(e, start, finish); break;
+            case Category::set: keep_device(e, start, length); break;
+            case Category::host: keep_host(e, start, length); break;
             case Category::call:
-                r_.calls.push_back({start, finish, e.args.correlation, r_.threads.add(e.thread), launches_kernel(e.name),
+                r_.calls.push_back({start, e.args.correlation, length, r_.threads.add(e.thread), launches_kernel(e.name),
                                     launches_graph(e.name), waits_for_device(e.name)});
                 break;
             case Category::memory:
@@ -212,23 +222,32 @@ private:
         if ((++kept_ & 0xffff) == 0) r_.keep_below(most_);
     }
 
-    void keep_device(const Event& e, std::int64_t start, std::int64_t finish) {
-        DeviceRecord record{start, finish, e.args.correlation, r_.names.add(e.name), e.args.stream, e.args.device, -1,
-                            SpanKind::compute, e.args.bytes};
+    void keep_device(const Event& e, std::int64_t start, Length length) {
+        DeviceRecord record{.start = start, .correlation = e.args.correlation, .length = length, .name = r_.names.add(e.name),
+                            .stream = e.args.stream, .device = e.args.device, .bytes = static_cast<float>(e.args.bytes)};
         if (e.category == Category::copy) record.kind = SpanKind::copy;
         else if (e.category == Category::set) record.kind = SpanKind::set;
         else if (is_communication(e.name)) record.kind = SpanKind::communication;
         if (!e.args.collective.op.empty() && record.kind == SpanKind::communication) {
-            record.collective = static_cast<std::int32_t>(r_.collectives.size());
-            r_.collectives.push_back(e.args.collective);
+            record.collective = collective(e.args.collective);
+            record.sequence = e.args.sequence;
         }
         r_.device.push_back(record);
     }
 
-    void keep_host(const Event& e, std::int64_t start, std::int64_t finish) {
-        if (e.name.starts_with("ProfilerStep#"))
-            r_.steps.push_back({start, finish, 0, r_.names.add(e.name), 0});
-        HostSpan span{start, finish, r_.threads.add(e.thread), r_.names.add(e.name), 0};
+    // Calls alike are one entry; of more kinds than any job has, the rest are not told.
+    std::int32_t collective(const CollectiveCall& c) {
+        constexpr std::size_t most_kinds = 20000;
+        const auto key = std::tuple(c.op, c.dtype, c.group, c.members, c.ranks, c.source, c.target, c.in_elements, c.out_elements);
+        if (const auto known = collectives_.find(key); known != collectives_.end()) return known->second;
+        if (collectives_.size() >= most_kinds) return -1;
+        r_.collectives.push_back(c);
+        return collectives_[key] = static_cast<std::int32_t>(r_.collectives.size() - 1);
+    }
+
+    void keep_host(const Event& e, std::int64_t start, Length length) {
+        HostSpan span{start, length, r_.threads.add(e.thread), r_.names.add(e.name), 0};
+        if (e.name.starts_with("ProfilerStep#")) r_.steps.push_back(span);
         if (!e.args.inputs.dims.empty()) {
             r_.shapes = true;
             OperatorInputs inputs = e.args.inputs;
@@ -242,7 +261,9 @@ private:
     void keep_module(const Event& e) {
         if (!e.name.starts_with(module_prefix)) return;  // the name came before the category
         const std::string_view name = e.name.substr(module_prefix.size());
-        ModuleSpans& spans = r_.modules[std::string(name.substr(0, name.rfind('_')))];
+        const std::string of_class(name.substr(0, name.rfind('_')));
+        if (r_.modules.size() >= most_classes && !r_.modules.contains(of_class)) return;
+        ModuleSpans& spans = r_.modules[of_class];
         if (spans.instances.size() < most_instances) spans.instances.emplace(name);
         if (spans.seconds.size() < most_module_calls) spans.seconds.push_back(static_cast<float>(static_cast<double>(e.dur) * 1e-9));
     }
@@ -250,6 +271,7 @@ private:
     TraceRecords& r_;
     std::size_t most_;
     long kept_ = 0;
+    std::map<std::tuple<std::string, std::string, std::string, std::string, int, int, int, double, double>, std::int32_t> collectives_;
     od::parser parser_;
 };
 

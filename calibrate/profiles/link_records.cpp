@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "calibrate/profiles/profile_times.h"
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -17,9 +18,11 @@ namespace {
 constexpr std::int64_t rounding = 1000;  // ns: old traces state whole microseconds
 constexpr std::int32_t none = -1;
 
-// What encloses a call that launched device work, as indices of host spans.
+// What encloses a call that launched device work, as indices of host spans: the operator whose work it is (a product, else an
+// attention, else the innermost) and the collective.
 struct Context {
-    std::int32_t innermost = none, product = none, attention = none, exchange = none;
+    std::int32_t work = none, exchange = none;
+    bool product = false;
     ProfilePhase phase = ProfilePhase::unlinked;
 };
 
@@ -62,12 +65,12 @@ public:
 private:
     // By thread, then start, the longer first, so that what encloses comes before what it encloses.
     template <typename Record>
-    static std::vector<std::uint32_t> order(const std::deque<Record>& records) {
+    static std::vector<std::uint32_t> order(const Records<Record>& records) {
         std::vector<std::uint32_t> ids(records.size());
         std::iota(ids.begin(), ids.end(), 0U);
         std::sort(ids.begin(), ids.end(), [&](std::uint32_t a, std::uint32_t b) {
             const auto &x = records[a], &y = records[b];
-            return std::tuple(x.thread, x.start, -x.finish, a) < std::tuple(y.thread, y.start, -y.finish, b);
+            return std::tuple(x.thread, x.start, -x.length.ns(), a) < std::tuple(y.thread, y.start, -y.length.ns(), b);
         });
         return ids;
     }
@@ -76,7 +79,7 @@ private:
     }
     void close(std::uint32_t thread, std::int64_t time) {
         while (!open_.empty() && (r_.host[open_.back().span].thread != thread ||
-                                  r_.host[open_.back().span].finish + (whole_microseconds() ? rounding : 0) < time))
+                                  r_.host[open_.back().span].finish() + (whole_microseconds() ? rounding : 0) < time))
             open_.pop_back();
     }
     [[nodiscard]] bool whole_microseconds() const {
@@ -86,7 +89,7 @@ private:
     void push(std::size_t s) {
         const HostSpan& span = r_.host[s];
         while (!open_.empty() && (r_.host[open_.back().span].thread != span.thread ||
-                                  r_.host[open_.back().span].finish <= span.start))
+                                  r_.host[open_.back().span].finish() <= span.start))
             open_.pop_back();
         const std::string& name = r_.names[span.name];
         Open next{s, none, none, none, ProfilePhase::forward};
@@ -99,9 +102,10 @@ private:
         open_.push_back(next);
     }
     [[nodiscard]] Context top() const {
-        if (open_.empty()) return {none, none, none, none, ProfilePhase::forward};
+        if (open_.empty()) return {none, none, false, ProfilePhase::forward};
         const Open& o = open_.back();
-        return {static_cast<std::int32_t>(o.span), o.product, o.attention, o.exchange, o.phase};
+        const auto innermost = static_cast<std::int32_t>(o.span);
+        return {o.product >= 0 ? o.product : o.attention >= 0 ? o.attention : innermost, o.exchange, o.product >= 0, o.phase};
     }
 
     const TraceRecords& r_;
@@ -125,17 +129,18 @@ public:
     void add(const DeviceRecord& record, std::int64_t origin) {
         DeviceSpan span;
         span.start = record.start - origin;
-        span.finish = record.finish - origin;
+        span.finish = record.finish() - origin;
         span.name = record.name;
         span.stream = record.stream;
         span.kind = record.kind;
-        span.bytes = static_cast<float>(record.bytes);
+        span.bytes = record.bytes;
         span.collective = record.collective;
+        if (record.kind == SpanKind::communication) span.instance = record.sequence;
         const bool kernel = span.kind == SpanKind::compute || span.kind == SpanKind::communication;
         if (kernel) ++p_.counts.kernels;
         const auto at = std::ranges::lower_bound(call_of_, record.correlation, {}, [&](std::uint32_t c) { return r_.calls[c].correlation; });
         if (at != call_of_.end() && r_.calls[*at].correlation == record.correlation) {
-            span.launched = r_.calls[*at].finish - origin;
+            span.launched = r_.calls[*at].finish() - origin;
             link(span, contexts_[*at], r_.calls[*at].graph);
         } else if (kernel) {
             ++p_.counts.unlinked;
@@ -154,13 +159,12 @@ private:
         if (span.kind == SpanKind::communication && span.collective < 0 && context.exchange >= 0)
             span.collective = entry(context.exchange, exchanges_, p_.collectives, collective_of);
         if (span.kind != SpanKind::compute) return;
-        if (context.product >= 0) {
-            span.instance = context.product;
-            span.product = entry(context.product, products_, p_.products, product_of);
+        span.instance = context.work;
+        if (context.product) {
+            span.product = entry(context.work, products_, p_.products, product_of);
             if (span.product < 0) ++p_.counts.products_without_shape;
-        } else if (context.innermost >= 0) {
-            span.instance = context.attention >= 0 ? context.attention : context.innermost;
-            span.pass = entry(span.instance, passes_, p_.passes, pass_of);
+        } else if (context.work >= 0) {
+            span.pass = entry(context.work, passes_, p_.passes, pass_of);
         }
     }
     // Nothing told its size: named by its kernel.
@@ -214,13 +218,15 @@ int rank_in_name(const std::string& path) {
 // The device that worked longest; the others' records are let go.
 std::uint32_t keep_one_device(TraceRecords& records, Profile& profile) {
     std::unordered_map<std::uint32_t, std::int64_t> busy;
-    for (const DeviceRecord& d : records.device) busy[d.device] += d.finish - d.start + 1;
+    for (const DeviceRecord& d : records.device) busy[d.device] += d.length.ns() + 1;
     const auto most = std::max_element(busy.begin(), busy.end(), [](const auto& a, const auto& b) {
         return std::pair(a.second, b.first) < std::pair(b.second, a.first);
     });
     const std::uint32_t device = most->first;
     profile.counts.other_devices = static_cast<long>(busy.size()) - 1;
-    std::erase_if(records.device, [&](const DeviceRecord& d) { return d.device != device; });
+    if (busy.size() > 1)
+        records.device.erase(std::remove_if(records.device.begin(), records.device.end(),
+                                            [&](const DeviceRecord& d) { return d.device != device; }), records.device.end());
     return device;
 }
 
@@ -248,9 +254,15 @@ void add_notes(const TraceRecords& records, Profile& p) {
                                       static_cast<double>(records.window_end - records.first) * 1e-9));
     note(records.dropped, "events were no valid JSON and are passed over");
     note(p.counts.unlinked, "kernels were launched before the window or by a thread that was not profiled (phase unlinked)");
+    note(records.whole_graphs, "launches of CUDA graphs are recorded as one piece each: what computes and what communicates inside is not told "
+                               "(nsys profile --cuda-graph-trace=node)");
     note(p.counts.graph_kernels, "kernels come from CUDA or HIP graphs: no operator, no shapes");
     note(p.counts.products_without_shape, "kernels of matrix products without recorded shapes");
     note(p.counts.collectives_without_size, "communication kernels without operation or size");
+    if (records.processes > 1)
+        p.notes.push_back(fmt::format("one of {} processes of the export; the export names no ranks, they are counted by device and process id", records.processes));
+    if (records.names.full() || records.inputs.full())
+        p.notes.push_back("the trace holds more names than fit the bound of memory; the rest are not told apart");
     note(p.counts.other_devices, "further devices in the trace; the one that worked longest is taken");
     if (!records.shapes) p.notes.push_back("no shapes recorded: products and passes cannot be sized (profile with record_shapes=True)");
     if (p.steps.empty()) p.notes.push_back("no ProfilerStep: no step times, the whole window is one piece");
@@ -269,26 +281,33 @@ Profile link_records(TraceRecords records, const std::string& path) {
                                       path, records.events, p.broken.empty() ? "" : " (" + p.broken + ")"));
     const std::uint32_t device = keep_one_device(records, p);
     if (const auto known = records.devices.find(device); known != records.devices.end()) p.device = known->second;
-    p.rank = records.rank >= 0 ? records.rank : rank_in_name(path);
+    p.rank = records.rank >= 0 ? records.rank : records.processes > 1 ? -1 : rank_in_name(path);
     p.rank_told = p.rank >= 0;
     p.rank = std::max(p.rank, 0);
     p.ranks = records.world;
+    p.shortened = records.shortened;
     p.shapes = records.shapes;
     p.peak_reserved = Bytes(records.reserved);
     p.peak_allocated = Bytes(records.allocated);
     std::sort(records.device.begin(), records.device.end(), [](const DeviceRecord& a, const DeviceRecord& b) {
-        return std::tuple(a.start, a.finish, a.stream, a.correlation) < std::tuple(b.start, b.finish, b.stream, b.correlation);
+        return std::tuple(a.start, a.length.ns(), a.stream, a.correlation) < std::tuple(b.start, b.length.ns(), b.stream, b.correlation);
     });
     const std::int64_t origin = records.device.front().start;
     Builder builder(records, p);
     p.spans.reserve(records.device.size());
     for (; !records.device.empty(); records.device.pop_front())  // what is linked is let go at once
         builder.add(records.device.front(), origin);
+    records.host.clear();
+    for (CollectiveCall& call : p.collectives) {
+        if (const auto known = records.groups.find(call.group); call.members.empty() && known != records.groups.end())
+            call.members = known->second;
+        if (collective_kind(call) == "send_recv") tell_pair(call, p.rank_told ? p.rank : -1, p.ranks);
+    }
     p.launches.reserve(static_cast<std::size_t>(std::ranges::count_if(records.calls, &DriverCall::launches)));
     for (const DriverCall& call : records.calls) {
-        if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.finish - call.start) * 1e-9));
+        if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.length.ns()) * 1e-9));
         if (call.graph) ++p.counts.graph_launches;
-        if (call.waits) p.waits.push_back({call.start - origin, call.finish - origin});
+        if (call.waits) p.waits.push_back({call.start - origin, call.finish() - origin});
     }
     std::sort(p.waits.begin(), p.waits.end(), [](const HostWait& a, const HostWait& b) { return a.start < b.start; });
     p.origin = origin + records.base;
@@ -297,12 +316,12 @@ Profile link_records(TraceRecords records, const std::string& path) {
     std::sort(p.memory.begin(), p.memory.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
     for (const HostSpan& s : records.steps)
         p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
-                           Seconds(static_cast<double>(s.finish - s.start) * 1e-9)});
+                           Seconds(static_cast<double>(s.length.ns()) * 1e-9)});
     std::sort(p.steps.begin(), p.steps.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     p.layer = layer_of(records);
     p.node_devices = static_cast<int>(records.devices.size());
-    p.names = records.names.take();
     add_notes(records, p);
+    p.names = records.names.take();
     return p;
 }
 

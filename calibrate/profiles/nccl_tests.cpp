@@ -14,6 +14,7 @@
 
 #include "calibrate/profiles/byte_stream.h"
 #include "model/errors.h"
+#include "model/files/whole_files.h"
 
 namespace stepcast {
 namespace {
@@ -27,7 +28,10 @@ struct TestName {
 constexpr std::array programs = {TestName{"all_reduce", "all_reduce"},     TestName{"all_gather", "all_gather"},
                                  TestName{"reduce_scatter", "reduce_scatter"}, TestName{"alltoall", "all_to_all"},
                                  TestName{"all_to_all", "all_to_all"},     TestName{"broadcast", "broadcast"},
-                                 TestName{"sendrecv", "send_recv"},        TestName{"reduce", "reduce"}};
+                                 TestName{"sendrecv", "send_recv"},        TestName{"hypercube", "hypercube"},
+                                 TestName{"gather", "gather"},             TestName{"scatter", "scatter"},
+                                 TestName{"reduce", "reduce"}};
+bool is_of_steps(std::string_view op) { return op != "gather" && op != "scatter" && op != "hypercube"; }
 
 std::string op_in(std::string_view text, std::string_view suffix) {
     for (const TestName& test : programs)
@@ -42,7 +46,7 @@ std::string whole_text(const std::string& path) {
         count = stream.read(piece.data(), piece.size());
     if (text.size() > longest_output)
         throw ConfigError(fmt::format("{}: more than {} bytes; expected the output of nccl-tests", path, longest_output));
-    return text;
+    return plain_utf8(text);
 }
 
 // Words of a line, without colours and without what a launcher writes before it ("3: ", "[1,0]<stdout>:").
@@ -78,6 +82,17 @@ std::optional<double> number(const std::string& word) {
     const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
     if (read.ec != std::errc() || read.ptr != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
     return value;
+}
+
+// Takes away what a launcher or a log's collector writes before the line's own words ("node-a:", a time stamp).
+void drop_prefix(Words& w) {
+    constexpr std::size_t longest = 4;
+    std::erase(w, "#");
+    for (std::size_t i = 1; i <= longest && i < w.size(); ++i) {
+        const bool heading = w[i] == "nThread" || w[i] == "size" || (w[i] == "Rank" && std::ranges::find(w, "device") != w.end());
+        const bool row = w.size() >= i + 6 && number(w[i]) && number(w[i + 1]) && std::isalpha(static_cast<unsigned char>(w[i + 2].front())) != 0;
+        if (heading || row) return void(w.erase(w.begin(), w.begin() + static_cast<std::ptrdiff_t>(i)));
+    }
 }
 
 // One table of a file: its devices, its columns and its rows, from header to header.
@@ -130,19 +145,22 @@ void read_row(const Words& w, int line, Table& t) {
                       cell(t, w, "busbw").value_or(0), redop < w.size() ? w[redop] : ""});
 }
 
-std::vector<Table> tables_of_text(const std::string& text) {
+std::vector<Table> tables_of_text(const std::string& path, const std::string& text) {
     std::vector<Table> tables(1);
     std::istringstream in(text);
     int number_of_line = 0;
     for (std::string line; std::getline(in, line);) {
         ++number_of_line;
-        const Words w = words_of(line);
+        Words w = words_of(line);
+        drop_prefix(w);
         if (w.empty()) continue;
         if (w[0] == "nThread" || line.find("Collective test starting") != std::string::npos)
             if (!tables.back().rows.empty()) tables.emplace_back();
         if (const std::string op = op_in(line, "_perf"); !op.empty() && tables.back().rows.empty()) tables.back().op = op;
         if (w[0] == "Rank" && std::find(w.begin(), w.end(), "device") != w.end()) read_device(w, tables.back());
-        else if (w[0] == "size" && column(w, "time") < w.size()) {
+        else if (w[0] == "size" && column(w, "cputime") < w.size()) {
+            throw ConfigError(fmt::format("{}:{}: times of the host (nccl-tests -C), which are no transfer's; expected a run without -C", path, number_of_line));
+        } else if (w[0] == "size" && column(w, "time") < w.size()) {
             if (!tables.back().rows.empty()) {
                 Table next;  // the same devices, another table
                 next.devices = tables.back().devices;
@@ -210,6 +228,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     if (op.empty() && sums && factor > 0.4 && factor < 0.99) op = "reduce_scatter";
     if (op.empty())
         throw ConfigError(path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
+    if (!is_of_steps(op)) return log.notes.push_back(op + ": no operation of a training step; left out");
     int ranks = context.ranks > 0 ? context.ranks : ranks_of(t, op, factor);
     if (ranks < 2) throw ConfigError(path + ": no device lines and no bandwidths that tell the ranks; expected --ranks N");
     if (t.devices.empty() && context.ranks == 0)
@@ -236,6 +255,7 @@ bool is_nccl_tests(const std::string& path) {
     ByteStream stream(path);
     std::string text(std::size_t{1} << 16, '\0');
     text.resize(stream.read(text.data(), text.size()));
+    text = plain_utf8(text);
     const bool table = text.find("algbw") != std::string::npos && text.find("busbw") != std::string::npos;
     const bool json = text.find("\"out_of_place\"") != std::string::npos && text.find("\"results\"") != std::string::npos;
     return table || json || text.find("# nThread") != std::string::npos || text.find("nccl-tests version") != std::string::npos;
@@ -246,7 +266,7 @@ NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& co
     const std::size_t first = text.find_first_not_of(" \r\n\t");
     const bool json = first != std::string::npos && text[first] == '{';
     NcclTestsLog log;
-    for (const Table& table : json ? tables_of_json(path, text) : tables_of_text(text))
+    for (const Table& table : json ? tables_of_json(path, text) : tables_of_text(path, text))
         if (!table.rows.empty() || table.wrong + table.empty > 0) add_table(path, table, context, log);
     if (log.rows.empty()) throw ConfigError(path + ": no row of results; the run stopped before its first, or is no nccl-tests output");
     return log;

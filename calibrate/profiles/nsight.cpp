@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include <filesystem>
+#include <cctype>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
@@ -69,26 +71,38 @@ std::int64_t moment(sqlite3_stmt* row, int column) {
     return time >= -latest && time <= latest ? time : 0;
 }
 
-std::int64_t finish_of(sqlite3_stmt* row, std::int64_t start) {
-    return std::clamp(moment(row, 1), start, start + longest_record);
-}
+Length length_of(sqlite3_stmt* row, std::int64_t start) { return Length(moment(row, 1) - start); }
 
 // Ids of calls repeat between processes.
 std::uint64_t correlation(std::int64_t id, std::int64_t global) {
     return static_cast<std::uint64_t>(id & 0xffffffff) | static_cast<std::uint64_t>((global >> 24) & 0xffffff) << 32;
 }
 
+struct Process {
+    std::int64_t device, id;  // least CUDA ordinal of its work; globalPid
+    friend auto operator<=>(const Process&, const Process&) = default;
+};
+
 class Reader {
 public:
-    Reader(const std::string& path, TraceRecords& records, std::size_t most) : db_(path), r_(records), most_(most) {
+    Reader(const std::string& path, TraceRecords& records, int n, std::size_t most) : db_(path), r_(records), most_(most) {
         if (!db_.has("StringIds") || !(db_.has(kernels) || db_.has("TARGET_INFO_GPU")))
             throw ConfigError(path + ": is SQLite, but no Nsight Systems export (no table StringIds with " + kernels + ")");
+        const std::vector<Process> all = processes();
+        if (all.size() < 2) return;
+        r_.processes = static_cast<int>(all.size());
+        process_ = all.at(static_cast<std::size_t>(n)).id;
     }
     void read() {
         devices();
-        if (db_.has(kernels)) device_rows(kernels, "demangledName", "0", SpanKind::compute);
+        if (db_.has(kernels)) device_rows(kernels, db_.has(kernels, "demangledName") ? "demangledName" : "shortName", "0", SpanKind::compute);
         if (db_.has("CUPTI_ACTIVITY_KIND_MEMCPY")) device_rows("CUPTI_ACTIVITY_KIND_MEMCPY", "", "bytes", SpanKind::copy);
         if (db_.has("CUPTI_ACTIVITY_KIND_MEMSET")) device_rows("CUPTI_ACTIVITY_KIND_MEMSET", "", "bytes", SpanKind::set);
+        if (db_.has(graphs)) {
+            const long before = r_.events;
+            device_rows(graphs, "", "0", SpanKind::compute, "CUDA graph, as a whole");
+            r_.whole_graphs = r_.events - before;
+        }
         if (db_.has("CUPTI_ACTIVITY_KIND_RUNTIME")) calls();
         if (db_.has("NVTX_EVENTS")) ranges();
         r_.keep_below(most_);
@@ -96,6 +110,24 @@ public:
 
 private:
     static constexpr const char* kernels = "CUPTI_ACTIVITY_KIND_KERNEL";
+    static constexpr const char* graphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+
+    // Those that worked on a GPU, by device and id: CUDA_VISIBLE_DEVICES may make every rank's device 0.
+    [[nodiscard]] std::vector<Process> processes() const {
+        std::map<std::int64_t, std::int64_t> device;
+        for (const char* table : {kernels, graphs})
+            if (db_.has(table, "globalPid"))
+                db_.each(fmt::format("SELECT globalPid, MIN(deviceId) FROM {} GROUP BY globalPid", table), [&](sqlite3_stmt* row) {
+                    const auto [at, fresh] = device.try_emplace(integer(row, 0), integer(row, 1));
+                    if (!fresh) at->second = std::min(at->second, integer(row, 1));
+                });
+        std::vector<Process> all;
+        for (const auto& [id, ordinal] : device) all.push_back({ordinal, id});
+        std::ranges::sort(all);
+        return all;
+    }
+    // Whether the row, which names its thread or process by `global`, is of the process that is read.
+    [[nodiscard]] bool ours(std::int64_t global) const { return !process_ || global >> 24 == *process_ >> 24; }
 
     // deviceId of activity is the CUDA ordinal, not the row's id.
     void devices() {
@@ -112,21 +144,24 @@ private:
         if ((r_.events & 0xffff) == 0) r_.keep_below(most_);
         return true;
     }
-    void device_rows(const std::string& table, const std::string& name, const std::string& bytes, SpanKind kind) {
+    void device_rows(const std::string& table, const std::string& name, const std::string& bytes, SpanKind kind,
+                     const std::string& all_named = "") {
         const std::string process = db_.has(table, "globalPid") ? "t.globalPid" : "0";
-        const std::string named = name.empty() ? "''" : "s.value", join = name.empty() ? "" : " LEFT JOIN StringIds s ON s.id = t." + name;
+        const std::string named = name.empty() ? "'" + all_named + "'" : "s.value", join = name.empty() ? "" : " LEFT JOIN StringIds s ON s.id = t." + name;
         db_.each(fmt::format("SELECT t.start, t.end, t.correlationId, {}, t.deviceId, t.streamId, {}, {} FROM {} t{}", process,
                              named, bytes == "0" ? "0" : "t." + bytes, table, join),
                  [&](sqlite3_stmt* row) {
+                     if (!ours(integer(row, 3))) return;
                      count();
                      const std::int64_t start = moment(row, 0);
                      if (start >= r_.window_end) return;
                      r_.first = std::min(r_.first, start);
                      const std::string_view text = Database::text(row, 6);
-                     DeviceRecord record{start, finish_of(row, start), correlation(integer(row, 2), integer(row, 3)),
-                                         r_.names.add(text), static_cast<std::uint32_t>(integer(row, 5)),
-                                         static_cast<std::uint32_t>(integer(row, 4)), -1, kind,
-                                         static_cast<double>(integer(row, 7))};
+                     DeviceRecord record{.start = start, .correlation = correlation(integer(row, 2), integer(row, 3)),
+                                         .length = length_of(row, start), .name = r_.names.add(text),
+                                         .stream = static_cast<std::uint32_t>(integer(row, 5)),
+                                         .device = static_cast<std::uint32_t>(integer(row, 4)),
+                                         .bytes = static_cast<float>(integer(row, 7)), .kind = kind};
                      if (kind == SpanKind::compute && is_communication(text)) record.kind = SpanKind::communication;
                      r_.device.push_back(record);
                  });
@@ -136,11 +171,12 @@ private:
             "SELECT t.start, t.end, t.correlationId, t.globalTid, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME t "
             "LEFT JOIN StringIds s ON s.id = t.nameId WHERE t.correlationId IS NOT NULL",
             [&](sqlite3_stmt* row) {
-                count();
                 const std::int64_t start = moment(row, 0), global = integer(row, 3);
+                if (!ours(global)) return;
+                count();
                 if (start >= r_.window_end) return;
                 const std::string_view name = Database::text(row, 4);
-                r_.calls.push_back({start, finish_of(row, start), correlation(integer(row, 2), global),
+                r_.calls.push_back({start, correlation(integer(row, 2), global), length_of(row, start),
                                     r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name), waits_for_device(name)});
             });
     }
@@ -152,31 +188,44 @@ private:
                              ids ? "COALESCE(n.text, s.value)" : "n.text",
                              ids ? " LEFT JOIN StringIds s ON s.id = n.textId" : ""),
                  [&](sqlite3_stmt* row) {
+                     if (!ours(integer(row, 2))) return;
                      count();
                      const std::int64_t start = moment(row, 0);
                      if (start >= r_.window_end) return;
                      const std::string_view range = Database::text(row, 3);
-                     HostSpan span{start, finish_of(row, start), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
+                     HostSpan span{start, length_of(row, start), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
                      const std::size_t sizes = range.find("sizes = ");
                      span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));
                      if (sizes != std::string_view::npos) {
                          r_.shapes = true;
                          span.inputs = r_.add_inputs({.dims = std::string(range.substr(sizes + 8)), .types = "", .strides = ""});
                      }
+                     if (is_step(range)) r_.steps.push_back(span);
                      r_.host.push_back(span);
                  });
+    }
+
+    // "ProfilerStep#6", "iteration 12", "step_7": what training loops name a step's range.
+    static bool is_step(std::string_view range) {
+        const std::size_t digits = range.find_last_not_of("0123456789") + 1;
+        if (digits == 0 || digits == range.size()) return false;
+        std::string word(range.substr(0, digits));
+        std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        while (!word.empty() && (word.back() == ' ' || word.back() == '#' || word.back() == '_' || word.back() == ':')) word.pop_back();
+        return word == "profilerstep" || word == "iteration" || word == "iter" || word == "step" || word == "train_step";
     }
 
     Database db_;
     TraceRecords& r_;
     std::size_t most_;
+    std::optional<std::int64_t> process_;  // globalPid, where there are several
 };
 
 }  // namespace
 
-TraceRecords read_nsight_records(const std::string& path, std::size_t most_bytes) {
+TraceRecords read_nsight_records(const std::string& path, int n, std::size_t most_bytes) {
     TraceRecords records;
-    Reader(path, records, most_bytes).read();
+    Reader(path, records, n, most_bytes).read();
     return records;
 }
 

@@ -110,7 +110,8 @@ constexpr std::array causal_rules = {CausalRule{"aten::_flash_attention_forward"
                                      CausalRule{"aten::_scaled_dot_product_flash_attention_backward", 11},
                                      CausalRule{"aten::_scaled_dot_product_efficient_attention", 6},
                                      CausalRule{"aten::_scaled_dot_product_efficient_attention_backward", 11},
-                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention", 6}};
+                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention", 6},
+                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention_backward", 14}};
 
 std::optional<bool> causal_of(std::string_view op, const std::string& concrete) {
     const Json values = Json::parse(concrete, nullptr, false);
@@ -159,7 +160,7 @@ bool is_attention(std::string_view op) {
            op == "aten::_scaled_dot_product_flash_attention" || op == "aten::_scaled_dot_product_efficient_attention" ||
            op == "aten::_scaled_dot_product_flash_attention_backward" ||
            op == "aten::_scaled_dot_product_efficient_attention_backward" ||
-           op == "aten::_scaled_dot_product_cudnn_attention";
+           op == "aten::_scaled_dot_product_cudnn_attention" || op == "aten::_scaled_dot_product_cudnn_attention_backward";
 }
 
 std::optional<Dtype> dtype_of_torch(std::string_view type) {
@@ -204,8 +205,10 @@ std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& input
     call.op = op;
     call.dtype = args.type(0);
     if (is_attention(op)) {
-        // Queries [batch, heads, tokens, width] (the scaled_dot_product family) or [batch, tokens, heads, width].
-        const auto q = args.sizes(0), k = args.sizes(1);
+        // Queries [batch, heads, tokens, width] (the scaled_dot_product family) or [batch, tokens, heads, width]; a backward's
+        // first argument is the gradient of the output.
+        const bool backward = op.find("backward") != std::string_view::npos;
+        const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
         const auto dtype = dtype_of_torch(call.dtype);
         if (q.size() != 4 || k.size() != 4 || !dtype) return std::nullopt;
         const auto causal = causal_of(op, inputs.concrete);
@@ -218,7 +221,7 @@ std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& input
                                    .seq_k = k[tokens],
                                    .head_dim = q[3],
                                    .causal = *causal,
-                                   .backward = op.find("backward") != std::string_view::npos,
+                                   .backward = backward,
                                    .dtype = *dtype,
                                    .flash = true};
         call.kind = "attention";
@@ -253,6 +256,40 @@ std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorI
         break;
     }
     return call;
+}
+
+std::vector<int> members_of(const CollectiveCall& call) {
+    const Json list = Json::parse(call.members, nullptr, false);
+    std::vector<int> ranks;
+    if (!list.is_array() || (call.ranks > 0 && list.size() != static_cast<std::size_t>(call.ranks))) return {};
+    for (const Json& rank : list) {
+        if (!rank.is_number_unsigned()) return {};
+        ranks.push_back(rank.get<int>());
+    }
+    return ranks;
+}
+
+// PyTorch counts the peer within the group; a number that cannot be that one is a rank of the job.
+void tell_pair(CollectiveCall& call, int rank, int world) {
+    const bool sends = call.op == "send" || call.op.starts_with("send ");
+    const int peer = sends ? call.target : call.source;
+    call.source = call.target = -1;
+    std::vector<int> members = members_of(call);
+    if (members.empty() && world > 0 && call.ranks == world) {
+        members.resize(static_cast<std::size_t>(std::min(world, 1 << 20)));
+        std::iota(members.begin(), members.end(), 0);
+    }
+    const auto place = [&](int of) {
+        const auto at = std::ranges::find(members, of);
+        return at == members.end() ? -1 : static_cast<int>(at - members.begin());
+    };
+    const int own = place(rank);
+    const int other = peer >= 0 && peer < static_cast<int>(members.size()) && peer != own ? peer : place(peer);
+    if (own < 0 || other < 0 || own == other) return;
+    call.source = sends ? own : other;
+    call.target = sends ? other : own;
+    call.op = "send_recv";
+    call.in_elements = call.out_elements = std::max(call.in_elements, call.out_elements);
 }
 
 }  // namespace stepcast

@@ -26,6 +26,12 @@ std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& input
 // Elements and type of the first tensor: what a collective's operator moves.
 std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorInputs& inputs);
 
+std::vector<int> members_of(const CollectiveCall& call);  // empty where not all are told
+
+// Which ranks of the group a send or receive of `rank` joins: source and target, where the peer is recorded. Both sides are then
+// one operation, "send_recv".
+void tell_pair(CollectiveCall& call, int rank, int world);
+
 std::optional<Dtype> dtype_of_torch(std::string_view type);  // "c10::BFloat16", "BFloat16", "float"
 double element_bytes(std::string_view type);                 // 0 when it is no tensor's type
 

@@ -20,8 +20,8 @@ std::string beginning(const std::string& path) {
 }  // namespace
 
 bool is_communication(std::string_view kernel) {
-    constexpr std::array words{"nccl", "multimem_all_reduce", "one_shot_all_reduce", "two_shot_all_reduce",
-                               "cross_device_reduce", "nvshmem", "rccl", "deep_ep::"};
+    constexpr std::array words{"nccl", "multimem_", "one_shot_all_reduce", "two_shot_all_reduce", "cross_device_reduce", "nvshmem",
+                               "rccl", "deep_ep::", "allreduce_fusion", "quickreduce", "mscclpp"};
     if (kernel.starts_with("nccl") && kernel.find("Kernel") == std::string_view::npos) return false;
     for (const std::string_view word : words)
         if (kernel.find(word) != std::string_view::npos) return true;
@@ -32,7 +32,8 @@ bool is_nsight(const std::string& path) { return beginning(path).starts_with(std
 
 // A JSON object with the profiler's keys, or an array of events.
 bool is_kineto(const std::string& path) {
-    const std::string text = beginning(path);
+    std::string text = beginning(path);
+    if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first == std::string::npos) return false;
     if (text[first] == '[') return text.find("\"ph\"", first) != std::string::npos;
@@ -42,9 +43,22 @@ bool is_kineto(const std::string& path) {
     return false;
 }
 
-Profile read_profile(const std::string& path) {
-    if (is_nsight(path)) return link_records(read_nsight_records(path), path);
-    if (is_kineto(path)) return link_records(read_kineto_records(path), path);
+Profile read_profile(const std::string& path) { return std::move(read_profiles(path).front()); }
+
+std::vector<Profile> read_profiles(const std::string& path) {
+    std::vector<Profile> all;
+    if (is_kineto(path)) {
+        all.push_back(link_records(read_kineto_records(path), path));
+        return all;
+    }
+    if (is_nsight(path)) {
+        for (int n = 0, processes = 1; n < processes; ++n) {
+            TraceRecords records = read_nsight_records(path, n);
+            processes = records.processes;
+            all.push_back(link_records(std::move(records), path));
+        }
+        return all;
+    }
     throw ConfigError(path + ": is neither a PyTorch profiler's trace (JSON, .json.gz) nor an Nsight Systems SQLite export"
                       "; a .nsys-rep becomes one by: nsys export --type sqlite FILE");
 }

@@ -34,7 +34,8 @@ struct DeviceSpan {
     std::uint32_t stream = 0;
     SpanKind kind = SpanKind::compute;
     ProfilePhase phase = ProfilePhase::unlinked;
-    std::int32_t instance = -1;    // tells calls of an operator apart: kernels of one call share it
+    std::int32_t instance = -1;    // tells calls of an operator apart: kernels of one call share it; of a collective its number
+                                   // among its group's calls, where recorded
     std::int32_t product = -1;     // index into Profile::products
     std::int32_t pass = -1;        // into Profile::passes
     std::int32_t collective = -1;  // into Profile::collectives
@@ -59,11 +60,13 @@ struct PassCall {
     Bytes bytes;  // read and written; 0 for attention
     friend bool operator==(const PassCall&, const PassCall&) = default;
 };
-// A collective. Elements are those on this rank; `group` names the process group ("" = not told).
+// A collective. Elements are those on this rank; `group` names the process group ("" = not told), `members` lists its ranks as
+// recorded ("[0,1]"; cut where they are many, "" = not told).
 struct CollectiveCall {
     std::string op;  // as recorded: "allreduce", "_allgather_base", "all_to_all"; a kernel's name where nothing says more
-    std::string dtype, group;
+    std::string dtype, group, members;
     int ranks = 0;  // of the group; 0 = not told
+    int source = -1, target = -1;  // of a send or receive: ranks within the group; -1 = not told
     double in_elements = 0, out_elements = 0;
     bool from_kernel = true;  // false: from the operator around the launch
     friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
@@ -129,14 +132,17 @@ struct Profile {
     int node_devices = 0;  // GPUs of the node; 0 = not told
     Bytes peak_reserved, peak_allocated;  // 0 = not recorded
     bool shapes = false;  // the trace recorded shapes of operators
+    bool shortened = false;  // its later part did not fit the bound of memory
     ProfileCounts counts;
     std::string broken;              // "" or where the file ended before its end
     std::vector<std::string> notes;  // what could not be told, in words
     friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-// A file of either profiler; throws ConfigError for anything else, and for a trace without work on a GPU.
-Profile read_profile(const std::string& path);
+// A file of either profiler; throws ConfigError for anything else, and for a trace without work on a GPU. An Nsight export may
+// hold several processes, each a profile.
+std::vector<Profile> read_profiles(const std::string& path);
+Profile read_profile(const std::string& path);  // the first
 bool is_kineto(const std::string& path);  // by its first bytes
 bool is_nsight(const std::string& path);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "calibrate/profiles/import_profiles.h"
+#include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"
 #include "calibrate/traced_tables.h"
 #include "model/files/csv.h"
@@ -68,13 +69,29 @@ void add_passes(const Profile& p, Table& passes, Table& attention) {
     }
 }
 
-// 0 = not told: ranks of a group that spans more than the GPUs of a node.
-int nodes_of(const Profile& p, int ranks, int said) {
+// Ranks that join one call: of a send and its receive two, else the group's.
+int taking_part(const CollectiveCall& call) { return collective_kind(call) == "send_recv" && call.ranks > 0 ? 2 : call.ranks; }
+
+// Over how many nodes the ranks of a call lie, 0 = not told. Ranks fill node after node; a node has the GPUs that the trace lists
+// (one alone may be all that the process was shown) or the job's ranks over `said` nodes. Of a group whose members are not told,
+// what was said counts.
+int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
+    const int ranks = taking_part(call), world = std::max(p.ranks, call.ranks);
+    const int per_node = said > 0 ? (world % said == 0 ? world / said : 0) : p.node_devices > 1 ? p.node_devices : 0;
+    if (said == 1 || (said == 0 && world <= per_node)) return 1;
+    std::vector<int> members = members_of(call);
+    if (ranks < call.ranks) {  // the two of a pair
+        const auto place = [&](int i) { return members.empty() && call.ranks == world ? i : members.at(static_cast<std::size_t>(i)); };
+        if (call.source < 0 || per_node == 0 || (members.empty() && call.ranks != world)) return 0;
+        return place(call.source) / per_node == place(call.target) / per_node ? 1 : 2;
+    }
+    if (per_node > 0 && !members.empty()) {
+        std::set<int> nodes;
+        for (const int rank : members) nodes.insert(rank / per_node);
+        return static_cast<int>(nodes.size());
+    }
     if (said > 0) return said;
-    if (p.node_devices == 0) return 0;
-    const int world = std::max(p.ranks, ranks);
-    if (world <= p.node_devices) return 1;
-    return ranks == world && world % p.node_devices == 0 ? world / p.node_devices : 0;
+    return per_node > 0 && ranks == world && world % per_node == 0 ? world / per_node : 0;
 }
 
 void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& table, std::vector<std::string>& notes) {
@@ -90,18 +107,21 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
             unsized += t.calls;
             continue;
         }
-        const int nodes = nodes_of(first, call.ranks, nodes_said);
-        if (nodes == 0 || call.ranks % nodes != 0) {
+        const int nodes = nodes_of(first, call, nodes_said), joined = taking_part(call);
+        if (nodes == 0 || joined % nodes != 0) {
             placeless += t.calls;
             continue;
         }
-        table.add(fmt::format("{},{},{},{:.0f},{:.6g},{},{},{},{:.6g},{},{}", kind, call.ranks, nodes, bytes.si(),
-                              us(ranks.size() > 1 ? t.transfer : t.least), csv_field(first.device.name), t.calls, t.ranks_seen,
-                              us(t.waiting), t.ranks_seen < call.ranks ? "upper" : "measured", csv_field(t.call.group)));
+        table.add(fmt::format("{},{},{},{:.0f},{:.6g},{},{},{},{:.6g},{},{}", kind, joined, nodes, bytes.si(),
+                              us(t.ranks_seen > 1 ? t.transfer : t.least), csv_field(first.device.name), t.calls, t.ranks_seen,
+                              us(t.waiting), t.ranks_seen < joined ? "upper" : "measured", csv_field(t.call.group)));
     }
     if (unsized > 0) notes.push_back(fmt::format("{} calls of collectives without operation, group or size: not in the table", unsized));
     if (placeless > 0)
         notes.push_back(fmt::format("{} calls of collectives of groups whose nodes are not told: not in the table (say --nodes N)", placeless));
+    if (const long untold = ranks.size() > 1 ? meetings_of(ranks).untold : 0; untold > 0)
+        notes.push_back(fmt::format("{} kernels of collectives cannot be told to be the same call on several ranks (groups not named, or other "
+                                    "numbers of calls): their durations hold waiting for peers", untold));
     if (ranks.size() == 1 && table.rows > 0)
         notes.push_back("one rank only: durations of collectives hold waiting for peers, their least is an upper bound of the transfer");
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "calibrate/profiles/profile.h"
@@ -36,18 +37,31 @@ struct PassTimes {
 };
 std::vector<PassTimes> pass_times(const Profile& profile);
 
+// Which kernels of the ranks at hand are one collective: the k-th of their process group (the one of a number, where calls are
+// numbered), of sends and receives the k-th of the pair. What only one rank shows, or what cannot be told, is a meeting of one.
+struct Meeting {
+    Seconds least;                   // the shortest of the kernels
+    std::vector<std::size_t> ranks;  // places in the job, ascending
+};
+struct Meetings {
+    std::vector<Meeting> all;
+    std::unordered_map<const DeviceSpan*, std::size_t> of;  // of every kernel that communicates
+    long untold = 0;  // kernels of groups that several ranks hold, whose calls do not match
+};
+// Throws ConfigError when calls that must be one collective are of different kinds: files of different jobs.
+Meetings meetings_of(const std::vector<Profile>& ranks);
+
 // Calls of one collective and size. `transfer`: the shortest duration of each call over the ranks at hand, its median over the
 // calls; a kernel runs from its rank's arrival to the common end, so the rest is waiting for peers. With one rank only an upper
 // bound: `ranks_seen` says how many files told it.
 struct CollectiveTimes {
     CollectiveCall call;
-    int calls = 0, ranks_seen = 1;
+    int calls = 0, ranks_seen = 1;  // ranks_seen: of those that took part
     Seconds total, least, most, transfer;  // total, least, most over all kernels seen
     Seconds waiting;                       // mean over ranks and calls of what is not transfer
     friend bool operator==(const CollectiveTimes&, const CollectiveTimes&) = default;
 };
-// Of one rank, or of several of one job, matched by group and order of their calls. Throws ConfigError when the ranks' calls
-// do not match: files of different jobs.
+// Of one rank, or of several of one job.
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);
 
 // The field's name of a recorded collective ("allreduce" -> "all_reduce"), "" when it moves no data or is not known, and its

@@ -45,7 +45,6 @@ struct RankState {
         std::int64_t start, finish;
     };
     std::map<Lane, std::vector<Issued>> issued;
-    std::map<std::string, int> calls;  // of each process group
 };
 
 bool is_exchange(const DeviceSpan& s) { return s.kind == SpanKind::communication; }
@@ -93,7 +92,7 @@ public:
             times = {sized ? median(times) : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size())};
         }
         for (const CollectiveTimes& t : collective_times(ranks))
-            collectives_[key(t.call)] = ranks.size() > 1 ? t.transfer : t.total / t.calls;
+            collectives_[key(t.call)] = t.ranks_seen > 1 ? t.transfer : t.total / t.calls;
     }
     [[nodiscard]] Seconds kernel(const Profile& p, const DeviceSpan& s) const { return Seconds(kernels_.at(key(p, s)).front()); }
     [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(key(c)); }
@@ -141,7 +140,7 @@ Phase phase_of(ProfilePhase phase) {
 
 class Builder {
 public:
-    explicit Builder(const std::vector<Profile>& ranks) : tables_(ranks), result_{TaskGraph(static_cast<int>(ranks.size())), {}, {}, {}, {}, {}} {
+    explicit Builder(const std::vector<Profile>& ranks) : tables_(ranks), meetings_(meetings_of(ranks)), result_{TaskGraph(static_cast<int>(ranks.size())), {}, {}, {}, {}, {}} {
         std::int64_t first = std::numeric_limits<std::int64_t>::max();
         for (const Profile& p : ranks) first = std::min(first, p.origin);
         for (const Profile& p : ranks) {
@@ -181,38 +180,24 @@ private:
         const Item& item = s.items[s.next];
         if (item.span == nullptr) {
             wait(r, *item.wait);
-        } else if (const CollectiveCall* call = call_of(*s.profile, *item.span); call && states_.size() > 1) {
-            const std::vector<std::size_t> together = peers(*call, s.calls[call->group]);
-            if (together.empty()) return false;
-            exchange(together, *call);
+        } else if (const CollectiveCall* call = call_of(*s.profile, *item.span)) {
+            const std::size_t meeting = meetings_.of.at(item.span);
+            const std::vector<std::size_t>& together = meetings_.all[meeting].ranks;
+            if (!std::ranges::all_of(together, [&](std::size_t other) { return comes_to(states_[other], meeting); })) return false;
+            launch(together, call);
+            for (const std::size_t other : together) ++states_[other].next;
             return true;
         } else {
-            launch({r}, call_of(*s.profile, *item.span));
+            launch({r}, nullptr);
         }
         ++s.next;
         return true;
     }
 
-    // The ranks that have come to the same call of the group; empty while one that takes part has not.
-    std::vector<std::size_t> peers(const CollectiveCall& call, int index) {
-        std::vector<std::size_t> ready;
-        for (std::size_t r = 0; r < states_.size(); ++r) {
-            RankState& s = states_[r];
-            const bool takes_part = std::ranges::any_of(s.profile->collectives, [&](const auto& c) { return c.group == call.group; });
-            if (!takes_part) continue;
-            if (s.next >= s.items.size() || s.items[s.next].span == nullptr) return {};
-            const CollectiveCall* here = call_of(*s.profile, *s.items[s.next].span);
-            if (here == nullptr || here->group != call.group || s.calls[call.group] != index) return {};
-            ready.push_back(r);
-        }
-        return ready;
-    }
-    void exchange(const std::vector<std::size_t>& together, const CollectiveCall& call) {
-        launch(together, &call);
-        for (const std::size_t r : together) {
-            ++states_[r].calls[call.group];
-            ++states_[r].next;
-        }
+    [[nodiscard]] bool comes_to(const RankState& s, std::size_t meeting) const {
+        if (s.next >= s.items.size() || s.items[s.next].span == nullptr) return false;
+        const auto at = meetings_.of.find(s.items[s.next].span);
+        return at != meetings_.of.end() && at->second == meeting;
     }
 
     // The host of a rank, from where it was to `at`, as a task; its id.
@@ -320,6 +305,7 @@ private:
     }
 
     Tables tables_;
+    Meetings meetings_;
     Replay result_;
     std::vector<RankState> states_;
     std::vector<std::vector<std::pair<int, TaskId>>> waits_of_;  // by task: what each rank of a collective waits for

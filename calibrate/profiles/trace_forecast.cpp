@@ -121,26 +121,6 @@ struct Kinds {
     }
 };
 
-// Duration of the k-th collective of a group: the shortest over the ranks of the job.
-std::map<const DeviceSpan*, Seconds> shortest_collectives(const std::vector<StepOfRank>& ranks) {
-    std::map<std::tuple<std::string, std::size_t>, std::vector<const DeviceSpan*>> calls;
-    for (const StepOfRank& r : ranks) {
-        std::map<std::string, std::size_t> count;
-        for (const DeviceSpan* s : r.spans)
-            if (s->kind == SpanKind::communication && s->collective >= 0) {
-                const std::string& group = r.profile->collectives[static_cast<std::size_t>(s->collective)].group;
-                calls[{group, count[group]++}].push_back(s);
-            }
-    }
-    std::map<const DeviceSpan*, Seconds> shortest;
-    for (const auto& [_, together] : calls) {
-        Seconds least = seconds(together.front()->finish - together.front()->start);
-        for (const DeviceSpan* s : together) least = std::min(least, seconds(s->finish - s->start));
-        for (const DeviceSpan* s : together) shortest[s] = least;
-    }
-    return shortest;
-}
-
 // Where the forecast has most of a kind of exchange.
 Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view kind) {
     std::array<Seconds, phase_count> times{};
@@ -154,11 +134,11 @@ struct Attribution {
     std::vector<std::string> notes;
 };
 
-Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, Seconds measured) {
+Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, const Meetings& meetings,
+                      Seconds measured) {
     Kinds of;
     for (const StepOfRank& r : ranks)
         of.phases = of.phases || std::ranges::any_of(r.spans, [](const DeviceSpan* s) { return phase_of(s->phase) == Phase::backward; });
-    const auto shortest = shortest_collectives(ranks);
     std::map<Kind, KindError> sums;
     const auto sum_of = [&](const Kind& kind) -> KindError& {
         KindError& sum = sums[kind];
@@ -170,9 +150,9 @@ Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::ve
     const double share = 1.0 / static_cast<double>(ranks.size());  // the mean of the ranks at hand
     for (const StepOfRank& r : ranks) {
         for (const DeviceSpan* s : r.spans) {
-            const auto least = shortest.find(s);
+            const auto meeting = meetings.of.find(s);
             sum_of(of(kind_of(*r.profile, *s), phase_of(s->phase))).measured +=
-                (least != shortest.end() ? least->second : seconds(s->finish - s->start)) * share;
+                (meeting != meetings.of.end() ? meetings.all[meeting->second].least : seconds(s->finish - s->start)) * share;
         }
         const int rank = graph_rank(e, graph, r.profile->rank);
         for (TaskId t = 0; t < graph.size(); ++t)
@@ -319,7 +299,7 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
         lengths.push_back(ranks.back().length.si());
     }
     if (first.steps.empty()) result.notes.emplace_back("no ProfilerStep: the whole trace is held against one step");
-    Attribution attribution = attribute(experiment, result.prediction.graph, ranks, Seconds(median(lengths)));
+    Attribution attribution = attribute(experiment, result.prediction.graph, ranks, meetings_of(job), Seconds(median(lengths)));
     result.notes.insert(result.notes.end(), attribution.notes.begin(), attribution.notes.end());
     result.traced = slices_of(experiment, ranks, result.prediction, result.notes);
     Case& what = result.comparison.what;

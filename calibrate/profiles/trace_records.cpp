@@ -4,15 +4,26 @@
 
 namespace stepcast {
 
+constexpr std::size_t longest_inputs = 4096;  // of an operator: text of its sizes, types and strides
+
 std::uint32_t TextTable::add(std::string_view text) {
-    const auto [at, fresh] = numbers_.try_emplace(std::string(text), static_cast<std::uint32_t>(texts_.size()));
-    if (fresh) texts_.emplace_back(text);
+    std::string key(text.substr(0, longest));
+    if (const auto known = numbers_.find(key); known != numbers_.end()) return known->second;
+    if (full()) key = "(one of more names than are kept)";
+    const auto [at, fresh] = numbers_.try_emplace(std::move(key), static_cast<std::uint32_t>(texts_.size()));
+    if (fresh) {
+        texts_.push_back(at->first);
+        bytes_ += 2 * at->first.size() + 100;  // twice, and a node of the map
+    }
     return at->second;
 }
 
 std::uint32_t TraceRecords::add_inputs(const OperatorInputs& of) {
-    const std::uint32_t number = inputs.add(of.dims + "|" + of.types + "|" + of.strides + "|" + of.concrete) + 1;
-    if (number == operator_inputs.size()) operator_inputs.push_back(of);
+    const std::string key = of.dims + "|" + of.types + "|" + of.strides + "|" + of.concrete;
+    if (key.size() > longest_inputs) return 0;
+    const bool full = inputs.full();
+    const std::uint32_t number = inputs.add(key) + 1;
+    if (number == operator_inputs.size()) operator_inputs.push_back(full ? OperatorInputs{} : of);
     return number;
 }
 
@@ -47,7 +58,7 @@ void TraceRecords::add_memory(const ProfiledMemory& point) {
 
 std::size_t TraceRecords::bytes() const {
     return host.size() * sizeof(HostSpan) + calls.size() * sizeof(DriverCall) + device.size() * sizeof(DeviceRecord) +
-           collectives.size() * sizeof(CollectiveCall);  // deques: what they hold is what they take
+           steps.size() * sizeof(HostSpan) + collectives.size() * sizeof(CollectiveCall);
 }
 
 void TraceRecords::keep_below(std::size_t most) {
@@ -62,12 +73,13 @@ void TraceRecords::keep_below(std::size_t most) {
         window_end = first + (last - first) / 2;
         shortened = true;
         const auto drop = [&](auto& records) {
-            std::erase_if(records, [&](const auto& record) { return record.start >= window_end; });
-            records.shrink_to_fit();
+            records.erase(std::remove_if(records.begin(), records.end(), [&](const auto& record) { return record.start >= window_end; }),
+                          records.end());
         };
         drop(host);
         drop(calls);
         drop(device);
+        drop(steps);
         if (window_end <= first + 1) return;
     }
 }

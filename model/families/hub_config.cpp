@@ -28,13 +28,15 @@ const ModelType* type_of_architecture(const Json& json) {
     return longest;
 }
 
-// All of Llama's sizes, and nothing that names experts, latents, states or other kinds of layers.
+// All of Llama's sizes, a gated feed-forward's activation, and nothing that names experts, latents, states or other kinds of layers.
 bool has_shape_of_llama(const Json& json) {
+    for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
+        if (json.contains(key) && json[key] != "silu" && json[key] != "swish") return false;
     for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"})
         if (!json.contains(size) || !json[size].is_number_integer()) return false;
     for (const auto& [name, value] : json.items())
         for (const char* other : {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
-                                  "is_encoder_decoder", "recurrent", "vision", "compress"})
+                                  "is_encoder_decoder", "recurrent", "vision", "compress", "cross_attention", "index_topk", "attn_type", "moe"})
             if (name.find(other) != std::string::npos && !value.is_null() && value != false) return false;
     return !json.contains("layer_types") || json.contains("sliding_window");
 }
@@ -53,8 +55,8 @@ const ModelType& type_of(const Json& json, const std::string& path, std::vector<
     if (const auto* type = type_of_architecture(json)) return *type;
     if (has_shape_of_llama(json)) {
         notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm, "
-                        "rotary positions, no biases but those stated");
-        return llama_type();
+                        "rotary positions, no biases but those stated, tied embeddings unless stated");
+        return shape_of_llama();
     }
     throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
                       "; expected one of " + listed + did_you_mean(name, known) +
@@ -72,7 +74,7 @@ std::string without_infinities(std::string text) {
 }
 
 Json parse(const std::string& path) {
-    const std::string text = read_text(path, "a model's config.json");
+    const std::string text = plain_utf8(read_text(path, "a model's config.json"));
     try {
         // NaN and Infinity are no JSON, but some publish them.
         Json json = Json::parse(without_infinities(text), [&](int depth, Json::parse_event_t, const Json&) {
@@ -125,6 +127,7 @@ HubConfig read_hub_config(const std::string& path) {
     type.read(config);
     config.need("vocab", "vocab_size");
     w.dtype = dtype_in(json, config);
+    if (w.dtype == Dtype::fp32) config.said.notes.emplace_back("dtype float32 is how the weights are stored; the forecast trains in it: --set dtype=bf16 for mixed precision");
     const auto folder = std::filesystem::path(path).parent_path().filename().string();
     w.name = folder.empty() ? std::string(type.name) : folder;
     HubConfig result = config.said;

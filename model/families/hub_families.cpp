@@ -95,6 +95,15 @@ void read_llama(HubValues& c) {
     w.linear_bias = c.flag("mlp_bias", w.linear_bias);
 }
 
+// A type that is not known: biases by the names in use, and the library's own default for tied embeddings.
+void read_shape_of_llama(HubValues& c) {
+    c.workload().tied = true;
+    read_llama(c);
+    Workload& w = c.workload();
+    for (const char* name : {"use_qkv_bias", "qkv_bias", "add_qkv_bias"}) w.qkv_bias = c.flag(name, w.qkv_bias);
+    w.linear_bias = c.flag("use_bias", w.linear_bias);
+}
+
 void read_mixtral(HubValues& c) {
     read_llama(c);
     c.need("moe.experts", "num_local_experts");
@@ -170,6 +179,7 @@ void read_nemotron_h(HubValues& c) {
     w.activation = Activation::relu;
     w.positions = Positions::none;
     w.mamba.attention = static_cast<double>(count('*')) / mamba;
+    c.may("head_dim", c.states("attention_head_dim") ? "attention_head_dim" : "head_dim");
     c.need("mamba.heads", c.states("mamba_num_heads") ? "mamba_num_heads" : "mamba_n_heads");
     c.may("mamba.head_dim", "mamba_head_dim");
     c.may("mamba.state", "ssm_state_size");
@@ -186,14 +196,8 @@ void read_nemotron_h(HubValues& c) {
                " Mamba blocks: the forecast has one a layer");
 }
 
-void read_deepseek(HubValues& c) {
-    read_llama(c);
-    c.workload().attention = AttentionKind::mla;
-    c.may("mla.q_rank", "q_lora_rank");
-    c.need("mla.kv_rank", "kv_lora_rank");
-    c.need("mla.nope_dim", "qk_nope_head_dim");
-    c.need("mla.rope_dim", "qk_rope_head_dim");
-    c.need("mla.value_dim", "v_head_dim");
+// Experts as DeepSeek's files name them.
+void read_routed_experts(HubValues& c) {
     c.need("moe.experts", "n_routed_experts");
     c.need("moe.top_k", "num_experts_per_tok");
     c.need("moe.ffn", "moe_intermediate_size");
@@ -210,12 +214,35 @@ void read_deepseek(HubValues& c) {
                std::to_string(c.of("num_nextn_predict_layers").get<int>()));
 }
 
+void read_deepseek(HubValues& c) {
+    read_llama(c);
+    c.workload().attention = AttentionKind::mla;
+    c.may("mla.q_rank", "q_lora_rank");
+    c.need("mla.kv_rank", "kv_lora_rank");
+    c.need("mla.nope_dim", "qk_nope_head_dim");
+    c.need("mla.rope_dim", "qk_rope_head_dim");
+    c.need("mla.value_dim", "v_head_dim");
+    read_routed_experts(c);
+}
+
+void read_glm4_experts(HubValues& c) {
+    read_llama(c);
+    read_routed_experts(c);
+    c.workload().moe.router_bias = true;
+}
+
+void read_olmo_experts(HubValues& c) {
+    read_llama(c);
+    c.need("moe.experts", "num_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+}
+
 void read_deepseek_v3(HubValues& c) {
     read_deepseek(c);
     c.workload().moe.router_bias = true;
 }
 
-constexpr std::array<ModelType, 25> types{{{"gpt2", read_gpt2},
+constexpr std::array<ModelType, 28> types{{{"gpt2", read_gpt2},
                                                  {"bert", read_bert},
                                                  {"gpt_neox", read_neox},
                                                  {"llama", read_llama},
@@ -231,19 +258,25 @@ constexpr std::array<ModelType, 25> types{{{"gpt2", read_gpt2},
                                                  {"phi3", read_llama},
                                                  {"olmo", read_llama},
                                                  {"olmo2", read_llama},
+                                                 {"olmoe", read_olmo_experts},
                                                  {"granite", read_llama},
+                                                 {"granitemoe", read_mixtral},
                                                  {"gpt_oss", read_gpt_oss},
                                                  {"llama4", read_llama4},
                                                  {"llama4_text", read_llama4},
                                                  {"nemotron_h", read_nemotron_h},
                                                  {"kimi_k2", read_deepseek_v3},
                                                  {"glm4", read_llama},
+                                                 {"glm4_moe", read_glm4_experts},
                                                  {"deepseek_v2", read_deepseek},
                                                  {"deepseek_v3", read_deepseek_v3}}};
 
 }  // namespace
 
 std::span<const ModelType> model_types() { return types; }
-const ModelType& llama_type() { return *std::ranges::find(types, "llama", &ModelType::name); }
+const ModelType& shape_of_llama() {
+    static constexpr ModelType type{"llama", read_shape_of_llama};
+    return type;
+}
 
 }  // namespace stepcast

@@ -65,6 +65,6 @@ struct ModelType {
     void (*read)(HubValues&);
 };
 std::span<const ModelType> model_types();
-const ModelType& llama_type();  // the shape that most others share
+const ModelType& shape_of_llama();  // the shape that most others share
 
 }  // namespace stepcast

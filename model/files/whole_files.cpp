@@ -169,4 +169,44 @@ std::string read_text(const std::string& path, std::string_view expected, std::s
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
+namespace {
+
+std::string utf8_of(char32_t c) {
+    const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3f)); };
+    if (c < 0x80) return {static_cast<char>(c)};
+    if (c < 0x800) return {static_cast<char>(0xc0 | c >> 6), tail(0)};
+    if (c < 0x10000) return {static_cast<char>(0xe0 | c >> 12), tail(6), tail(0)};
+    return {static_cast<char>(0xf0 | c >> 18), tail(12), tail(6), tail(0)};
+}
+
+std::string decoded_utf16(std::string_view text, bool little) {
+    const auto unit = [&](std::size_t i) {
+        const char32_t a = static_cast<unsigned char>(text[i]), b = static_cast<unsigned char>(text[i + 1]);
+        return little ? a | b << 8 : a << 8 | b;
+    };
+    std::string decoded;
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+        char32_t c = unit(i);
+        if (c >= 0xd800 && c < 0xdc00 && i + 3 < text.size()) {  // the first half of a pair
+            i += 2;
+            c = 0x10000 + ((c - 0xd800) << 10) + ((unit(i) - 0xdc00) & 0x3ff);
+        }
+        decoded += utf8_of(c);
+    }
+    return decoded;
+}
+
+}  // namespace
+
+std::string plain_utf8(const std::string& text) {
+    std::string plain = text;
+    if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) plain = decoded_utf16(std::string_view(text).substr(2), text[0] == '\xff');
+    if (text.starts_with("\xef\xbb\xbf")) plain.erase(0, 3);
+    std::size_t to = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i)
+        if (plain[i] != '\r' || i + 1 == plain.size() || plain[i + 1] != '\n') plain[to++] = plain[i];
+    plain.resize(to);
+    return plain;
+}
+
 }  // namespace stepcast

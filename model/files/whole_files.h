@@ -51,4 +51,7 @@ inline constexpr std::size_t largest_text = std::size_t{16} << 20, any_size = ~s
 void require_readable(const std::string& path, std::string_view expected, std::size_t most = any_size);
 std::string read_text(const std::string& path, std::string_view expected, std::size_t most = largest_text);
 
+// The same text as UTF-8 with bare line ends, wherever it was written: no byte order mark, UTF-16 decoded, \r\n as \n.
+std::string plain_utf8(const std::string& text);
+
 }  // namespace stepcast

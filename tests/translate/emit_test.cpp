@@ -59,6 +59,8 @@ Experiment any_split(Dice& dice, EmitFormat format) {
     if (format == EmitFormat::deepspeed && p.zero == 3) p.overlap_params = true;
     if (format != EmitFormat::deepspeed) p.recompute = dice.one_of({Recompute::none, Recompute::selective, Recompute::full});
     p.gradient_dtype = dice.one_of({Dtype::fp32, Dtype::bf16});
+    if (format == EmitFormat::megatron) w.dtype = dice.one_of({Dtype::bf16, Dtype::fp8, Dtype::fp16});
+    if (w.dtype == Dtype::fp16) p.gradient_dtype = dice.one_of({Dtype::fp32, Dtype::fp16});
     if (p.cp > 1 && format == EmitFormat::torchtitan) p.context_exchange = ContextExchange::all_gather;
     if (p.cp > 1 && format == EmitFormat::megatron) p.context_exchange = dice.one_of({ContextExchange::all_gather, ContextExchange::ring});
     if (moe && p.tp > 1) p.expert_tensor_parallel = dice.flip();

@@ -43,6 +43,22 @@ TEST_CASE("a matrix of links is read through colours, glued cells and missing fi
                Contains("topo.txt:2: column GPU1 of GPU0 is no link"));
 }
 
+// A virtual machine shows no switch: its NICs stand at the host bridge. Cards joined in pairs by as many links as A100 has are
+// several kinds of card.
+TEST_CASE("a matrix without switches, and cards in pairs") {
+    const Machine vm = matrix("\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\nGPU0\t X \tNV12\tPHB\tSYS\t0-7\nGPU1\tNV12\t X \tPHB\tSYS\t0-7\n");
+    CHECK(vm.nics == 1);
+    CHECK(vm.other_nics == 1);
+    REQUIRE(vm.notes.size() == 1);
+    CHECK_THAT(vm.notes[0], Contains("the 1 joined by PHB are taken"));
+    const char* const pairs = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV12\tSYS\tSYS\nGPU1\tNV12\tX\tSYS\tSYS\nGPU2\tSYS\tSYS\tX\tNV12\nGPU3\tSYS\tSYS\tNV12\tX\n";
+    CHECK_THAT(complaint([&] { cluster_of_machine(matrix(pairs), "x", ""); }), Contains("which GPU is not told"));
+    const TestFolder folder;
+    const auto c = read_cluster(folder.write("nvl.toml", cluster_of_machine(matrix(pairs), "nvl", "NVIDIA H100 NVL").text));
+    CHECK(c.gpu.memory_bandwidth == BytesPerSecond(3.9e12));
+    CHECK(c.fabric == Fabric::nvlink_pairs);
+}
+
 // NV18 of H100 is 18 x 25 GB/s; four GPUs are no DGX, so its constants are priors.
 TEST_CASE("a machine becomes a cluster: datasheet, links, and constants or priors") {
     const TestFolder folder;

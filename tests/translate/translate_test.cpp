@@ -112,6 +112,63 @@ TEST_CASE("launchers in the forms of Megatron's relatives") {
                           {"parallelism.zero", "1"}, {"workload.dtype", "bf16"}, {"workload.linear_bias", "false"}});
 }
 
+// Slurm's own variables follow from its directives, a commented one counts for nothing, "-N" is "--nodes".
+TEST_CASE("a script's nodes: from Slurm's directives, and not told where nobody says them") {
+    const TestFolder folder;
+    const std::string flags = " --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 64 --max-position-embeddings 64 "
+                              "--micro-batch-size 1 --global-batch-size 64 --fp16 --vocab-size 1000\n";
+    const auto nodes = [&](const std::string& text) {
+        const auto t = translate(folder.write("job.sh", text), {});
+        return std::pair(t.count("cluster.nodes", 0), t.count("cluster.gpus_per_node", 0));
+    };
+    CHECK(nodes("#SBATCH --nodes=48\nG=8\ntorchrun --nproc_per_node $G --nnodes $SLURM_NNODES train.py" + flags) == std::pair(48L, 8L));
+    CHECK(nodes("#SBATCH -N 16\n##SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun -l python train.py" + flags) == std::pair(16L, 4L));
+    CHECK(nodes("#SBATCH --nodes 4\n#SBATCH --ntasks 32\nsrun python train.py" + flags) == std::pair(4L, 8L));
+    CHECK(nodes("#SBATCH --ntasks-per-node=4\nsrun python train.py" + flags) == std::pair(0L, 0L));
+    CHECK(nodes("torchrun --nproc_per_node 8 --nnodes $NODES train.py" + flags) == std::pair(0L, 0L));
+    CHECK(nodes("torchrun --nproc_per_node 8 train.py" + flags) == std::pair(1L, 8L));
+    // Only --bf16 makes Megatron accumulate gradients in fp32.
+    CHECK(translate(folder.write("fp16.sh", "torchrun train.py" + flags), {}).find("parallelism.gradient_dtype")->value == "fp16");
+}
+
+// What an editor of another system makes of a file: line ends, a byte order mark, two bytes a character.
+TEST_CASE("a script reads alike whatever system wrote it") {
+    const TestFolder folder;
+    const std::string text = "#!/bin/bash\nARGS=(\n  --num-layers 4 # four\n  --hidden-size 512\n)\nOPTS=\"--bf16 \\\n --num-attention-heads 8\"\n"
+                             "torchrun --nproc_per_node 8 train.py ${ARGS[@]} $OPTS --seq-length 64 --max-position-embeddings 64 "
+                             "--micro-batch-size 1 --global-batch-size 64 --vocab-size 1000\n";
+    std::string windows, wide = "\xff\xfe";
+    for (const char c : text) {
+        windows += c == '\n' ? "\r\n" : std::string(1, c);
+        wide += {c, '\0'};
+    }
+    const auto plain = experiment_text(translate(folder.write("a.sh", text), {}));
+    for (const std::string& other : {windows, "\xef\xbb\xbf" + text, wide})
+        CHECK(experiment_text(translate(folder.write("a.sh", other), {})) == plain);
+}
+
+// Keys of torchtitan before v0.2, and DeepSpeed's JSON with places that a template fills.
+TEST_CASE("old keys, templates and classes of models are not passed over") {
+    const TestFolder folder;
+    const auto old = translate(folder.write("old.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nbatch_size = 1\nseq_len = 8192\n"
+                                            "data_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n[experimental]\n"
+                                            "context_parallel_degree = 2\npipeline_parallel_degree = 2\n[float8]\nenable_float8_linear = true\n"), {});
+    CHECK(old.count("parallelism.tp", 0) == 2);
+    CHECK(old.count("parallelism.cp", 0) == 2);
+    CHECK(old.count("parallelism.pp", 0) == 2);
+    CHECK(old.count("parallelism.dp", 0) == 4);
+    CHECK(old.find("workload.dtype")->value == "fp8");
+    const auto json = translate(folder.write("ds.json", "{\"train_batch_size\": \"{{ batch }}\", \"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true}}"), {});
+    CHECK_FALSE(json.find("parallelism.global_batch"));
+    CHECK(std::ranges::any_of(json.open, [](const std::string& line) { return line.find("filled in by a template") != std::string::npos; }));
+    const auto bridge = translate(folder.write("bridge.yaml", "model:\n  _target_: megatron.bridge.models.llama.Llama3ModelProvider8B\n  num_layers: 4\n  hidden_size: 512\n"
+                                               "  ffn_hidden_size: 2048\n  num_attention_heads: 8\n  seq_length: 64\n  vocab_size: 1000\ntrain:\n  global_batch_size: 8\n  micro_batch_size: 1\n"), {});
+    CHECK(bridge.find("workload.gated")->value == "true");
+    CHECK(bridge.find("workload.norm")->value == "rmsnorm");
+    CHECK(bridge.find("workload.tied")->value == "false");
+    CHECK(bridge.find("workload.dropout")->value == "0");
+}
+
 // 61 layers over pp 4 x vp 2: 8 chunks. "Et*3|(tt|)*6t.." in Megatron's letters; 62 = 60 + embedding + loss over 2 stages.
 TEST_CASE("layouts of a pipeline, and layers that count the ends") {
     const TestFolder folder;

@@ -65,3 +65,26 @@ TEST_CASE("nccl-tests: what is not told is asked for") {
     REQUIRE(log.rows[0].out_of_place.ranks == 8);
     REQUIRE_THROWS_WITH(read("all_reduce.log", "# nThread 1\n" + header), Contains("no row"));
 }
+
+// Host names and time stamps before each line, in UTF-16; times of the host are none of a transfer; gathers are no part of a step.
+TEST_CASE("nccl-tests: whatever stands before a line, another encoding, times of the host, operations that no step has") {
+    const std::string devices = "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] GPU\n#  Rank  1 Group  0 Pid 1 on n0 device 1 [0x05] GPU\n";
+    const std::string table = "# Collective test starting: all_gather_perf\n" + devices + header +
+                              "  1048576  262144  float  none  -1  100.0  10.00  5.00  0  90.0  11.0  5.5  0\n";
+    std::string stamped, wide = "\xff\xfe";
+    for (const char c : "\n" + table) stamped += c == '\n' ? "\n2024-05-01T10:00:00.1Z node-a: " : std::string(1, c);
+    for (const char c : table) wide += {c, '\0'};
+    for (const std::string& text : {table, stamped, wide}) {
+        const auto log = read("x.log", text);
+        REQUIRE(log.rows.size() == 1);
+        REQUIRE(log.rows[0].out_of_place.op == "all_gather");
+        REQUIRE(log.rows[0].out_of_place.ranks == 2);
+        REQUIRE(log.rows[0].out_of_place.time.si() == Approx(100e-6));
+    }
+    std::string host = table;
+    host.replace(host.find(" time "), 6, "cputime");
+    REQUIRE_THROWS_WITH(read("x.log", host), Contains("times of the host"));
+    std::string gather = table;
+    gather.replace(gather.find("all_gather"), 10, "gather");
+    REQUIRE(read("x.log", gather + table).rows.size() == 1);
+}

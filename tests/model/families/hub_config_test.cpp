@@ -134,6 +134,31 @@ TEST_CASE("an unknown model of Llama's shape is read with a note, another is ref
     CHECK(named.notes.empty());
 }
 
+// GELU and squared ReLU are no gated feed-forwards, cross attention is no layer of Llama's. What is not stated of an unknown type is
+// its library's default: tied.
+TEST_CASE("an unknown model whose file contradicts Llama's shape is refused, one that states biases or ties keeps them") {
+    for (const char* other : {"\"hidden_act\": \"relu2\", ", "\"hidden_act\": \"gelu_new\", ", "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, "})
+        CHECK(refusal_of(std::string("{\"model_type\": \"newcomer\", ") + other + sizes + "}").find("has no rule") != std::string::npos);
+    const auto newcomer = whole("{\"model_type\": \"newcomer\", \"hidden_act\": \"silu\", \"use_qkv_bias\": true, " + sizes + "}").workload;
+    CHECK(newcomer.qkv_bias);
+    CHECK(newcomer.tied);
+    CHECK_FALSE(whole("{\"model_type\": \"newcomer\", \"tie_word_embeddings\": false, " + sizes + "}").workload.tied);
+}
+
+// Experts under the names of OLMoE, Granite and GLM 4.5; GLM's first layer is dense, its router has a bias.
+TEST_CASE("experts of further families") {
+    const std::string routed = ", \"n_routed_experts\": 16, \"num_experts_per_tok\": 4, \"moe_intermediate_size\": 32, \"n_shared_experts\": 1, \"first_k_dense_replace\": 1, ";
+    const auto glm = whole("{\"model_type\": \"glm4_moe\"" + routed + sizes + "}").workload.moe;
+    CHECK(glm.experts == 16);
+    CHECK(glm.top_k == 4);
+    CHECK(glm.ffn == 32);
+    CHECK(glm.shared_experts == 1);
+    CHECK(glm.dense_layers == 1);
+    CHECK(glm.router_bias);
+    CHECK(whole("{\"model_type\": \"olmoe\", \"num_experts\": 8, \"num_experts_per_tok\": 2, " + sizes + "}").workload.moe.experts == 8);
+    CHECK(whole("{\"model_type\": \"granitemoe\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, " + sizes + "}").workload.moe.top_k == 2);
+}
+
 // Windows, dense layers in between and kinds of layers change the work.
 TEST_CASE("fields that change the work are modelled or refused by name") {
     const auto window = whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + sizes + "}").workload;
