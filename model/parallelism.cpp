@@ -17,6 +17,8 @@ constexpr std::array<Named<Schedule>, 5> schedules{{{Schedule::gpipe, "gpipe"},
 constexpr std::array<Named<ContextExchange>, 2> exchanges{
     {{ContextExchange::ring, "ring"}, {ContextExchange::all_gather, "all-gather"}}};
 constexpr std::array<Named<StageCut>, 2> cuts{{{StageCut::layers, "layers"}, {StageCut::modules, "modules"}}};
+constexpr std::array<Named<ExpertProducts>, 3> products{
+    {{ExpertProducts::grouped, "grouped"}, {ExpertProducts::each, "each"}, {ExpertProducts::fused, "fused"}}};
 constexpr std::array<Named<Recompute>, 3> recomputes{
     {{Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}}};
 
@@ -33,6 +35,9 @@ Recompute parse_recompute(std::string_view text) { return value_named(recomputes
 
 std::string_view to_string(StageCut cut) { return name_of(cuts, cut); }
 StageCut parse_stage_cut(std::string_view text) { return value_named(cuts, text, "a cut of stages"); }
+
+std::string_view to_string(ExpertProducts of) { return name_of(products, of); }
+ExpertProducts parse_expert_products(std::string_view text) { return value_named(products, text, "a kind of expert products"); }
 
 std::string_view to_string(ContextExchange exchange) { return name_of(exchanges, exchange); }
 ContextExchange parse_context_exchange(std::string_view text) {

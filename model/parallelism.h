@@ -38,6 +38,13 @@ enum class StageCut : std::uint8_t { layers, modules };
 std::string_view to_string(StageCut cut);
 StageCut parse_stage_cut(std::string_view text);
 
+// How a rank's experts multiply. grouped: one kernel over all of them, casts and activation passes of their own. each: expert by
+// expert, each with kernels of its own (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts in it
+// (its grouped MLP in MXFP8 and NVFP4, from 2.20 on), tokens sorted by expert while they are sent.
+enum class ExpertProducts : std::uint8_t { grouped, each, fused };
+std::string_view to_string(ExpertProducts products);
+ExpertProducts parse_expert_products(std::string_view text);
+
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.
 struct Parallelism {
@@ -68,6 +75,7 @@ struct Parallelism {
     bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
+    ExpertProducts expert_products = ExpertProducts::grouped;
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward

@@ -155,6 +155,7 @@ void read_value(const ConfigValue& found, Activation& out) { out = named(found, 
 void read_value(const ConfigValue& found, Head& out) { out = named(found, parse_head); }
 void read_value(const ConfigValue& found, ContextExchange& out) { out = named(found, parse_context_exchange); }
 void read_value(const ConfigValue& found, StageCut& out) { out = named(found, parse_stage_cut); }
+void read_value(const ConfigValue& found, ExpertProducts& out) { out = named(found, parse_expert_products); }
 void read_value(const ConfigValue& found, Fabric& out) { out = named(found, parse_fabric); }
 void read_value(const ConfigValue& found, std::vector<int>& out) {
     const auto* values = as<std::vector<ConfigValue>>(found);

@@ -28,6 +28,7 @@ void read_value(const ConfigValue& found, Activation& out);
 void read_value(const ConfigValue& found, Head& out);
 void read_value(const ConfigValue& found, ContextExchange& out);
 void read_value(const ConfigValue& found, StageCut& out);
+void read_value(const ConfigValue& found, ExpertProducts& out);
 void read_value(const ConfigValue& found, Fabric& out);
 void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
 void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]

@@ -26,7 +26,7 @@ using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double
                               Field<Bytes>, Field<BytesPerSecond>, Field<FlopsPerSecond>, Field<std::string>,
                               Field<Dtype>, Field<Optimizer>, Field<Workload::Kind>, Field<MoeSystem>, Field<Schedule>,
                               Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
-                              Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
+                              Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<ExpertProducts>, Field<Fabric>,
                               Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
                               Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<AttentionKernel>>,
                               Field<std::vector<ExpertKernel>>,
