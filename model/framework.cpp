@@ -7,16 +7,10 @@
 #include "model/experiment.h"
 #include "model/keys/keys.h"
 #include "model/layers.h"
-#include "model/names.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
-
-constexpr auto gradient_names = std::to_array<Named<GradientType>>({{GradientType::training, "training"},
-                                                                    {GradientType::fp32, "fp32"},
-                                                                    {GradientType::fp16, "fp16"},
-                                                                    {GradientType::bf16, "bf16"}});
 
 // Every key that adopting may set.
 constexpr auto decided = std::to_array<std::string_view>(
@@ -70,7 +64,7 @@ Dtype gradient_dtype(GradientType type, Dtype training) {
     return training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
 }
 
-bool is_blackwell(const Gpu& gpu) { return gpu.fp4 > FlopsPerSecond(0); }  // the first devices with this type
+bool is_blackwell(const Gpu& gpu) { return gpu.peaks[Dtype::fp4] > FlopsPerSecond(0); }  // the first devices with this type
 
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
@@ -154,9 +148,6 @@ void give_back(Experiment& e) {
 }
 
 }  // namespace
-
-std::string_view to_string(GradientType type) { return name_of(gradient_names, type); }
-GradientType parse_gradient_type(std::string_view text) { return value_named(gradient_names, text, "a gradient type"); }
 
 bool decides(const Framework& framework, std::string_view key) {
     return !framework.name.empty() && std::find(decided.begin(), decided.end(), key) != decided.end();

@@ -16,8 +16,10 @@ namespace stepcast {
 
 // training: the 16-bit type of training (fp32 where training is in fp32 or tf32).
 enum class GradientType : std::uint8_t { training, fp32, fp16, bf16 };
-std::string_view to_string(GradientType type);
-GradientType parse_gradient_type(std::string_view text);
+constexpr auto names_of(GradientType) {
+    using enum GradientType;
+    return name_table<GradientType>("a gradient type", {{training, "training"}, {fp32, "fp32"}, {fp16, "fp16"}, {bf16, "bf16"}});
+}
 
 // What the framework's own code costs, in place of the cluster's host costs of the same names.
 struct FrameworkHost {
@@ -46,7 +48,7 @@ struct Framework {
     std::optional<double> bucket_weights;  // of a gradient bucket; 0 = one for all
     std::optional<bool> overlap, overlap_params, overlap_p2p, overlap_weight_gradient;  // ZeRO 3 overlaps the first two
     std::optional<bool> overlap_tp;  // where the sequence is split too
-    bool interleaves = false;        // cases: stages hold several pieces where that is not stated
+    bool interleaves = false;        // cases: stages hold several chunks where that is not stated
     bool balances_stages = false;    // cases: stages of equal matrix products, the logits' among them
     std::optional<bool> fused_accumulation, fused_loss, eager, unfused, recompute_stops_early, reads_loss;
     std::optional<double> eager_traffic;

@@ -7,43 +7,41 @@
 #include <vector>
 
 #include "model/dtype.h"
+#include "model/moe/known_systems.h"
+#include "model/pipeline/known_schedules.h"
 #include "model/units.h"
 
 namespace stepcast {
 
-enum class MoeSystem : std::uint8_t { fast_moe, faster_moe, mix_moe, alltoall };
-std::string_view to_string(MoeSystem system);
-MoeSystem parse_moe_system(std::string_view text);
-
-// one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv
-// 2401.10241); zb_v: two pieces a stage in a V (arXiv 2405.15362); dualpipe: micro-batches enter at both ends, each rank
-// holds two pieces (DeepSeek-V3, arXiv 2412.19437).
-enum class Schedule : std::uint8_t { gpipe, one_f_one_b, zb_h1, zb_v, dualpipe };
-std::string_view to_string(Schedule schedule);
-Schedule parse_schedule(std::string_view text);
-
 enum class Recompute : std::uint8_t { none, selective, full };
-std::string_view to_string(Recompute recompute);
-Recompute parse_recompute(std::string_view text);
+constexpr auto names_of(Recompute) {
+    using enum Recompute;
+    return name_table<Recompute>("a recompute mode", {{none, "none"}, {selective, "selective"}, {full, "full"}});
+}
 
 // How attention sees the keys of the other context-parallel ranks: passed round a ring beside the computation, or
 // gathered before it.
 enum class ContextExchange : std::uint8_t { ring, all_gather };
-std::string_view to_string(ContextExchange exchange);
-ContextExchange parse_context_exchange(std::string_view text);
+constexpr auto names_of(ContextExchange) {
+    using enum ContextExchange;
+    return name_table<ContextExchange>("a context exchange", {{ring, "ring"}, {all_gather, "all-gather"}});
+}
 
 // Where stages are cut: between layers, or (as a tracing splitter does) after equal numbers of modules with a matrix product
 // or an activation, counting the embedding, eight a gated layer (q, k, v, o, gate, activation, up, down) and the logits.
 enum class StageCut : std::uint8_t { layers, modules };
-std::string_view to_string(StageCut cut);
-StageCut parse_stage_cut(std::string_view text);
+constexpr auto names_of(StageCut) {
+    return name_table<StageCut>("a cut of stages", {{StageCut::layers, "layers"}, {StageCut::modules, "modules"}});
+}
 
 // How a rank's experts multiply. grouped: one kernel over all of them, casts and activation passes of their own. each: expert by
 // expert, each with kernels of its own (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts in it
 // (its grouped MLP in MXFP8 and NVFP4, from 2.20 on), tokens sorted by expert while they are sent.
 enum class ExpertProducts : std::uint8_t { grouped, each, fused };
-std::string_view to_string(ExpertProducts products);
-ExpertProducts parse_expert_products(std::string_view text);
+constexpr auto names_of(ExpertProducts) {
+    using enum ExpertProducts;
+    return name_table<ExpertProducts>("a kind of expert products", {{grouped, "grouped"}, {each, "each"}, {fused, "fused"}});
+}
 
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.
@@ -59,7 +57,7 @@ struct Parallelism {
     bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
     StageCut cut = StageCut::layers;
     bool head_apart = false;        // cut by modules: the last stage holds final norm and logits alone
-    std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
+    std::vector<int> stage_layers;  // layers of each stage chunk, first to last; empty = as even as possible
     bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
     bool overlap_p2p = true;  // sends between stages run beside the next task
     bool overlap_tp = false;  // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
@@ -79,7 +77,7 @@ struct Parallelism {
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward
-    int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping pieces
+    int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping chunks
     MoeSystem moe_system = MoeSystem::alltoall;
     // What a hop between stages sends (model/transformer/hops.h). blocking_p2p: one message after the other, each holding the
     // hosts of both ends; nothing else runs on them meanwhile.

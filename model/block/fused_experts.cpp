@@ -21,7 +21,7 @@ bool is_fused(const LayerContext& c) { return c.experiment.parallelism.expert_pr
 int kernels_of_each(const LayerContext& c, bool weight_gradient) {
     if (c.experiment.parallelism.expert_products != ExpertProducts::each) return 0;
     if (!is_narrow(c.shape.matrix)) return 1;
-    const bool scaled_blocks = c.experiment.cluster.gpu.fp4 > FlopsPerSecond(0);
+    const bool scaled_blocks = c.experiment.cluster.gpu.peaks[Dtype::fp4] > FlopsPerSecond(0);
     return 1 + (weight_gradient ? 0 : 1) + (scaled_blocks ? 2 : 0);
 }
 

@@ -9,7 +9,7 @@
 #include "model/errors.h"
 #include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/pieces.h"
+#include "model/transformer/chunks.h"
 
 namespace stepcast {
 namespace {
@@ -66,34 +66,34 @@ void check_sequence_split(const Workload& w, const Parallelism& p) {
                w.seq / p.cp);
 }
 
-void check_pieces(const Workload& w, const Parallelism& p) {
-    const int pieces = model_pieces(p.schedule, p.pp, pieces_per_stage(p));
+void check_chunks(const Workload& w, const Parallelism& p) {
+    const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
     const auto& stated = p.stage_layers;
     if (p.cut == StageCut::modules) return;
     if (stated.empty()) {
-        if (pieces > w.layers)
+        if (chunks > w.layers)
             refuse(
-                "parallelism.{}: {} stage pieces are more than workload.layers = {}; expected fewer, or "
+                "parallelism.{}: {} stage chunks are more than workload.layers = {}; expected fewer, or "
                 "parallelism.stage_layers",
-                p.vp > 1 ? "vp" : "pp", pieces, w.layers);
+                p.vp > 1 ? "vp" : "pp", chunks, w.layers);
         return;
     }
-    if (static_cast<int>(stated.size()) != pieces)
-        refuse("parallelism.stage_layers: {} entries, but there are {} stage pieces", stated.size(), pieces);
+    if (static_cast<int>(stated.size()) != chunks)
+        refuse("parallelism.stage_layers: {} entries, but there are {} stage chunks", stated.size(), chunks);
     if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
         refuse("parallelism.stage_layers: {} is no number of layers", least);
     // The first holds the embedding and the last the head; one between them would do nothing but pass on.
-    for (std::size_t piece = 1; piece + 1 < stated.size(); ++piece)
-        if (stated[piece] == 0)
+    for (std::size_t chunk = 1; chunk + 1 < stated.size(); ++chunk)
+        if (stated[chunk] == 0)
             refuse("parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the first and the last",
-                   piece + 1, stated.size());
+                   chunk + 1, stated.size());
     if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
         refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
 }
 
 // What the splitter's cut by modules, and the messages that such pipelines send, are modelled for.
 void check_cut(const Workload& w, const Parallelism& p) {
-    if (p.blocking_p2p && (p.vp > 1 || (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b)))
+    if (p.blocking_p2p && (p.vp > 1 || traits(p.schedule).splits_backward))
         refuse(
             "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; expected gpipe or "
             "1f1b with vp = 1",
@@ -110,7 +110,7 @@ void check_cut(const Workload& w, const Parallelism& p) {
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
             "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
     if (p.vp > 1 || p.tp > 1 || p.recompute == Recompute::full || !p.stage_layers.empty() ||
-        (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b))
+        traits(p.schedule).splits_backward)
         refuse(
             "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, without full recompute "
             "and without stage_layers");
@@ -198,8 +198,8 @@ void check_transformer(const Experiment& e) {
     check_experts(w);
     check_tensor_split(w, p);
     check_sequence_split(w, p);
-    check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
-    check_pieces(w, p);
+    check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+    check_chunks(w, p);
     check_cut(w, p);
     check_recompute(w, p);
     check_shard(p);

@@ -1,6 +1,6 @@
 // Keys of [framework] and of framework files. What a file does not state stays as the experiment, or the key's own default,
 // says.
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {
@@ -37,7 +37,7 @@ const Key table[] = {
     {"framework.overlap_weight_gradient", field<&E::framework, &F::overlap_weight_gradient>,
      "tensor-parallel exchanges of the backward beside the weight gradient"},
     {"framework.interleaves", field<&E::framework, &F::interleaves>,
-     "cases that do not state vp: stages hold several pieces"},
+     "cases that do not state vp: stages hold several chunks"},
     {"framework.balances_stages", field<&E::framework, &F::balances_stages>,
      "cases: stages hold layers of equal matrix products, those of the logits counted"},
     {"framework.fused_accumulation", field<&E::framework, &F::fused_accumulation>,
@@ -88,7 +88,7 @@ const Key table[] = {
     {"framework.can.context", field<&E::framework, &F::can, &A::context>, "has context parallelism"},
     {"framework.can.pipeline", field<&E::framework, &F::can, &A::pipeline>, "has pipelines"},
     {"framework.can.interleaved", field<&E::framework, &F::can, &A::interleaved>,
-     "has 1f1b with several pieces a stage"},
+     "has 1f1b with several chunks a stage"},
     {"framework.can.schedules", field<&E::framework, &F::can, &A::schedules>, "its pipeline schedules; empty = all"},
     {"framework.can.zero", field<&E::framework, &F::can, &A::zero>, "its ZeRO stages; empty = all"},
     {"framework.can.recompute", field<&E::framework, &F::can, &A::recompute>, "what it recomputes; empty = all"},

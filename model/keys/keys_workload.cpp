@@ -1,5 +1,5 @@
 // Keys of [workload], [parallelism], [routing] and [run].
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {
@@ -144,7 +144,7 @@ const Key table[] = {
     {"parallelism.dp", field<&E::parallelism, &P::dp>, "data-parallel replicas", 1, ranks},
     {"parallelism.tp", field<&E::parallelism, &P::tp>, "tensor-parallel ranks", 1, ranks},
     {"parallelism.pp", field<&E::parallelism, &P::pp>, "pipeline stages", 1, ranks},
-    {"parallelism.vp", field<&E::parallelism, &P::vp>, "model pieces of a stage (interleaving)", 1, 1024},
+    {"parallelism.vp", field<&E::parallelism, &P::vp>, "model chunks of a stage (interleaving)", 1, 1024},
     {"parallelism.ep", field<&E::parallelism, &P::ep>, "ranks that share the experts, out of dp x cp", 1, ranks},
     {"parallelism.cp", field<&E::parallelism, &P::cp>, "context-parallel ranks", 1, ranks},
     {"parallelism.sequence_parallel", field<&E::parallelism, &P::sequence_parallel>,
@@ -165,7 +165,7 @@ const Key table[] = {
     {"parallelism.head_apart", field<&E::parallelism, &P::head_apart>,
      "cut by modules: the last stage holds the logits alone"},
     {"parallelism.stage_layers", field<&E::parallelism, &P::stage_layers>,
-     "layers of each stage piece, first to last; empty = even"},
+     "layers of each stage chunk, first to last; empty = even"},
     {"parallelism.scatter_p2p", field<&E::parallelism, &P::scatter_p2p>,
      "each tensor-parallel rank sends its part to the next stage, then they gather"},
     {"parallelism.overlap_p2p", field<&E::parallelism, &P::overlap_p2p>, "sends between stages beside other tasks"},
@@ -200,7 +200,7 @@ const Key table[] = {
     {"parallelism.overlap_params", field<&E::parallelism, &P::overlap_params>,
      "zero 1, 2: parameters are gathered beside the next forward"},
     {"parallelism.overlap_chunks", field<&E::parallelism, &P::overlap_chunks>,
-     "alltoall: overlapping pieces of exchange and experts", 1, 64},
+     "alltoall: overlapping chunks of exchange and experts", 1, 64},
     {"parallelism.moe_system", field<&E::parallelism, &P::moe_system>, "how the MoE layer runs"},
     {"parallelism.messages_per_tensor", field<&E::parallelism, &P::messages_per_tensor>,
      "messages that carry one tensor between stages: headers and data", 1, 1000},

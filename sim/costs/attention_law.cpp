@@ -45,8 +45,8 @@ double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width)
 // fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels of the second
 // generation.
 FlopsPerSecond attention_peak(const Attention& op, const Cluster& cluster) {
-    const bool split = op.dtype == Dtype::fp32 && cluster.gpu.tf32 > FlopsPerSecond(0);
-    const FlopsPerSecond rate = split ? cluster.gpu.tf32 / 3 : peak(cluster.gpu, op.dtype);
+    const bool split = op.dtype == Dtype::fp32 && cluster.gpu.peaks[Dtype::tf32] > FlopsPerSecond(0);
+    const FlopsPerSecond rate = split ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, op.dtype);
     return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
     using Found = std::array<std::set<int>, 2>;
     CHECK(kernels(ExpertProducts::grouped) == Found{{{0}, {0}}});
     CHECK(kernels(ExpertProducts::each) == Found{{{2}, {1}}});
-    e.cluster.gpu.fp4 = FlopsPerSecond(16e12);
+    e.cluster.gpu.peaks[Dtype::fp4] = FlopsPerSecond(16e12);
     CHECK(kernels(ExpertProducts::each) == Found{{{4}, {3}}});
     CHECK(kernels(ExpertProducts::fused) == Found{{{0}, {0}}});
 }

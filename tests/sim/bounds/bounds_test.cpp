@@ -66,8 +66,8 @@ Experiment middle_gpt() {
     e.workload.ffn = 4096;
     e.workload.seq = 512;
     e.cluster.nodes = 4;
-    e.cluster.gpu.fp32 = FlopsPerSecond(2e13);
-    e.cluster.gpu.bf16 = e.cluster.gpu.fp16 = FlopsPerSecond(1e14);
+    e.cluster.gpu.peaks[Dtype::fp32] = FlopsPerSecond(2e13);
+    e.cluster.gpu.peaks[Dtype::bf16] = e.cluster.gpu.peaks[Dtype::fp16] = FlopsPerSecond(1e14);
     e.cluster.gpu.sms = 108;
     e.cluster.host = no_host_costs();
     e.parallelism = {};
@@ -91,7 +91,7 @@ TEST_CASE("on one rank without hosts the bound, the estimate and the engine are 
 }
 
 // 1F1B of p equal stages without transfers: (m + p - 1)(F + B) and what follows the slots.
-TEST_CASE("the longest way of 1F1B is (m + p - 1)(F + B), however many micro-batches there are") {
+TEST_CASE("the longest path of 1F1B is (m + p - 1)(F + B), however many micro-batches there are") {
     Experiment e = middle_gpt();
     e.cluster.nodes = 1;
     e.parallelism.pp = 4;
