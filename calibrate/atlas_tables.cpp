@@ -77,6 +77,8 @@ void add_cast(const TableRow& row, BuildingBlocks& blocks) {
                   : row.text("op") == "cast_dynamic" ? CastScale::tensor
                                                      : CastScale::given;
     found.implementation = row.text("implementation");
+    // vLLM's kernels take a block a row whether or not they look for its scale.
+    if (found.scale == CastScale::given && found.implementation.starts_with("vLLM")) found.scale = CastScale::given_rows;
     found.time = row.time(Flops(0));
     found.row = row.hash();
     blocks.casts.push_back(found);

@@ -112,6 +112,7 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
     if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
+    if (start.kernel.event > Seconds(0)) parameters.push_back({"kernel.event", "20 us", 0.5, "1 us", "1 ms"});
     const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0;
     std::erase_if(parameters, [&](const FitParameter& p) {
         return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"

@@ -52,14 +52,18 @@ FitCase gemm_case(const GemmRow& row) {
             [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); }, 1, row.row};
 }
 
-// The path is the datasheet's, which no fit moves: found once.
+// The path is the datasheet's, which no fit moves but what two sockets share: found once, and again where that moved.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
-    const RingPath path = ring_path(Group{row.ranks}, cluster);
+    RingPath path = ring_path(Group{row.ranks}, cluster);
     return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes),
             row.op,
             of_tables,
             row.time,
-            [op = op_of(row), path](const Cluster& c) { return collective_time(op, path, c); },
+            [op = op_of(row), path, ranks = row.ranks, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
+                if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
+                socket = c.intra.socket_bandwidth;
+                return collective_time(op, path, c);
+            },
             1,
             row.row};
 }

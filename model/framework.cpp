@@ -25,6 +25,7 @@ constexpr auto decided = std::to_array<std::string_view>(
      "parallelism.eager",           "parallelism.fused_accumulation",
      "parallelism.eager_traffic",   "parallelism.unfused",
      "parallelism.dispatch_once",   "parallelism.recompute_stops_early",
+     "parallelism.expert_products",
      "cluster.host.call",           "parallelism.expert_tensor_parallel",
      "cluster.host.layer",          "cluster.host.expert_layer",
      "cluster.host.micro_batch",    "cluster.host.exchange",
@@ -63,6 +64,8 @@ Dtype gradient_dtype(GradientType type, Dtype training) {
     return training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
 }
 
+bool is_blackwell(const Gpu& gpu) { return gpu.peaks[Dtype::fp4] > FlopsPerSecond(0); }  // the first devices with this type
+
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     Workload& w = e.workload;
@@ -87,6 +90,8 @@ void adopt_experts(Experiment& e, Adoption& adopt) {
     const Workload& w = e.workload;
     Parallelism& p = e.parallelism;
     if (w.moe.experts == 0) return;
+    const bool fuses = f.expert_products != ExpertProducts::fused || (is_narrow(w.dtype) && is_blackwell(e.cluster.gpu));
+    adopt.set("parallelism.expert_products", p.expert_products, fuses ? f.expert_products : ExpertProducts::each);
     // Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
     const bool narrow = expert_ffn(w) < w.hidden;
     if (p.tp > 1 && f.expert_tensor_parallel)
@@ -133,8 +138,7 @@ void adopt_host(Experiment& e, Adoption& adopt) {
     constexpr double normal = 0.6745;
     if (e.framework.fitted && !e.framework.fitted->errors.empty())
         adopt.set("cluster.noise.step", e.cluster.noise.step, e.framework.fitted->errors.front().median / normal);
-    const bool blackwell = e.cluster.gpu.peaks[Dtype::fp4] > FlopsPerSecond(0);  // the first devices with this type
-    if (e.framework.expert_graphs && blackwell && e.workload.moe.experts > 0)
+    if (e.framework.expert_graphs && is_blackwell(e.cluster.gpu) && e.workload.moe.experts > 0)
         adopt.set("cluster.host.expert_layer", host.expert_layer, Seconds(0));
 }
 

@@ -57,6 +57,7 @@ struct Framework {
     int optimizer_groups_a_layer = 0;  // parameters of a layer that are updated one by one; 0 = fused ..
     int optimizer_calls = 1;           // .. with so many calls each
     bool expert_graphs = false;        // on Blackwell, expert layers but their experts run as CUDA graphs
+    ExpertProducts expert_products = ExpertProducts::grouped;  // fused: in narrow types on Blackwell, else each
     std::optional<bool> expert_tensor_parallel;  // wide experts are split over the tensor-parallel ranks, narrow ones never
     bool dispatch_once = false;                  // dropless routing sends a token once to a rank and a node
     double reserved = 1;                         // memory that its allocator holds over what tensors take

@@ -34,6 +34,15 @@ constexpr auto names_of(StageCut) {
     return name_table<StageCut>("a cut of stages", {{StageCut::layers, "layers"}, {StageCut::modules, "modules"}});
 }
 
+// How a rank's experts multiply. grouped: one kernel over all of them, casts and activation passes of their own. each: expert by
+// expert, each with kernels of its own (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts in it
+// (its grouped MLP in MXFP8 and NVFP4, from 2.20 on), tokens sorted by expert while they are sent.
+enum class ExpertProducts : std::uint8_t { grouped, each, fused };
+constexpr auto names_of(ExpertProducts) {
+    using enum ExpertProducts;
+    return name_table<ExpertProducts>("a kind of expert products", {{grouped, "grouped"}, {each, "each"}, {fused, "fused"}});
+}
+
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.
 struct Parallelism {
@@ -64,6 +73,7 @@ struct Parallelism {
     bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
+    ExpertProducts expert_products = ExpertProducts::grouped;
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward

@@ -29,10 +29,16 @@ Bytes Fused::inner(const Activate& op) const {
 }
 
 // Backward: reads what it read and the gradient, writes the gradients of what it read; the bias sums those.
+bool Fused::in_products(const Activate& op) const {
+    return op.rows == Activate::Rows::expert_slots &&
+           c_.experiment.parallelism.expert_products == ExpertProducts::fused;
+}
 void Fused::forward(Planner& planner, const Activate& op) const {
+    if (in_products(op)) return;
     planner.compute("activation", MemoryPass{static_cast<double>(op.inputs) * inner(op), inner(op)});
 }
 void Fused::backward(BackwardPlanners b, const Activate& op) const {
+    if (in_products(op)) return;
     const Bytes inputs = static_cast<double>(op.inputs) * inner(op);
     b.inputs.compute("activation_backward", MemoryPass{inputs + inner(op), inputs});
     if (op.bias) b.inputs.compute("bias_gradient", MemoryPass{inputs, Bytes(0)});

@@ -70,6 +70,7 @@ private:
     [[nodiscard]] Bytes mask(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
     [[nodiscard]] double outer() const { return static_cast<double>(c_.shape.outer_tokens * c_.shape.hidden); }
     [[nodiscard]] Bytes inner(const Activate& op) const;
+    [[nodiscard]] bool in_products(const Activate& op) const;
 
     void scan_products(Planner& planner, const Scan& op) const;
 
@@ -90,7 +91,10 @@ private:
     void counts(Planner& planner, bool back) const;
     void to_experts(Planner& planner) const;
     void from_experts(Planner& planner) const;
-    void grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const;
+    struct GroupedKind {
+        bool weight_gradient = false, arrived = false;  // arrived: what it reads came from other ranks
+    };
+    void grouped(Planner& planner, std::string_view name, long n, long k, GroupedKind kind) const;
 
     // ends.cpp
     [[nodiscard]] double logits() const;

@@ -2,7 +2,8 @@
 // weighted sum. Each rank sends `tokens x top_k` slots; with balanced routing it receives as many. An expert that is split
 // over the tensor-parallel ranks needs the slots of all of them: gathered after the all-to-all, reduce-scattered before it.
 // dispatch_once: a token crosses to each node, and there to each rank, once; the rank that it comes to copies it for its
-// experts, and sums their results before they go back (expert_rows.cpp has the shares).
+// experts, and sums their results before they go back (expert_rows.cpp has the shares). Fused products hold the activation
+// (fused.cpp) and all casts but that of what arrives; the exchange's kernels then sort.
 #include <map>
 
 #include "model/block/fused.h"
@@ -12,6 +13,17 @@ namespace stepcast {
 namespace {
 
 bool goes_once(const LayerContext& c) { return c.experiment.parallelism.dispatch_once; }
+
+bool is_fused(const LayerContext& c) { return c.experiment.parallelism.expert_products == ExpertProducts::fused; }
+
+// Expert by expert: the product; in narrow types the cast of its input (a weight gradient finds both operands cast); where
+// scales go with blocks, a kernel for each operand that puts them in the product's order (Transformer Engine's GroupedLinear).
+int kernels_of_each(const LayerContext& c, bool weight_gradient) {
+    if (c.experiment.parallelism.expert_products != ExpertProducts::each) return 0;
+    if (!is_narrow(c.shape.matrix)) return 1;
+    const bool scaled_blocks = c.experiment.cluster.gpu.peaks[Dtype::fp4] > FlopsPerSecond(0);
+    return 1 + (weight_gradient ? 0 : 1) + (scaled_blocks ? 2 : 0);
+}
 
 void send_once(AllToAll& op, const LayerContext& c, const ExpertRows& x) {
     const Moe& moe = c.experiment.workload.moe;
@@ -61,15 +73,15 @@ void Fused::exchange(Planner& planner, bool back) const {
 // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
 void Fused::sort(Planner& planner, bool back) const {
     const bool once = goes_once(c_);
-    if (experts_->ranks == 1 || (experts_->rows.front().size() == 1 && !once)) return;
+    if (experts_->ranks == 1 || is_fused(c_) || (experts_->rows.front().size() == 1 && !once)) return;
     const Bytes all = rows(c_.shape.hidden);
     if (!once) return planner.compute("sort_by_expert", MemoryPass{all, all});
     const Bytes tokens = once_over_slots(workload().moe, experts_->ranks) * all;
     planner.compute("sort_by_expert", MemoryPass{back ? all : tokens, back ? tokens : all}, 2);
 }
 
-// The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data), and sets it
-// up; the backward's exchange is set up again.
+// The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data; with a capacity it
+// knows them, and Megatron-Core's dispatcher reads nothing), and sets it up; the backward's exchange is set up again.
 // A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
 void Fused::counts(Planner& planner, bool back) const {
     if (c_.experiment.framework.host.expert_layer && !goes_once(c_)) {
@@ -77,7 +89,8 @@ void Fused::counts(Planner& planner, bool back) const {
         planner.host("experts", HostWork{HostWork::Kind::experts, experts}, !back);
     }
     if (experts_->ranks == 1) return;
-    if (!goes_once(c_)) return planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, true);
+    if (!goes_once(c_)) return planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1},
+                                               workload().moe.capacity_factor == 0);
     planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);
     if (!back) planner.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
 }
@@ -129,19 +142,23 @@ void Fused::backward(BackwardPlanners b, const FromExperts&) const {
 }
 
 void Fused::forward(Planner& planner, const GroupedLinear& op) const {
-    grouped(planner, op.name, op.out.rank, op.in.rank, false);
+    grouped(planner, op.name, op.out.rank, op.in.rank, {.arrived = op.split == Split::column});
 }
 void Fused::backward(BackwardPlanners b, const GroupedLinear& op) const {
-    grouped(b.inputs, op.name, op.in.rank, op.out.rank, false);
+    grouped(b.inputs, op.name, op.in.rank, op.out.rank, {.arrived = op.split == Split::row});
     if (workload().adapter_rank > 0) return;
     // [hidden, inner] of both matrices.
     const bool up = op.split == Split::column;
-    grouped(b.weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank, true);
+    grouped(b.weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank,
+            {.weight_gradient = true});
 }
-void Fused::grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const {
-    if (!weight_gradient) plan_cast(planner, static_cast<double>(experts_->most() * k), c_.shape.matrix);
+void Fused::grouped(Planner& planner, std::string_view name, long n, long k, GroupedKind kind) const {
+    if (!kind.weight_gradient && (kind.arrived || !is_fused(c_)))
+        plan_cast(planner, static_cast<double>(experts_->most() * k), c_.shape.matrix);
+    const int kernels = kernels_of_each(c_, kind.weight_gradient);
     std::vector<Op> ops;
-    for (const auto& of_rank : experts_->rows) ops.push_back(GroupedGemm{of_rank, n, k, c_.shape.matrix, weight_gradient});
+    for (const auto& of_rank : experts_->rows)
+        ops.push_back(GroupedGemm{of_rank, n, k, c_.shape.matrix, kind.weight_gradient, kernels});
     planner.compute_by_expert_rank(name, std::move(ops), 2);
 }
 

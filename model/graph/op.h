@@ -27,13 +27,14 @@ struct Gemm {
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
-// One kernel over several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
+// Several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
 // gradient the rows are summed over: C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
 struct GroupedGemm {
     std::vector<long> rows;
     long n = 0, k = 0;
     Dtype dtype = Dtype::fp16;
     bool weight_gradient = false;
+    int kernels = 0;  // of each group, one group after the other; 0 = one kernel over all
     friend bool operator==(const GroupedGemm&, const GroupedGemm&) = default;
 };
 

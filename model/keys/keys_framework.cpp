@@ -60,6 +60,8 @@ const Key table[] = {
      1, 1000},
     {"framework.expert_graphs", field<&E::framework, &F::expert_graphs>,
      "on Blackwell, expert layers but their experts run as CUDA graphs"},
+    {"framework.expert_products", field<&E::framework, &F::expert_products>,
+     "how a rank's experts multiply; fused only in fp8 and fp4 on Blackwell, else each by itself"},
     {"framework.expert_tensor_parallel", field<&E::framework, &F::expert_tensor_parallel>,
      "wide experts are split over the tensor-parallel ranks; narrow ones never are"},
     {"framework.dispatch_once", field<&E::framework, &F::dispatch_once>,

@@ -193,6 +193,8 @@ const Key table[] = {
      "each expert is split over the tensor-parallel ranks"},
     {"parallelism.dispatch_once", field<&E::parallelism, &P::dispatch_once>,
      "a token goes once to a rank and once to a node, however many of its experts are there"},
+    {"parallelism.expert_products", field<&E::parallelism, &P::expert_products>,
+     "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation and casts"},
     {"parallelism.bucket", field<&E::parallelism, &P::bucket>, "gradient bucket", 1, 1e15},
     {"parallelism.overlap", field<&E::parallelism, &P::overlap>, "gradient exchange beside backward"},
     {"parallelism.overlap_params", field<&E::parallelism, &P::overlap_params>,

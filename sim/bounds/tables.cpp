@@ -33,7 +33,7 @@ bool same_shape(const Parallelism& a, const Parallelism& b) {
            a.overlap_weight_gradient == b.overlap_weight_gradient && a.context_exchange == b.context_exchange &&
            a.gradient_dtype == b.gradient_dtype && a.eager == b.eager && a.fused_accumulation == b.fused_accumulation &&
            accumulates(a) == accumulates(b) && a.expert_tensor_parallel == b.expert_tensor_parallel &&
-           a.dispatch_once == b.dispatch_once && a.rank_order == b.rank_order;
+           a.dispatch_once == b.dispatch_once && a.expert_products == b.expert_products && a.rank_order == b.rank_order;
 }
 
 bool same_pipeline(const Parallelism& a, const Parallelism& b) {
@@ -82,6 +82,7 @@ StepBounds::Tables::ShapeKey StepBounds::Tables::shape_key(const Parallelism& p)
                             p.overlap_tp, p.overlap_weight_gradient, p.context_exchange == ContextExchange::ring,
                             p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel, p.dispatch_once})
         flags = 2 * flags + (flag ? 1 : 0);
+    flags = 3 * flags + static_cast<int>(p.expert_products);
     return {{p.tp, p.cp, p.ep, p.micro_batch, flags, static_cast<int>(p.gradient_dtype), usual ? 0 : p.dp,
              usual ? 0 : p.pp},
             usual ? std::string() : p.rank_order};

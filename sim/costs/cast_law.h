@@ -5,12 +5,14 @@
 
 namespace stepcast {
 
-// `given`: the scale is known, one pass. `rows`: one kernel finds a scale a row. `tensor`: passes for the maximum come first.
-enum class CastScale : std::uint8_t { given, rows, tensor };
+// `given`: the scale is known, one pass. `given_rows`: the same with a thread block a row. `rows`: such a kernel that finds a scale
+// a row. `tensor`: passes for the maximum come first.
+enum class CastScale : std::uint8_t { given, given_rows, rows, tensor };
 
-// t = launches * cast.launch + max(bytes / (memory bandwidth * cast.efficiency * warmth), rows / SMs * cast.row where rows
-// have scales). An element moves 3 bytes (given), 4.5 (rows) or 7 (tensor: read twice more), in 1, 1.6 and 5.6 launches: the
-// same for every device; the launches that a framework makes around it are in them. warmth goes from cache_gain, well
+// t = launches * cast.launch + max(bytes / (memory bandwidth * cast.efficiency * warmth), rows / SMs * cast.row * share). An
+// element moves 3 bytes (given), 4.6 (rows) or 6.6 (tensor: read twice more), in 1, 1.2 (given_rows), 1.55 and 6 launches; a row's
+// block costs all of cast.row where it finds a scale and 0.4 of it where that is given: the same for every device; the launches that
+// a framework makes around it are in them. warmth goes from cache_gain, well
 // below cast.cache, to 1. Source: casts of six devices in two frameworks (docs/calibration.md).
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster);
 

@@ -13,12 +13,15 @@
 
 namespace stepcast {
 
-// Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level.
+// Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level, which
+// stands for NCCL's kernels. Those that send a token once have rates of their own.
 // What blocking messages cost the hosts is no matter of the link.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {
     const Seconds time = collective_time(op, path, cluster);
     const auto* hop = std::get_if<SendRecv>(&op);
     const Seconds messages = hop ? message_time(*hop, cluster) : Seconds(0);
+    const auto* sent = std::get_if<AllToAll>(&op);
+    if (sent && sent->by_kernels()) return time;
     return messages + (time - messages) / (path.nodes > 1 ? cluster.inter : cluster.intra).training;
 }
 

@@ -207,7 +207,8 @@ Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, Gem
     }
     Kernel kernel = kernel_of(shapes, op.dtype, false, cluster, setting);
     kernel.rate *= cluster.kernel.grouped_gemm;
-    return law_time(kernel, cluster);
+    const double followers = static_cast<double>(op.kernels) * static_cast<double>(shapes.size());
+    return law_time(kernel, cluster) + followers * (cluster.kernel.launch + cluster.host.call);
 }
 
 }  // namespace stepcast

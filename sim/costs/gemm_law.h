@@ -27,7 +27,8 @@ Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting settin
 // An m x n tile loads (1/m + 1/n) operand elements a multiplication: 1 / (1 + reuse times what that is above a 256x128 tile's).
 double tile_rate(long m, long n, double reuse);
 
-// One kernel over groups: the tiles of all groups fill the waves together, at kernel.grouped_gemm times the rate.
+// One kernel over groups: the tiles of all groups fill the waves together, at kernel.grouped_gemm times the rate. Group by group
+// (op.kernels): on several streams the tiles fill the waves all the same, but each kernel takes its launch and its call.
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone);
 
 }  // namespace stepcast

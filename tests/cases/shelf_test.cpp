@@ -68,6 +68,9 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(framework("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1").expert_tensor_parallel == false);
     CHECK(framework("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3").attention == AttentionKind::plain);
     CHECK(framework("megatron_bridge_perf", "").dispatch_once);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.04.01; pretrain").expert_products == ExpertProducts::each);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06.01; pretrain").expert_products == ExpertProducts::fused);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer").expert_products == ExpertProducts::each);
     CHECK_FALSE(framework("nemo_docs", "").dispatch_once);
     CHECK(framework("mosaic_mpt", "mixed-precision mode DEFAULT").gradients == GradientType::fp32);
     CHECK(framework("mosaic_mpt", "mixed-precision mode PURE").gradients == GradientType::training);

@@ -84,6 +84,21 @@ TEST_CASE("costs of a framework's own code replace the cluster's, and those that
     CHECK(other.cluster.host.layer == read_cluster("dgx-a100").host.layer);
 }
 
+// Fused products are kernels of narrow types on devices that multiply fp4.
+TEST_CASE("a framework's fused experts are one by one where no such kernel runs") {
+    Experiment e = read(run_13b, {{"framework.preset", "megatron-bridge-26.06"}, {"workload.moe.experts", "8"}});
+    const auto on = [&](const std::string& cluster, const std::string& dtype) {
+        set_key(e, {"cluster.preset", cluster});
+        set_key(e, {"workload.dtype", dtype});
+        return e.parallelism.expert_products;
+    };
+    CHECK(on("dgx-h100", "fp8") == ExpertProducts::each);
+    CHECK(on("b200-x8", "bf16") == ExpertProducts::each);
+    CHECK(on("b200-x8", "fp8") == ExpertProducts::fused);
+    CHECK(read(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}}).parallelism.expert_products ==
+          ExpertProducts::grouped);
+}
+
 TEST_CASE("a framework file's mistakes are named with line and column") {
     const TestFolder folder;
     const auto told = [&](const std::string& text) {

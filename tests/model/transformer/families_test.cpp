@@ -1,4 +1,7 @@
 // Shapes of published models by their presets, and what their layers exchange.
+#include <array>
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "model/step.h"
@@ -50,6 +53,47 @@ TEST_CASE("tokens that go once cross to a node and to a rank once") {
             CHECK(exchange->bytes[2].si() == Approx(tokens * 5 / 12));
         }
     CHECK(found);
+}
+
+// Of R rows a layer whose experts are as wide as f: the activation reads and writes 2 bytes an element, its backward reads two
+// and writes one: 10 R f. The cast behind the one and before the gradient of the first product reads 2 bytes an element and
+// writes two of 1: 4 R f each. Those stand in the fused products; casts of what arrives stay.
+// By itself each of the four experts casts and multiplies; where scales go with blocks it also orders those of both operands; a
+// weight gradient finds its operands cast.
+TEST_CASE("experts multiply at once, one by one or with activation and casts in their products") {
+    Experiment e = small_gpt();
+    e.workload.moe.experts = 4;
+    e.workload.moe.top_k = 2;
+    e.workload.dtype = Dtype::fp8;
+    e.parallelism = {};
+    const auto with = [&](ExpertProducts products) {
+        Experiment one = e;
+        one.parallelism.expert_products = products;
+        return one;
+    };
+    const auto pass_bytes = [&](ExpertProducts products) {
+        double bytes = 0;
+        const TaskGraph graph = build_step(with(products), {});
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (const auto* pass = std::get_if<MemoryPass>(&graph.op(t))) bytes += (pass->read + pass->written).si();
+        return bytes;
+    };
+    const auto kernels = [&](ExpertProducts products) {  // of forward and input gradients, of weight gradients
+        std::array<std::set<int>, 2> found;
+        for (const Op& op : build_step(with(products), {}).ops())
+            if (const auto* product = std::get_if<GroupedGemm>(&op))
+                found[product->weight_gradient ? 1 : 0].insert(product->kernels);
+        return found;
+    };
+    const double elements = e.workload.layers * 2.0 * e.workload.seq * e.workload.ffn;
+    CHECK(pass_bytes(ExpertProducts::grouped) - pass_bytes(ExpertProducts::fused) == Approx(18 * elements));
+    CHECK(pass_bytes(ExpertProducts::each) == Approx(pass_bytes(ExpertProducts::grouped)));
+    using Found = std::array<std::set<int>, 2>;
+    CHECK(kernels(ExpertProducts::grouped) == Found{{{0}, {0}}});
+    CHECK(kernels(ExpertProducts::each) == Found{{{2}, {1}}});
+    e.cluster.gpu.peaks[Dtype::fp4] = FlopsPerSecond(16e12);
+    CHECK(kernels(ExpertProducts::each) == Found{{{4}, {3}}});
+    CHECK(kernels(ExpertProducts::fused) == Found{{{0}, {0}}});
 }
 
 // LoRA of rank 2 beside 3 h x h of the projections and h x h of the output: 2 (h + 3 h + h + h) weights a layer are

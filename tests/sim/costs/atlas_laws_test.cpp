@@ -102,10 +102,15 @@ TEST_CASE("a cast: launches and bytes by how its scale is found") {
     Cluster c = device();
     c.kernel.cast = {.launch = Seconds(1e-6), .efficiency = 1, .cache = Bytes(0), .cache_gain = 1, .row = Seconds(1e-6)};
     CHECK(cast_time(1000, 1000, CastScale::given, c).si() == Approx(1e-6 + 3e-6));
-    CHECK(cast_time(1000, 1000, CastScale::tensor, c).si() == Approx(5.6e-6 + 7e-6));
-    CHECK(cast_time(1000, 1000, CastScale::rows, c).si() == Approx(1.6e-6 + 1e-5));  // ten rows an SM
+    CHECK(cast_time(1000, 1000, CastScale::tensor, c).si() == Approx(6e-6 + 6.6e-6));
+    CHECK(cast_time(1000, 1000, CastScale::rows, c).si() == Approx(1.55e-6 + 1e-5));  // ten rows an SM
+    CHECK(cast_time(1000, 1000, CastScale::given_rows, c).si() == Approx(1.2e-6 + 4e-6));
     c.kernel.fp8_blocks = {.efficiency = 1, .cast_launch = Seconds(2e-6), .cast_bytes = 4};
     CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 4e-6));
+    // The L2 holds the 3 MB of it at thrice the memory's rate: half at that rate at its size, so at 1 + 2 / 2 of the rate.
+    c.kernel.cast.cache = Bytes(3e6);
+    c.kernel.cast.cache_gain = 3;
+    CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 2e-6));
 }
 
 TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the weights of those that have some") {

@@ -81,6 +81,17 @@ TEST_CASE("groups of one kernel share its waves") {
     CHECK(gemm_law_time({3200, 128, 4096, 1, Dtype::fp16}, c).si() == Approx(33.55e-6).epsilon(1e-3));
 }
 
+// 50 groups of 3 kernels that take 2 us of the device and 5 of the host each: 150 * 7 us = 1.05 ms longer.
+TEST_CASE("groups that multiply one by one wait for each kernel's launch and call") {
+    Cluster c = plain_cluster();
+    const GroupedGemm at_once{std::vector<long>(50, 64), 128, 4096, Dtype::fp16};
+    GroupedGemm each = at_once;
+    each.kernels = 3;
+    c.kernel.launch = 2_us;
+    c.host.call = 5_us;
+    CHECK((grouped_gemm_law_time(each, c) - grouped_gemm_law_time(at_once, c)).si() == Approx(1.05e-3));
+}
+
 // n = 4 at half of 20 GB/s, latency 10 us, 10 MB: all-reduce 2*3*10 us + 2*3/4*1 ms = 1.56 ms; all-gather 0.03 + 0.75;
 // broadcast 0.03 + 1.0 ms; barrier 10 us.
 TEST_CASE("ring collectives follow their closed forms") {
@@ -173,4 +184,23 @@ TEST_CASE("exchanges of a step run at their own level's share of the rate") {
     const auto step = price(graph, c).duration;
     CHECK(step[0] / alone[0] == Approx(1 / 0.8));
     CHECK(step[1] / alone[1] == Approx(1 / 0.5));
+}
+
+// The share is that of NCCL's kernels: an exchange that sends each token once runs others.
+TEST_CASE("kernels that send a token once have no other rate in a step") {
+    Cluster c = plain_cluster();
+    const auto price_of = [&](Bytes row) {
+        TaskGraph graph(2);
+        AllToAll op{std::vector<Bytes>(4, Bytes(4e6))};
+        op.row = row;
+        op.tokens = 1000;
+        graph.add(graph.name_id("exchange"), Phase::forward, graph.add_op(op),
+                  std::vector<Place>{Place(0, Lane::collective), Place(1, Lane::collective)}, std::vector<TaskId>{}, 1,
+                  graph.add_group({.ranks = 2, .stride = 1}));
+        return price(graph, c).duration[0];
+    };
+    const Seconds once = price_of(Bytes(8e3)), slots = price_of(Bytes(0));
+    c.intra.training = 0.8;
+    CHECK(price_of(Bytes(8e3)) == once);
+    CHECK(price_of(Bytes(0)) / slots == Approx(1 / 0.8));
 }
