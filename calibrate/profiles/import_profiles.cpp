@@ -9,6 +9,7 @@
 #include "calibrate/profiles/profile_times.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -41,7 +42,7 @@ void describe(const Profile& p, std::vector<std::string>& report) {
     const DeviceTimes t = device_times(p);
     report.push_back(fmt::format("{}: rank {}{}, {}; {} events, {} kernels, {} steps", p.path, p.rank,
                                  p.ranks > 0 ? fmt::format(" of {}", p.ranks) : "",
-                                 p.device.name.empty() ? "device not named" : p.device.name, p.counts.events, p.counts.kernels,
+                                 p.device.name.empty() ? "device not named" : plain_text(p.device.name, ""), p.counts.events, p.counts.kernels,
                                  p.steps.size()));
     report.push_back(fmt::format("  GPU: {} from first to last work, {} busy, {} idle; computing {}, communicating {} ({} exposed), copies {}",
                                  milliseconds(t.span), milliseconds(t.busy), milliseconds(t.idle), milliseconds(t.compute),

@@ -18,7 +18,8 @@ constexpr std::int64_t latest = 4'000'000'000'000'000;  // us, the year 2096; tw
 
 // A decimal number of microseconds in whole nanoseconds: a double has too few digits for absolute times. 0 for what is none.
 std::int64_t nanoseconds(std::string_view token) {
-    while (!token.empty() && (token.back() == ' ' || token.back() == '\n' || token.back() == '\r')) token.remove_suffix(1);
+    if (token.starts_with('"')) token.remove_prefix(1);  // some write numbers as texts
+    while (!token.empty() && (token.back() == ' ' || token.back() == '\n' || token.back() == '\r' || token.back() == '\t' || token.back() == '"')) token.remove_suffix(1);
     std::int64_t whole = 0;
     const char *at = token.data(), *end = at + token.size();
     const auto read = std::from_chars(at, end, whole);

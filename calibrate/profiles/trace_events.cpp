@@ -139,6 +139,7 @@ public:
         : window_(path), event_(event), member_(member) {}
 
     TraceReading run(const std::string& path) {
+        while (window_.peek() == '\xef' || window_.peek() == '\xbb' || window_.peek() == '\xbf') window_.skip();  // a byte order mark
         const auto first = window_.skip_blanks();
         if (!first || (*first != '{' && *first != '['))
             throw ConfigError(path + ": is no trace; expected a JSON object with \"traceEvents\" or an array of events");

@@ -62,7 +62,7 @@ std::size_t TraceRecords::bytes() const {
 }
 
 void TraceRecords::keep_below(std::size_t most) {
-    while (bytes() > most) {
+    while (bytes() > most && window_end > first) {
         std::int64_t last = first + 1;
         const auto latest = [&](const auto& records) {
             for (const auto& record : records) last = std::max(last, record.start);
@@ -70,7 +70,7 @@ void TraceRecords::keep_below(std::size_t most) {
         latest(host);
         latest(calls);
         latest(device);
-        window_end = first + (last - first) / 2;
+        window_end = first + std::max<std::int64_t>(1, (last - first) / 2);
         shortened = true;
         const auto drop = [&](auto& records) {
             records.erase(std::remove_if(records.begin(), records.end(), [&](const auto& record) { return record.start >= window_end; }),
@@ -80,7 +80,7 @@ void TraceRecords::keep_below(std::size_t most) {
         drop(calls);
         drop(device);
         drop(steps);
-        if (window_end <= first + 1) return;
+        if (window_end == first + 1 && bytes() > most) window_end = first;  // all at one time: nothing more is kept
     }
 }
 

@@ -358,3 +358,22 @@ TEST_CASE("an Nsight export of several processes is as many ranks, and a graph r
     REQUIRE(m.all.size() == 1);
     CHECK(us(m.all[0].least) == Approx(50));
 }
+
+TEST_CASE("times written as texts, and a byte order mark, are read as any others") {
+    const TestFolder folder;
+    const Profile p = read(folder, "\xef\xbb\xbf" R"({"traceEvents":[
+ {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":"30.5","dur":"4.25","args":{"device":0,"stream":7}},
+ {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":40,"dur":1,"args":{"device":0,"stream":7}}]})");
+    REQUIRE(us(device_times(p).busy) == Approx(5.25));
+    REQUIRE(us(device_times(p).span) == Approx(10.5));
+}
+
+TEST_CASE("memory stays bounded where all is at one time") {
+    const TestFolder folder;
+    std::string text = R"({"traceEvents":[)";
+    for (int i = 0; i < 200000; ++i)
+        text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"device":0,"stream":7}})");
+    const TraceRecords part = read_kineto_records(folder.write("same.json", text + "]}"), 1000 * sizeof(DeviceRecord));
+    REQUIRE(part.shortened);
+    REQUIRE(part.device.size() < 70000);  // it is looked at every 65536 records
+}
