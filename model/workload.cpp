@@ -8,9 +8,10 @@ namespace {
 constexpr std::array<Named<Optimizer>, 4> optimizers{
     {{Optimizer::none, "none"}, {Optimizer::sgd, "sgd"}, {Optimizer::adam, "adam"}, {Optimizer::lamb, "lamb"}}};
 constexpr std::array<Named<Norm>, 2> norms{{{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}};
-constexpr std::array<Named<AttentionKind>, 4> attention_kinds{{{AttentionKind::plain, "plain"},
+constexpr std::array<Named<AttentionKind>, 5> attention_kinds{{{AttentionKind::plain, "plain"},
                                                                {AttentionKind::flash, "flash"},
                                                                {AttentionKind::flash2, "flash2"},
+                                                               {AttentionKind::triton, "triton"},
                                                                {AttentionKind::mla, "mla"}}};
 constexpr std::array<Named<Positions>, 4> position_kinds{{{Positions::none, "none"},
                                                           {Positions::learned, "learned"},

@@ -18,9 +18,9 @@ std::string_view to_string(Norm norm);
 Norm parse_norm(std::string_view text);
 
 // plain: scores, softmax and dropout go through memory; flash: one kernel, scores stay on chip; flash2: the same of the
-// second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); mla: flash over keys and
-// values that are projected from a low-rank latent (Mla).
-enum class AttentionKind : std::uint8_t { plain, flash, flash2, mla };
+// second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); triton: the same algorithm
+// as Triton compiled it in 2022 and 2023; mla: flash over keys and values that are projected from a low-rank latent (Mla).
+enum class AttentionKind : std::uint8_t { plain, flash, flash2, triton, mla };
 std::string_view to_string(AttentionKind kind);
 AttentionKind parse_attention_kind(std::string_view text);
 
