@@ -22,7 +22,7 @@ double weight_bytes_of(const std::string& dtype, Dtype operands) {
 
 }  // namespace
 
-Dtype operand_dtype(const std::string& cell) { return parse_dtype(cell.substr(0, cell.find(' '))); }
+Dtype operand_dtype(const std::string& cell) { return parse_name<Dtype>(cell.substr(0, cell.find(' '))); }
 
 bool has_rate(const Gpu& gpu, Dtype dtype) {
     try {

@@ -4,27 +4,23 @@
 #include <array>
 
 #include "model/experiment.h"
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {
 
 // A list among the constants: how many numbers the field of a key has; 0 for a single number.
 std::size_t entries(const Key& key, Experiment& holder) {
-    if (const auto* curve = std::get_if<Field<Curve>>(&key.field)) return (*curve)(holder).size();
-    if (const auto* gemms = std::get_if<Field<std::vector<GemmPoint>>>(&key.field)) return (*gemms)(holder).size();
-    if (const auto* rates = std::get_if<Field<std::vector<double>>>(&key.field)) return (*rates)(holder).size();
     constexpr std::size_t of_attention = 9, of_experts = 7;  // numbers in a row
-    if (const auto* rows = std::get_if<Field<std::vector<AttentionKernel>>>(&key.field))
-        return of_attention * (*rows)(holder).size();
-    if (const auto* rows = std::get_if<Field<std::vector<ExpertKernel>>>(&key.field))
-        return of_experts * (*rows)(holder).size();
-    return 0;
+    std::size_t count = 0;
+    use_field<Curve, std::vector<GemmPoint>, std::vector<double>>(key, holder, [&](auto& list) { count = list.size(); });
+    use_field<std::vector<AttentionKernel>>(key, holder, [&](auto& rows) { count = of_attention * rows.size(); });
+    use_field<std::vector<ExpertKernel>>(key, holder, [&](auto& rows) { count = of_experts * rows.size(); });
+    return count;
 }
 
 bool is_number(const Key& key) {
-    return std::holds_alternative<Field<double>>(key.field) || std::holds_alternative<Field<Seconds>>(key.field) ||
-           std::holds_alternative<Field<Bytes>>(key.field) || std::holds_alternative<Field<BytesPerSecond>>(key.field);
+    return holds<double>(key) || holds<Seconds>(key) || holds<Bytes>(key) || holds<BytesPerSecond>(key);
 }
 
 // The table of a cost constant, "link.intra" of "link.intra.low_latency.launch"; "" for datasheet and size.
@@ -53,7 +49,7 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
     before.cluster = start;
     std::vector<FittedConstants> lists, priors;
     for (const Key& key : cluster_keys()) {
-        if (std::holds_alternative<PresetField>(key.field)) continue;
+        if (is_preset(key)) continue;
         const std::string name(key.path.substr(prefix.size()));
         if (const std::size_t count = entries(key, now); count > 0) {
             const bool fitted = text_of(key, now) != text_of(key, before);

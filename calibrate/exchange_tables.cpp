@@ -25,7 +25,7 @@ std::string kernels_of(const std::string& op) {
 // Of a token with the scales that cross with it: fp8 one float for 128 elements, fp4 a byte for 16.
 Bytes row_of(int hidden, const std::string& dtype) {
     const double scales = dtype == "fp8" ? 4.0 / 128 : dtype == "fp4" ? 1.0 / 16 : 0;
-    return hidden * (size_of(parse_dtype(dtype)) + Bytes(scales));
+    return hidden * (size_of(parse_name<Dtype>(dtype)) + Bytes(scales));
 }
 
 const Dispatch& constants(const Cluster& c, const std::string& name) {

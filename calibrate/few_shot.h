@@ -33,6 +33,10 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
                          const std::function<void(std::string_view)>& progress = {});
 
 enum class LeftOut { model, ranks, framework, device };
+constexpr auto names_of(LeftOut) {
+    using enum LeftOut;
+    return name_table<LeftOut>("a block", {{model, "model"}, {ranks, "ranks"}, {framework, "framework"}, {device, "device"}});
+}
 LeftOut parse_block(std::string_view text);  // throws ConfigError
 std::string block_of(const Case& what, LeftOut by);
 

@@ -12,22 +12,11 @@
 namespace stepcast {
 
 LeftOut parse_block(std::string_view text) {
-    if (text == "model") return LeftOut::model;
-    if (text == "ranks") return LeftOut::ranks;
-    if (text == "framework") return LeftOut::framework;
-    if (text == "device") return LeftOut::device;
-    throw ConfigError("--cross-validate: \"" + std::string(text) +
-                      "\" is no block; expected model, ranks, framework or device");
-}
-
-std::string_view to_string(LeftOut by) {
-    switch (by) {
-        case LeftOut::model: return "model";
-        case LeftOut::ranks: return "ranks";
-        case LeftOut::framework: return "framework";
-        case LeftOut::device: return "device";
+    try {
+        return parse_name<LeftOut>(text);
+    } catch (const ConfigError& e) {
+        throw ConfigError("--cross-validate: " + std::string(e.what()));
     }
-    return "";
 }
 
 std::string block_of(const Case& what, LeftOut by) {

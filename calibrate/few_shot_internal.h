@@ -11,7 +11,6 @@ struct StepFit {
     Posterior posterior;
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
-std::string_view to_string(LeftOut by);
 
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough);

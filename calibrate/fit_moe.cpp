@@ -70,11 +70,11 @@ Experiment experiment_of(const RecordedRun& run, const Cluster& cluster) {
     e.workload.hidden = shape->hidden;
     e.workload.ffn = shape->ffn;
     e.workload.seq = shape->tokens;
-    e.workload.dtype = parse_dtype(shape->dtype);
+    e.workload.dtype = parse_name<Dtype>(shape->dtype);
     e.workload.moe = {.experts = row.experts, .top_k = shape->top_k, .capacity_factor = 0, .shared_experts = 0};
     e.parallelism.dp = e.parallelism.ep = row.ranks;
     try {
-        e.parallelism.moe_system = parse_moe_system(row.system);
+        e.parallelism.moe_system = parse_name<MoeSystem>(row.system);
         check_experiment(e);
     } catch (const ConfigError& error) {
         refuse(error.what());

@@ -14,23 +14,11 @@ namespace stepcast {
 
 namespace {
 
-FlopsPerSecond& peak_of(Gpu& gpu, Dtype dtype) {
-    switch (dtype) {
-        case Dtype::fp32: return gpu.fp32;
-        case Dtype::tf32: return gpu.tf32;
-        case Dtype::fp16: return gpu.fp16;
-        case Dtype::bf16: return gpu.bf16;
-        case Dtype::fp8: return gpu.fp8;
-        case Dtype::fp4: return gpu.fp4;
-    }
-    throw std::logic_error("peak_of: unknown dtype");
-}
-
 // The best rates measured, for a GPU that no datasheet here describes: then an efficiency of 1 is the best shape's.
 void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
     for (const GemmRow& row : points.blocks.gemms) {
         const Flops work = row.groups * flops_of(row.gemm);
-        FlopsPerSecond& peak = peak_of(gpu, row.gemm.dtype);
+        FlopsPerSecond& peak = gpu.peaks[row.gemm.dtype];
         peak = std::max(peak, work / row.time);
     }
     for (const OpPoint& point : points.ops)
@@ -130,8 +118,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     const bool same = known != nullptr && names_device(plate.name, known->gpu);
     cluster.name = fmt::format("{} x {}", points.ranks, plate.name);
     if (!same) {
-        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}, {}, {}, {},
-                       {},         {}};
+        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}};
         measured_datasheet(cluster.gpu, points);
         cluster.intra.bandwidth = measured_link(points);
     }

@@ -65,7 +65,7 @@ void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
         if (p.m < 256 || p.n < 256 || p.k < 64) continue;
         const Flops work(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k));
         x.push_back(1.0 / static_cast<double>(p.k));
-        y.push_back(cluster.gpu.fp32 / (work / p.time));
+        y.push_back(cluster.gpu.peaks[Dtype::fp32] / (work / p.time));
     }
     if (x.size() < 5)
         throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", x.size()));
@@ -206,8 +206,8 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     cluster.gpu.name = processor;
     cluster.gpu.memory = memory;
     for (const GemmPoint& p : points.gemms)
-        cluster.gpu.fp32 = std::max(
-            cluster.gpu.fp32,
+        cluster.gpu.peaks[Dtype::fp32] = std::max(
+            cluster.gpu.peaks[Dtype::fp32],
             Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
     cluster.host = no_host_costs();
     cluster.noise.op = points.op_noise;
@@ -273,7 +273,7 @@ std::vector<FittedCurve> fitted_rates(const Cluster& host) {
             const auto k = static_cast<double>(p.k);
             rate.measured.emplace_back(k, 2.0 * static_cast<double>(size * size) * k / p.time.si());
             rate.fitted.emplace_back(k,
-                                     host.gpu.fp32.si() * host.kernel.gemm_efficiency * k / (k + host.kernel.gemm_k0));
+                                     host.gpu.peaks[Dtype::fp32].si() * host.kernel.gemm_efficiency * k / (k + host.kernel.gemm_k0));
         }
         if (!rate.measured.empty()) rates.push_back(rate);
     }

@@ -167,7 +167,7 @@ private:
         if (const auto* pass = std::get_if<MemoryPass>(&row.op)) k.bytes = pass->read + pass->written;
         if (const auto* a = std::get_if<Attention>(&row.op)) k.dtype = to_string(a->dtype);
         if (const auto* g = std::get_if<Gemm>(&row.op)) k.dtype = to_string(g->dtype);
-        if (!k.dtype.empty()) k.peak = peak(cluster_.gpu, parse_dtype(k.dtype));
+        if (!k.dtype.empty()) k.peak = peak(cluster_.gpu, parse_name<Dtype>(k.dtype));
         add(kernel_case(row), std::move(k), cluster_);
     }
 

@@ -39,7 +39,7 @@ void add_batch(const TableRow& row, BuildingBlocks& blocks) {
     const std::string text = row.text("dtype"), flash = "-flash-causal";
     const bool attends = text.ends_with(flash);
     const Dtype dtype =
-        row.read("dtype", [&] { return parse_dtype(attends ? text.substr(0, text.size() - flash.size()) : text); });
+        row.read("dtype", [&] { return parse_name<Dtype>(attends ? text.substr(0, text.size() - flash.size()) : text); });
     const long batch = row.integer("batch"), m = row.integer("m"), n = row.integer("n"), k = row.integer("k");
     const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, false, dtype, true})
                           : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});

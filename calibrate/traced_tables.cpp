@@ -28,7 +28,7 @@ TracedRow common(const TableRow& row, const char* kind, Op op, Seconds time) {
 
 Gemm gemm_of(const TableRow& row) {
     Gemm gemm{.m = row.integer("m"), .n = row.integer("n"), .k = row.integer("k"), .batch = row.has("batch") ? row.integer("batch") : 1,
-              .dtype = row.read("dtype", [&] { return parse_dtype(row.text("dtype")); })};
+              .dtype = row.read("dtype", [&] { return parse_name<Dtype>(row.text("dtype")); })};
     const std::string layout = row.text("layout");
     gemm.layout = layout == "NN" ? Gemm::Layout::nn : layout == "TN" ? Gemm::Layout::tn : Gemm::Layout::nt;
     return gemm;

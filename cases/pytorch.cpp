@@ -82,8 +82,8 @@ Workload workload_of(const Row& row) {
     w.vocab = row.count("vocab");
     w.seq = row.count("seq");
     w.tied = false;
-    w.dtype = row.read("dtype", [&] { return parse_dtype(row.text("dtype")); });
-    w.attention = row.read("attention", [&] { return parse_attention_kind(row.text("attention")); });
+    w.dtype = row.read("dtype", [&] { return parse_name<Dtype>(row.text("dtype")); });
+    w.attention = row.read("attention", [&] { return parse_name<AttentionKind>(row.text("attention")); });
     w.causal = w.attention != AttentionKind::plain;
     w.fused_loss = false;
     w.optimizer = Optimizer::adam;

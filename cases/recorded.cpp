@@ -21,7 +21,7 @@ using PhaseId = std::pair<std::string, int>;   // phase, rank
 
 bool is_moe_system(const std::string& name) {
     try {
-        (void)parse_moe_system(name);
+        (void)parse_name<MoeSystem>(name);
         return true;
     } catch (const ConfigError&) {
         return false;

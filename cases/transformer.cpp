@@ -209,7 +209,7 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
         e.routing.kind = RoutingSpec::Kind::uniform;
         assumptions.push_back("routing not stated: uniform");
     } else {
-        e.routing.kind = parse_routing_kind(row.cell("routing"));
+        e.routing.kind = parse_name<RoutingSpec::Kind>(row.cell("routing"));
     }
 }
 

@@ -215,8 +215,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 void read_objectives(SweepQuestion& question, const Options& options) {
     const auto comma = options.objective.find(',');
     try {
-        question.objective = parse_objective(options.objective.substr(0, comma));
-        if (comma != std::string::npos) question.second = parse_objective(options.objective.substr(comma + 1));
+        question.objective = parse_name<Objective>(options.objective.substr(0, comma));
+        if (comma != std::string::npos) question.second = parse_name<Objective>(options.objective.substr(comma + 1));
     } catch (const ConfigError& error) {
         throw ConfigError("--objective " + options.objective + ": " + error.what());
     }

@@ -33,8 +33,10 @@ struct GemmPoint {
 // How the ranks of a node reach each other. nvswitch: any two at full bandwidth; nvlink_pairs: ranks 2i and 2i+1 over
 // `pair_bandwidth`, others over the host bridge; pcie: all through one tree of switches.
 enum class Fabric : std::uint8_t { nvswitch, nvlink_pairs, pcie };
-std::string_view to_string(Fabric fabric);
-Fabric parse_fabric(std::string_view text);
+constexpr auto names_of(Fabric) {
+    using enum Fabric;
+    return name_table<Fabric>("a fabric", {{nvswitch, "nvswitch"}, {nvlink_pairs, "nvlink-pairs"}, {pcie, "pcie"}});
+}
 
 // The network between nodes: NICs of a node (link.inter.bandwidth is one NIC's), leaf switches of rails (NIC i of every
 // node of a group) or of whole nodes, and a spine whose links are `oversubscription` times too few.
@@ -53,8 +55,8 @@ struct Gpu {
     int sms = 1;
     Bytes memory;
     BytesPerSecond memory_bandwidth;
-    FlopsPerSecond fp32, tf32, fp16, bf16, fp8, fp4;  // dense peak per dtype; 0 = the device has none
-    std::vector<double> rank_rates = {};              // of each rank's kernels relative to the laws; empty = all alike
+    PerDtype<FlopsPerSecond> peaks;      // dense; 0 = the device has none
+    std::vector<double> rank_rates = {};  // of each rank's kernels relative to the laws; empty = all alike
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
@@ -165,7 +167,11 @@ struct KernelCosts {
     double attention_triton = 0;              // the same of Triton's kernel of 2022 and 2023; 0 = attention_v2
     AttentionKernel attention;                // of steps: blocks of queries against SMs, fp8
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
-    NarrowGemm fp8, fp8_blocks, fp4;          // one scale a tensor; a scale a block; nvfp4
+    PerDtype<NarrowGemm> narrow;              // one scale a tensor; of nvfp4 its own
+    NarrowGemm fp8_blocks;                    // a scale a block
+    [[nodiscard]] const NarrowGemm& of_narrow(Dtype dtype, bool scaled_blocks) const {
+        return dtype == Dtype::fp8 && scaled_blocks ? fp8_blocks : narrow[dtype];
+    }
     CastCosts cast;
     ExpertKernel experts;  // an expert layer alone, of no name; steps run its kernels one by one
     std::vector<AttentionKernel> attention_kernels;  // by the names of tables

@@ -1,20 +1,43 @@
-// Element types of operands.
+// Element types of operands. A new one is its enumerator and its row here: keys of its peak and costs, names and sizes
+// follow.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "model/names.h"
 #include "model/units.h"
 
 namespace stepcast {
 
 enum class Dtype : std::uint8_t { fp32, tf32, fp16, bf16, fp8, fp4 };
 
-Bytes size_of(Dtype dtype);  // storage of one element; tf32 is stored as fp32
-// Fewer than 16 bits: operands of matrix products alone, everything between them is kept as `between_products`.
-bool is_narrow(Dtype dtype);
-Dtype between_products(Dtype dtype);
-std::string_view to_string(Dtype dtype);
-Dtype parse_dtype(std::string_view text);  // throws ConfigError listing the valid names
+struct DtypeTraits {
+    Dtype dtype;
+    std::string_view name;
+    double bytes;         // of an element as it is stored; tf32 as fp32
+    bool narrow = false;  // fewer than 16 bits: operands of matrix products alone, all between them is kept in bf16
+};
+
+inline constexpr DtypeTraits dtypes[] = {
+    {Dtype::fp32, "fp32", 4}, {Dtype::tf32, "tf32", 4},      {Dtype::fp16, "fp16", 2},
+    {Dtype::bf16, "bf16", 2}, {Dtype::fp8, "fp8", 1, true}, {Dtype::fp4, "fp4", 0.5, true},
+};
+
+constexpr const DtypeTraits& traits(Dtype dtype) { return dtypes[static_cast<std::size_t>(dtype)]; }
+constexpr auto names_of(Dtype) { return names_of_rows<Dtype>("a dtype", dtypes, &DtypeTraits::dtype); }
+
+constexpr Bytes size_of(Dtype dtype) { return Bytes(traits(dtype).bytes); }
+constexpr bool is_narrow(Dtype dtype) { return traits(dtype).narrow; }
+constexpr Dtype between_products(Dtype dtype) { return is_narrow(dtype) ? Dtype::bf16 : dtype; }
+
+// One value a dtype.
+template <class T>
+struct PerDtype {
+    std::array<T, std::size(dtypes)> values{};
+    constexpr T& operator[](Dtype dtype) { return values[static_cast<std::size_t>(dtype)]; }
+    constexpr const T& operator[](Dtype dtype) const { return values[static_cast<std::size_t>(dtype)]; }
+    friend bool operator==(const PerDtype&, const PerDtype&) = default;
+};
 
 }  // namespace stepcast

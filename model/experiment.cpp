@@ -371,7 +371,7 @@ void set_key(Experiment& experiment, const Override& override) {
 std::string get_key(const Experiment& experiment, const std::string& key) {
     const auto* found = find_key(key);
     if (!found) throw ConfigError(key + ": " + unknown_key(key));
-    if (std::holds_alternative<PresetField>(found->field))
+    if (is_preset(*found))
         throw ConfigError(
             key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
     return text_of(*found, experiment);

@@ -7,16 +7,10 @@
 #include "model/experiment.h"
 #include "model/keys/keys.h"
 #include "model/layers.h"
-#include "model/names.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
-
-constexpr auto gradient_names = std::to_array<Named<GradientType>>({{GradientType::training, "training"},
-                                                                    {GradientType::fp32, "fp32"},
-                                                                    {GradientType::fp16, "fp16"},
-                                                                    {GradientType::bf16, "bf16"}});
 
 // Every key that adopting may set.
 constexpr auto decided = std::to_array<std::string_view>(
@@ -139,7 +133,7 @@ void adopt_host(Experiment& e, Adoption& adopt) {
     constexpr double normal = 0.6745;
     if (e.framework.fitted && !e.framework.fitted->errors.empty())
         adopt.set("cluster.noise.step", e.cluster.noise.step, e.framework.fitted->errors.front().median / normal);
-    const bool blackwell = e.cluster.gpu.fp4 > FlopsPerSecond(0);  // the first devices with this type
+    const bool blackwell = e.cluster.gpu.peaks[Dtype::fp4] > FlopsPerSecond(0);  // the first devices with this type
     if (e.framework.expert_graphs && blackwell && e.workload.moe.experts > 0)
         adopt.set("cluster.host.expert_layer", host.expert_layer, Seconds(0));
 }
@@ -150,9 +144,6 @@ void give_back(Experiment& e) {
 }
 
 }  // namespace
-
-std::string_view to_string(GradientType type) { return name_of(gradient_names, type); }
-GradientType parse_gradient_type(std::string_view text) { return value_named(gradient_names, text, "a gradient type"); }
 
 bool decides(const Framework& framework, std::string_view key) {
     return !framework.name.empty() && std::find(decided.begin(), decided.end(), key) != decided.end();

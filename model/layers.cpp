@@ -1,13 +1,11 @@
 #include "model/layers.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "model/errors.h"
 #include "model/families/hub_config.h"
 #include "model/keys/keys.h"
-#include "model/names.h"
 
 namespace stepcast {
 
@@ -34,23 +32,12 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
 
 }  // namespace
 
-std::string_view to_string(Origin origin) {
-    static constexpr std::array<Named<Origin>, 7> names{{{Origin::defaulted, "default"},
-                                                         {Origin::prior, "prior"},
-                                                         {Origin::family, "family"},
-                                                         {Origin::framework, "framework"},
-                                                         {Origin::preset, "preset"},
-                                                         {Origin::fitted, "fitted"},
-                                                         {Origin::set, "set"}}};
-    return name_of(names, origin);
-}
-
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);
     for (const auto& entry : file.entries) {
         const auto full = prefix + entry.path;
         const auto* key = find_key(full);
-        const bool preset = key && std::holds_alternative<PresetField>(key->field);
+        const bool preset = key && is_preset(*key);
         if (preset && prefix.empty()) continue;
         if (!key && is_table(full))
             throw ConfigError(entry.value_at + ": " + entry.path + ": found a value; expected a table");
@@ -73,7 +60,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         layers.experiment.workload = std::move(config.workload);
         layers.notes = std::move(config.notes);
         for (const auto& key : workload_keys()) {
-            if (!key.path.starts_with("workload.") || std::holds_alternative<PresetField>(key.field)) continue;
+            if (!key.path.starts_with("workload.") || is_preset(key)) continue;
             if (text_of(key, layers.experiment) == text_of(key, Experiment{})) continue;
             layers.set_at[std::string(key.path)] = path;
             layers.origin[std::string(key.path)] = Origin::preset;
@@ -133,7 +120,7 @@ void lay_override(Layers& layers, const Override& override) {
             throw ConfigError(at + ": " + override.key + " is a table; expected one of its keys");
         throw ConfigError(at + ": " + unknown_key(override.key));
     }
-    if (std::holds_alternative<PresetField>(key->field)) return;
+    if (is_preset(*key)) return;
     try {
         assign_text(*key, layers.experiment, override.value);
     } catch (const ConfigError& e) {

@@ -18,7 +18,11 @@ namespace stepcast {
 
 // Who said the value of a key last, from weak to strong.
 enum class Origin : std::uint8_t { defaulted, prior, family, framework, preset, fitted, set };
-std::string_view to_string(Origin origin);
+constexpr auto names_of(Origin) {
+    using enum Origin;
+    return name_table<Origin>("an origin", {{defaulted, "default"}, {prior, "prior"}, {family, "family"}, {framework, "framework"},
+                                       {preset, "preset"}, {fitted, "fitted"}, {set, "set"}});
+}
 
 struct Layers {
     Experiment experiment;

@@ -1,42 +1,72 @@
-// Enumerators and the names that files use for them. Internal to model/.
+// Enumerations by the names that files and messages use. A table stands beside its enumeration:
+//   enum class Head : std::uint8_t { tokens, span };
+//   constexpr auto names_of(Head) { return name_table<Head>("a head", {{Head::tokens, "tokens"}, {Head::span, "span"}}); }
+// and to_string(), parse_name<Head>(), keys and their documentation follow from it.
 #pragma once
 
 #include <array>
+#include <span>
 #include <stdexcept>
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include "model/errors.h"
+#include <type_traits>
 
 namespace stepcast {
 
-template <class E>
+template <class Enum>
 struct Named {
-    E value;
+    Enum value;
     std::string_view name;
 };
 
-template <class E, std::size_t N>
-std::string_view name_of(const std::array<Named<E>, N>& names, E value) {
-    for (const auto& n : names)
-        if (n.value == value) return n.name;
+// `what` with its article: "a dtype".
+template <class Enum, std::size_t count>
+struct NameTable {
+    std::string_view what;
+    std::array<Named<Enum>, count> rows;
+};
+
+template <class Enum, std::size_t count>
+constexpr NameTable<Enum, count> name_table(std::string_view what, const Named<Enum> (&rows)[count]) {
+    return {what, std::to_array(rows)};
+}
+
+// The same of a table whose rows hold more, in the order of the enumerators.
+template <class Enum, class Row, std::size_t count>
+constexpr NameTable<Enum, count> names_of_rows(std::string_view what, const Row (&rows)[count], Enum Row::*value) {
+    NameTable<Enum, count> table{what, {}};
+    for (std::size_t i = 0; i < count; ++i) {
+        if (rows[i].*value != static_cast<Enum>(i)) throw std::logic_error("a row is not in the place of its enumerator");
+        table.rows[i] = {rows[i].*value, rows[i].name};
+    }
+    return table;
+}
+
+template <class Enum>
+concept HasNames = std::is_enum_v<Enum> && requires(Enum value) { names_of(value).rows; };
+
+template <HasNames Enum>
+constexpr auto name_list = [] {
+    constexpr auto table = names_of(Enum{});
+    std::array<std::string_view, table.rows.size()> list;
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = table.rows[i].name;
+    return list;
+}();
+
+template <HasNames Enum>
+std::string_view to_string(Enum value) {
+    static constexpr auto table = names_of(Enum{});
+    for (const auto& row : table.rows)
+        if (row.value == value) return row.name;
     throw std::logic_error("an enumerator has no name");
 }
 
-// `what` with its article: "a dtype".
-template <class E, std::size_t N>
-E value_named(const std::array<Named<E>, N>& names, std::string_view text, std::string_view what) {
-    std::vector<std::string> valid;
-    std::string listed;
-    for (const auto& n : names) {
-        if (n.name == text) return n.value;
-        if (!listed.empty()) listed += valid.size() + 1 == N ? " or " : ", ";
-        listed += n.name;
-        valid.emplace_back(n.name);
-    }
-    throw ConfigError("\"" + std::string(text) + "\" is not " + std::string(what) + "; expected " + listed +
-                      did_you_mean(text, valid));
+// Which of the valid names `text` is; ConfigError that lists them and guesses which was meant.
+std::size_t index_of_name(std::string_view text, std::string_view what, std::span<const std::string_view> valid);
+
+template <HasNames Enum>
+Enum parse_name(std::string_view text) {
+    static constexpr auto table = names_of(Enum{});
+    return table.rows[index_of_name(text, table.what, name_list<Enum>)].value;
 }
 
 }  // namespace stepcast

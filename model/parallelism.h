@@ -7,36 +7,32 @@
 #include <vector>
 
 #include "model/dtype.h"
+#include "model/moe/known_systems.h"
+#include "model/pipeline/known_schedules.h"
 #include "model/units.h"
 
 namespace stepcast {
 
-enum class MoeSystem : std::uint8_t { fast_moe, faster_moe, mix_moe, alltoall };
-std::string_view to_string(MoeSystem system);
-MoeSystem parse_moe_system(std::string_view text);
-
-// one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv
-// 2401.10241); zb_v: two pieces a stage in a V (arXiv 2405.15362); dualpipe: micro-batches enter at both ends, each rank
-// holds two pieces (DeepSeek-V3, arXiv 2412.19437).
-enum class Schedule : std::uint8_t { gpipe, one_f_one_b, zb_h1, zb_v, dualpipe };
-std::string_view to_string(Schedule schedule);
-Schedule parse_schedule(std::string_view text);
-
 enum class Recompute : std::uint8_t { none, selective, full };
-std::string_view to_string(Recompute recompute);
-Recompute parse_recompute(std::string_view text);
+constexpr auto names_of(Recompute) {
+    using enum Recompute;
+    return name_table<Recompute>("a recompute mode", {{none, "none"}, {selective, "selective"}, {full, "full"}});
+}
 
 // How attention sees the keys of the other context-parallel ranks: passed round a ring beside the computation, or
 // gathered before it.
 enum class ContextExchange : std::uint8_t { ring, all_gather };
-std::string_view to_string(ContextExchange exchange);
-ContextExchange parse_context_exchange(std::string_view text);
+constexpr auto names_of(ContextExchange) {
+    using enum ContextExchange;
+    return name_table<ContextExchange>("a context exchange", {{ring, "ring"}, {all_gather, "all-gather"}});
+}
 
 // Where stages are cut: between layers, or (as a tracing splitter does) after equal numbers of modules with a matrix product
 // or an activation, counting the embedding, eight a gated layer (q, k, v, o, gate, activation, up, down) and the logits.
 enum class StageCut : std::uint8_t { layers, modules };
-std::string_view to_string(StageCut cut);
-StageCut parse_stage_cut(std::string_view text);
+constexpr auto names_of(StageCut) {
+    return name_table<StageCut>("a cut of stages", {{StageCut::layers, "layers"}, {StageCut::modules, "modules"}});
+}
 
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/names.h"
+
 namespace stepcast {
 
 // What an experiment asks for.
@@ -19,8 +21,10 @@ struct RoutingSpec {
     int draws = 1;           // Monte Carlo: seeds seed .. seed + draws - 1
     friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
 };
-std::string_view to_string(RoutingSpec::Kind kind);
-RoutingSpec::Kind parse_routing_kind(std::string_view text);
+constexpr auto names_of(RoutingSpec::Kind) {
+    using enum RoutingSpec::Kind;
+    return name_table<RoutingSpec::Kind>("a routing kind", {{uniform, "uniform"}, {zipf, "zipf"}, {power_law, "power-law"}, {random_gate, "random-gate"}, {file, "file"}});
+}
 
 // What a run recorded when it kept only sums: 64-row blocks that a rank computes, of which `remote` hold rows of
 // another rank.

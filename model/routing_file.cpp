@@ -2,17 +2,10 @@
 
 #include "model/errors.h"
 #include "model/files/csv.h"
-#include "model/names.h"
 #include "model/routing.h"
 
 namespace stepcast {
 namespace {
-
-constexpr std::array<Named<RoutingSpec::Kind>, 5> kinds{{{RoutingSpec::Kind::uniform, "uniform"},
-                                                         {RoutingSpec::Kind::zipf, "zipf"},
-                                                         {RoutingSpec::Kind::power_law, "power-law"},
-                                                         {RoutingSpec::Kind::random_gate, "random-gate"},
-                                                         {RoutingSpec::Kind::file, "file"}}};
 
 constexpr std::string_view first_line = "# stepcast routing 1, counts|block_totals, ranks R, experts E";
 constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26;
@@ -107,9 +100,6 @@ Routing read_named(const std::string& path, const std::string& name) {
 }
 
 }  // namespace
-
-std::string_view to_string(RoutingSpec::Kind kind) { return name_of(kinds, kind); }
-RoutingSpec::Kind parse_routing_kind(std::string_view text) { return value_named(kinds, text, "a routing kind"); }
 
 Routing read_routing(const std::string& path) {
     if (const auto name = path.rfind(".csv#"); name != std::string::npos)

@@ -39,7 +39,7 @@ std::string origin_of(const Layers& layers, const std::string& key) {
 std::string table_text(const Layers& layers, const std::string& table, bool named) {
     std::string lines, off;
     for (const auto& key : all_keys()) {
-        if (!key.path.starts_with(table + ".") || std::holds_alternative<PresetField>(key.field)) continue;
+        if (!key.path.starts_with(table + ".") || is_preset(key)) continue;
         const std::string path(key.path), shown = path.substr(table.size() + 1);
         if (is_unset(key, layers.experiment) && !layers.origin.contains(path)) {
             off += (off.empty() ? "" : ", ") + shown;

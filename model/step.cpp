@@ -113,9 +113,10 @@ TaskGraph write_step(const Experiment& e, const Routing& routing, Folding foldin
     if (e.parallelism.eager_script) return build_eager_moe_step(e, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
+    const MoeSystemTraits& system = traits(e.parallelism.moe_system);
     for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch) {
-        for (int l = 0; l < e.workload.layers; ++l) add_moe_forward(e.parallelism.moe_system, program, layer, routing);
-        for (int l = 0; l < e.workload.layers; ++l) add_moe_backward(e.parallelism.moe_system, program, layer, routing);
+        for (int l = 0; l < e.workload.layers; ++l) system.forward(program, layer, routing);
+        for (int l = 0; l < e.workload.layers; ++l) system.backward(program, layer, routing);
     }
     return graph;
 }

@@ -10,35 +10,41 @@
 namespace stepcast {
 
 enum class Optimizer : std::uint8_t { none, sgd, adam, lamb };
-std::string_view to_string(Optimizer optimizer);
-Optimizer parse_optimizer(std::string_view text);
+constexpr auto names_of(Optimizer) {
+    using enum Optimizer;
+    return name_table<Optimizer>("an optimizer", {{none, "none"}, {sgd, "sgd"}, {adam, "adam"}, {lamb, "lamb"}});
+}
 
 enum class Norm : std::uint8_t { layernorm, rmsnorm };
-std::string_view to_string(Norm norm);
-Norm parse_norm(std::string_view text);
+constexpr auto names_of(Norm) { return name_table<Norm>("a norm", {{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}); }
 
 // plain: scores, softmax and dropout go through memory; flash: one kernel, scores stay on chip; flash2: the same of the
 // second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); triton: the same algorithm
 // as Triton compiled it in 2022 and 2023; mla: flash over keys and values that are projected from a low-rank latent (Mla).
 enum class AttentionKind : std::uint8_t { plain, flash, flash2, triton, mla };
-std::string_view to_string(AttentionKind kind);
-AttentionKind parse_attention_kind(std::string_view text);
+constexpr auto names_of(AttentionKind) {
+    using enum AttentionKind;
+    return name_table<AttentionKind>("an attention kind", {{plain, "plain"}, {flash, "flash"}, {flash2, "flash2"}, {triton, "triton"}, {mla, "mla"}});
+}
 
 // learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860): scores of
 // positions beside those of contents, projected in every layer; norms follow their blocks and none is at the end.
 enum class Positions : std::uint8_t { none, learned, rotary, relative };
-std::string_view to_string(Positions positions);
-Positions parse_positions(std::string_view text);
+constexpr auto names_of(Positions) {
+    using enum Positions;
+    return name_table<Positions>("a position encoding", {{none, "none"}, {learned, "learned"}, {rotary, "rotary"}, {relative, "relative"}});
+}
 
 // gelu: one kernel; gelu_steps: its tanh approximation written out, eight operations.
 enum class Activation : std::uint8_t { gelu, gelu_steps, relu };
-std::string_view to_string(Activation activation);
-Activation parse_activation(std::string_view text);
+constexpr auto names_of(Activation) {
+    using enum Activation;
+    return name_table<Activation>("an activation", {{gelu, "gelu"}, {gelu_steps, "gelu_steps"}, {relu, "relu"}});
+}
 
 // tokens: logits over the vocabulary; span: two scores a token, where an answer begins and ends.
 enum class Head : std::uint8_t { tokens, span };
-std::string_view to_string(Head head);
-Head parse_head(std::string_view text);
+constexpr auto names_of(Head) { return name_table<Head>("a head", {{Head::tokens, "tokens"}, {Head::span, "span"}}); }
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
 struct Mla {
@@ -146,7 +152,10 @@ struct Workload {
     int pool_queries = 256;  // what the decoder sees of an image
     friend bool operator==(const Workload&, const Workload&) = default;
 };
-std::string_view to_string(Workload::Kind kind);
-Workload::Kind parse_workload_kind(std::string_view text);
+constexpr auto names_of(Workload::Kind) {
+    using enum Workload::Kind;
+    return name_table<Workload::Kind>(
+        "a workload kind", {{moe_layer, "moe_layer"}, {mlp, "mlp"}, {transformer, "transformer"}, {coca, "coca"}});
+}
 
 }  // namespace stepcast

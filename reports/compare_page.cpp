@@ -125,8 +125,6 @@ PageSection case_section(const Comparisons& comparisons) {
     PageSection section{.title = "Cases", .tables = {case_table(comparisons)}, .sentences = summary_sentences(comparisons)};
     for (const Comparison& c : comparisons)
         if (c.attribution) section.sentences.push_back(c.what.case_id + ": " + attribution_sentence(*c.attribution));
-    for (const std::string& line : all_provenance(comparisons)) section.sentences.push_back(line);
-    for (const std::string& assumption : all_assumptions(comparisons)) section.sentences.push_back("assumed: " + assumption);
     if (std::string text = evidence_text(comparisons); !text.empty()) section.sentences.push_back(std::move(text));
     return section;
 }
@@ -172,12 +170,12 @@ void write_comparison(const std::string& folder, const std::vector<std::string>&
         if (has_kernels) page.sections[steps ? 1 : 0].plots = plot_kernels(kernels, heading, folder);
     };
     const auto write_summaries = [&](const Page& whole) {
-        const auto summary = [&](const std::string& title, const PageSection& section) {
-            return markdown_of(Page{.title = title, .sections = {section}});
-        };
-        if (steps) write_whole({{folder + "/summary.md", summary(heading, whole.sections.front())}});
+        if (steps)
+            write_whole({{folder + "/summary.md", markdown_of(Page{.title = heading, .warnings = whole.warnings,
+                                                                   .sections = {whole.sections.front()}, .provenance = whole.provenance})}});
         if (has_kernels)
-            write_whole({{folder + "/kernels.md", summary(fmt::format("{}: kernels and collectives", heading), whole.sections[steps ? 1 : 0])}});
+            write_whole({{folder + "/kernels.md", markdown_of(Page{.title = fmt::format("{}: kernels and collectives", heading),
+                                                                   .sections = {whole.sections[steps ? 1 : 0]}})}});
     };
     if (steps)
         page.sections.push_back({.title = "Phases and details, as the terminal shows them", .listing = comparison_table(comparisons), .is_folded = true});

@@ -15,9 +15,10 @@ Fact memory_fact(const MemoryUse& m) {
     if (m.capacity <= Bytes(0)) return {"Memory of the fullest GPU", bytes_text(m.peak) + "; the device's own is not known"};
     const Bytes gap = m.fits ? m.capacity - needed : needed - m.capacity;
     const bool tight = m.fits && gap < 0.05 * m.capacity;
+    const std::string beside = m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
     return {"Memory of the fullest GPU",
-            m.fits ? fmt::format("fits: {} of {}, {} free", bytes_text(needed), bytes_text(m.capacity), bytes_text(gap))
-                   : fmt::format("DOES NOT FIT: {} of {}, {} too much", bytes_text(needed), bytes_text(m.capacity), bytes_text(gap)),
+            fmt::format("{}: {}{} of {}, {} {}", m.fits ? "fits" : "DOES NOT FIT", bytes_text(m.peak), beside, bytes_text(m.capacity),
+                        bytes_text(gap), m.fits ? "free" : "too much"),
             !m.fits ? Tone::bad : tight ? Tone::doubt : Tone::good};
 }
 
@@ -115,7 +116,7 @@ std::vector<Fact> provenance_of(const Framework& framework) {
 
 Fact program_fact(const std::string& version) {
     Fact fact{"program", {}};
-    for (const char c : version) fact.text += c == '\n' ? "; " : std::string(1, c);
+    for (const char c : version) fact.text += c == '\n' ? ", " : std::string(1, c);
     return fact;
 }
 

@@ -33,13 +33,21 @@ std::string list_of(const std::vector<std::string>& sentences) {
     return text + "</ul>\n";
 }
 
-std::string facts_of(const std::vector<Fact>& facts, const char* kind) {
+// A sentence of many parts, a line each.
+std::string lines_of(std::string_view text) {
+    std::string lines;
+    for (std::size_t end; (end = text.find("; ")) != std::string_view::npos; text.remove_prefix(end + 2))
+        lines += html_text(text.substr(0, end)) + "<br>";
+    return lines + html_text(text);
+}
+
+std::string facts_of(const std::vector<Fact>& facts, const char* kind, std::string (*shown)(std::string_view) = html_text) {
     if (facts.empty()) return "";
     std::string text = fmt::format("<dl class=\"{}\">\n", kind);
     for (const Fact& fact : facts) {
         const Word word = word_of(fact.tone);
         text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name, html_text(fact.name), word.said,
-                            html_text(fact.text));
+                            shown(fact.text));
     }
     return text + "</dl>\n";
 }
@@ -101,7 +109,7 @@ std::string chapter_of(const Page& page, const std::string& folder) {
     text += map_of(page.map);
     for (const PageSection& section : page.sections) text += html_of(section, folder);
     if (!page.provenance.empty())
-        text += "<section><h2>Where the numbers come from</h2>\n" + facts_of(page.provenance, "provenance") + "</section>\n";
+        text += "<section><h2>Where the numbers come from</h2>\n" + facts_of(page.provenance, "provenance", lines_of) + "</section>\n";
     return text + "</article>\n<!-- end of chapter -->\n";
 }
 

@@ -44,6 +44,7 @@ void follow_the_page(std::string& svg) {
                 for (const char quote : {'"', '\''})
                     replace_all(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
     replace_all(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
+    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) replace_all(svg, mark, "color='var(--plot-ground)'");  // open marks
     replace_all(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
 }
 

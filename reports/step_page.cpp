@@ -72,7 +72,7 @@ Page columns_page(const std::vector<ForecastColumn>& columns) {
     const auto best = std::ranges::min_element(columns, {}, [](const ForecastColumn& c) { return c.forecast.step.p50; });
     const Forecast& f = best->forecast;
     Page page{.title = fmt::format("{} steps beside each other", columns.size()),
-              .question = fmt::format("Which of {} is the fastest step?", columns.size() == 2 ? "the two" : fmt::format("the {}", columns.size())),
+              .question = fmt::format("Which of {}?", columns.size() == 2 ? "the two is faster" : fmt::format("the {} is fastest", columns.size())),
               .answer = time_text(f.step.p50),
               .beside_answer = fmt::format("a step with {}; {}", best->label, interval_text(f))};
     page.facts = facts_of(f);

@@ -50,12 +50,17 @@ std::string short_figure(double value) {
     return value >= 1e6 ? figure(value / 1e6) + " M" : value >= 1e3 ? figure(value / 1e3) + " k" : figure(value);
 }
 
-// Named ticks from the least to the most value of a log axis: 1, 2, 5 of each decade, or five where that is too few.
+// Named ticks from the least to the most value of a log axis: 1, 2, 5 of each decade or, where those are too few, finer
+// ones; five of equal distance where even these are.
 std::string few_ticks(double least, double most) {
     std::vector<double> ticks;
-    for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
-        for (const double step : {1.0, 2.0, 5.0})
-            if (decade * step >= least && decade * step <= most) ticks.push_back(decade * step);
+    for (const std::vector<double>& steps : {std::vector{1.0, 2.0, 5.0}, {1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0}}) {
+        if (ticks.size() >= 3) break;
+        ticks.clear();
+        for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
+            for (const double step : steps)
+                if (decade * step >= least && decade * step <= most) ticks.push_back(decade * step);
+    }
     if (ticks.size() < 3) {
         ticks.clear();
         for (int i = 0; i < 5; ++i) ticks.push_back(least * std::pow(most / least, i / 4.0));

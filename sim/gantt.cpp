@@ -15,6 +15,7 @@ namespace stepcast {
 namespace {
 
 constexpr int most_rows = 8;
+constexpr double long_wait = 0.004;  // of the step: one that a picture shows parts a box
 
 using Times = std::vector<std::pair<Seconds, Seconds>>;  // begin and end, by rising begin
 
@@ -101,7 +102,8 @@ std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, c
         const WrittenSlot* slot = after == by_first.begin() ? nullptr : std::prev(after)->second;
         if (slot && t >= slot->last) slot = nullptr;
         const GanttKind kind = slot ? kind_of(slot->slot.pass) : kind_of(graph.phase(t));
-        if (boxes.empty() || slot != of_last || boxes.back().kind != kind)
+        const bool waited = !slot && !boxes.empty() && timeline.start[t] - boxes.back().finish > long_wait * timeline.end;
+        if (boxes.empty() || slot != of_last || boxes.back().kind != kind || waited)
             boxes.push_back({kind, timeline.start[t], timeline.finish[t], slot ? slot->slot.micro_batch : -1});
         boxes.back().finish = std::max(boxes.back().finish, timeline.finish[t]);
         of_last = slot;

@@ -26,9 +26,6 @@ using Rule = std::function<void(KnownDevice&, const ConfigValue&)>;
 Rule count(int KnownDevice::*member) {
     return [member](KnownDevice& d, const ConfigValue& v) { read_value(v, d.*member); };
 }
-Rule rate(FlopsPerSecond Gpu::*member) {
-    return [member](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.*member); };
-}
 
 const std::map<std::string, Rule>& rules() {
     static const std::map<std::string, Rule> all{
@@ -46,13 +43,7 @@ const std::map<std::string, Rule>& rules() {
         {"nvlink", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.nvlink); }},
         {"sms", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.sms); }},
         {"memory", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.memory); }},
-        {"memory_bandwidth", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.memory_bandwidth); }},
-        {"fp32", rate(&Gpu::fp32)},
-        {"tf32", rate(&Gpu::tf32)},
-        {"fp16", rate(&Gpu::fp16)},
-        {"bf16", rate(&Gpu::bf16)},
-        {"fp8", rate(&Gpu::fp8)},
-        {"fp4", rate(&Gpu::fp4)}};
+        {"memory_bandwidth", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.memory_bandwidth); }}};
     return all;
 }
 
@@ -65,10 +56,13 @@ void read_entry(const TomlEntry& entry, std::vector<KnownDevice>& devices) {
         const auto [after, error] = std::from_chars(key + head.size(), end, index);
         if (error == std::errc() && after != end && index < 1000) key = after + 1;
     }
-    const auto rule = rules().find(std::string(key, end));
-    if (rule == rules().end()) throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a device");
+    const std::string name(key, end);
+    const auto rule = rules().find(name);
+    const auto dtype = std::ranges::find(dtypes, name, &DtypeTraits::name);
+    if (rule == rules().end() && dtype == std::end(dtypes)) throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a device");
     if (index >= devices.size()) devices.resize(index + 1);
     try {
+        if (dtype != std::end(dtypes)) return read_value(entry.value, devices[index].gpu.peaks[dtype->dtype]);
         rule->second(devices[index], entry.value);
     } catch (const ConfigError& error) {
         throw ConfigError(entry.value_at + ": " + entry.path + ": " + error.what());

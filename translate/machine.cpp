@@ -136,7 +136,7 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
         return file;
     }
     file.report.push_back("constants: priors, the median of the fitted machines; nothing was fitted to this one");
-    const auto line = [](const char* key, const std::string& value) { return fmt::format("{} = {}\n", key, value); };
+    const auto line = [](std::string_view key, const std::string& value) { return fmt::format("{} = {}\n", key, value); };
     const auto quoted = [](const std::string& text) { return "\"" + text + "\""; };
     file.text = head + line("name", quoted(c.name)) + line("source", quoted(c.source)) +
                 line("nodes", "1") + line("gpus_per_node", std::to_string(c.gpus_per_node)) +
@@ -151,9 +151,9 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
     file.text += "\n[gpu]\n" + line("name", quoted(c.gpu.name)) + line("sms", std::to_string(c.gpu.sms)) +
                  line("memory", quoted(exact_text(c.gpu.memory))) +
                  line("memory_bandwidth", quoted(exact_text(c.gpu.memory_bandwidth)));
-    for (const auto& [key, rate] : {std::pair{"peak.fp32", c.gpu.fp32}, {"peak.tf32", c.gpu.tf32}, {"peak.fp16", c.gpu.fp16},
-                                    {"peak.bf16", c.gpu.bf16}, {"peak.fp8", c.gpu.fp8}, {"peak.fp4", c.gpu.fp4}})
-        if (rate > FlopsPerSecond(0)) file.text += line(key, quoted(exact_text(rate)));
+    for (const DtypeTraits& one : dtypes)
+        if (const FlopsPerSecond rate = c.gpu.peaks[one.dtype]; rate > FlopsPerSecond(0))
+            file.text += line("peak." + std::string(one.name), quoted(exact_text(rate)));
     return file;
 }
 

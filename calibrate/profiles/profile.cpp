@@ -19,17 +19,6 @@ std::string beginning(const std::string& path) {
 
 }  // namespace
 
-std::string_view to_string(ProfilePhase phase) {
-    switch (phase) {
-        case ProfilePhase::forward: return "forward";
-        case ProfilePhase::backward: return "backward";
-        case ProfilePhase::recompute: return "recompute";
-        case ProfilePhase::optimizer: return "optimizer";
-        case ProfilePhase::unlinked: return "unlinked";
-    }
-    return "";
-}
-
 bool is_communication(std::string_view kernel) {
     constexpr std::array words{"nccl", "multimem_all_reduce", "one_shot_all_reduce", "two_shot_all_reduce",
                                "cross_device_reduce", "nvshmem", "rccl", "deep_ep::"};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/graph/op.h"
+#include "model/names.h"
 #include "model/units.h"
 
 namespace stepcast {
@@ -16,7 +17,10 @@ namespace stepcast {
 // Where a kernel belongs, by the operators around the call that launched it. `unlinked`: launched before the window, or by a
 // thread that was not profiled; its time is that of another step.
 enum class ProfilePhase : std::uint8_t { forward, backward, recompute, optimizer, unlinked };
-std::string_view to_string(ProfilePhase phase);
+constexpr auto names_of(ProfilePhase) {
+    using enum ProfilePhase;
+    return name_table<ProfilePhase>("a phase of a profile", {{forward, "forward"}, {backward, "backward"}, {recompute, "recompute"}, {optimizer, "optimizer"}, {unlinked, "unlinked"}});
+}
 
 enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 

@@ -6,13 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include "model/names.h"
 #include "model/units.h"
 
 namespace stepcast {
 
 // The highest level of the network that a collective crosses: links of one node, one leaf switch, the spine.
 enum class LinkLevel : std::uint8_t { none, node, leaf, spine };
-std::string_view to_string(LinkLevel level);
+constexpr auto names_of(LinkLevel) {
+    using enum LinkLevel;
+    return name_table<LinkLevel>("a level of the network", {{none, "none"}, {node, "node"}, {leaf, "leaf"}, {spine, "spine"}});
+}
 
 // Time on the critical path of one kind of work. `kind` is an op's kind_name(), or "issue" for hosts issuing kernels.
 struct PathShare {
@@ -55,7 +59,10 @@ struct Uncertainty {
     double share = 0;  // of the variance of the step from all parameters
     friend bool operator==(const Uncertainty&, const Uncertainty&) = default;
 };
-std::string_view to_string(Uncertainty::Source source);
+constexpr auto names_of(Uncertainty::Source) {
+    using enum Uncertainty::Source;
+    return name_table<Uncertainty::Source>("a source", {{fitted, "fitted"}, {prior, "prior"}, {assumed, "assumed"}});
+}
 
 struct Explanation {
     Seconds step;                 // of the first draw without noise

@@ -4,25 +4,16 @@
 
 #include <fmt/format.h>
 
-#include "model/names.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
-
-constexpr std::array<Named<Objective>, 4> objectives{{{Objective::step, "step"},
-                                                      {Objective::tokens, "tokens"},
-                                                      {Objective::cost, "cost"},
-                                                      {Objective::memory, "memory"}}};
 
 // One sign in so many draws by chance: 2^-5 is below the 10 % that an interval of p10..p90 leaves on a side.
 constexpr std::size_t fewest_draws = 5;
 constexpr double alike = 1e-9;  // no chance is in shares that are equal but for rounding
 
 }  // namespace
-
-std::string_view to_string(Objective objective) { return name_of(objectives, objective); }
-Objective parse_objective(std::string_view text) { return value_named(objectives, text, "an objective"); }
 
 Behind behind(const std::vector<double>& scores, const std::vector<double>& of_first) {
     std::vector<double> shares;

@@ -15,8 +15,10 @@ namespace stepcast {
 
 // What is made small: the step, the time or the price of a token, or the peak memory.
 enum class Objective : std::uint8_t { step, tokens, cost, memory };
-std::string_view to_string(Objective objective);
-Objective parse_objective(std::string_view text);  // ConfigError names the nearest
+constexpr auto names_of(Objective) {
+    using enum Objective;
+    return name_table<Objective>("an objective", {{step, "step"}, {tokens, "tokens"}, {cost, "cost"}, {memory, "memory"}});
+}
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // varied key, value
 

@@ -93,7 +93,7 @@ void check_pieces(const Workload& w, const Parallelism& p) {
 
 // What the splitter's cut by modules, and the messages that such pipelines send, are modelled for.
 void check_cut(const Workload& w, const Parallelism& p) {
-    if (p.blocking_p2p && (p.vp > 1 || (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b)))
+    if (p.blocking_p2p && (p.vp > 1 || traits(p.schedule).splits_backward))
         refuse(
             "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; expected gpipe or "
             "1f1b with vp = 1",
@@ -110,7 +110,7 @@ void check_cut(const Workload& w, const Parallelism& p) {
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
             "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
     if (p.vp > 1 || p.tp > 1 || p.recompute == Recompute::full || !p.stage_layers.empty() ||
-        (p.schedule != Schedule::gpipe && p.schedule != Schedule::one_f_one_b))
+        traits(p.schedule).splits_backward)
         refuse(
             "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, without full recompute "
             "and without stage_layers");

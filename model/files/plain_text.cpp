@@ -28,7 +28,9 @@ std::size_t length_of(std::string_view text, std::size_t at) {
 
 bool controls(std::string_view character) {
     const unsigned char first = byte(character, 0);
-    return first < ' ' || first == 0x7f || (first == 0xc2 && byte(character, 1) < 0xa0);
+    // Those that turn the direction of what follows make a line show other than it is: U+202A to 202E, U+2066 to 2069.
+    const bool turns = (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069");
+    return first < ' ' || first == 0x7f || (first == 0xc2 && byte(character, 1) < 0xa0) || turns;
 }
 
 }  // namespace

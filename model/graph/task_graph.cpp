@@ -10,31 +10,6 @@
 
 namespace stepcast {
 
-std::string_view to_string(Lane lane) {
-    switch (lane) {
-        case Lane::compute: return "compute";
-        case Lane::collective: return "collective";
-        case Lane::data: return "data";
-        case Lane::send_up: return "send_up";
-        case Lane::receive_up: return "receive_up";
-        case Lane::send_down: return "send_down";
-        case Lane::receive_down: return "receive_down";
-        case Lane::host: return "host";
-    }
-    return "?";
-}
-
-std::string_view to_string(Phase phase) {
-    switch (phase) {
-        case Phase::forward: return "forward";
-        case Phase::between: return "between";
-        case Phase::backward: return "backward";
-        case Phase::gradient_sync: return "gradient_sync";
-        case Phase::optimizer: return "optimizer";
-    }
-    return "?";
-}
-
 TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
     : rank_count_(rank_count),
       launch_blocking_(launch_blocking),

@@ -23,6 +23,7 @@
 
 #include "model/graph/group.h"
 #include "model/graph/op.h"
+#include "model/names.h"
 
 namespace stepcast {
 
@@ -31,12 +32,18 @@ using TaskId = std::uint32_t;
 // `collective` carries what a layer waits for (tensor, context and expert parallel), `data` gradients and parameters.
 enum class Lane : std::uint8_t { compute, collective, data, send_up, receive_up, send_down, receive_down, host };
 inline constexpr int lane_count = 8;
-std::string_view to_string(Lane lane);
+constexpr auto names_of(Lane) {
+    using enum Lane;
+    return name_table<Lane>("a lane", {{compute, "compute"}, {collective, "collective"}, {data, "data"}, {send_up, "send_up"}, {receive_up, "receive_up"}, {send_down, "send_down"}, {receive_down, "receive_down"}, {host, "host"}});
+}
 
 // `between` forward and backward, and part of neither: a loss outside the model's own forward, the next batch.
 enum class Phase : std::uint8_t { forward, between, backward, gradient_sync, optimizer };
 inline constexpr int phase_count = 5;
-std::string_view to_string(Phase phase);
+constexpr auto names_of(Phase) {
+    using enum Phase;
+    return name_table<Phase>("a phase", {{forward, "forward"}, {between, "between"}, {backward, "backward"}, {gradient_sync, "gradient_sync"}, {optimizer, "optimizer"}});
+}
 
 // A lane of a rank, packed: index = rank * lane_count + lane.
 struct Place {

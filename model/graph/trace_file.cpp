@@ -15,12 +15,6 @@ constexpr std::array<std::pair<Trace::Origin, const char*>, 3> origins{{{Trace::
 constexpr int most_ranks = 1 << 20;  // of a trace
 const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish_s"};
 
-Lane parse_lane(std::string_view text) {
-    for (int lane = 0; lane < lane_count; ++lane)
-        if (to_string(static_cast<Lane>(lane)) == text) return static_cast<Lane>(lane);
-    throw ConfigError(fmt::format("\"{}\" is no lane", text));
-}
-
 }  // namespace
 
 std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
@@ -59,7 +53,7 @@ TraceFile read_trace(const std::string& path) {
             const std::vector<std::string>& f = csv.fields();
             const int rank = csv_int(f[1], 0);
             if (rank >= most_ranks) throw ConfigError(fmt::format("rank {}; expected fewer than {}", rank, most_ranks));
-            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(rank, parse_lane(f[2])),
+            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(rank, parse_name<Lane>(f[2])),
                                    Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});
         } catch (const ConfigError& e) {
             csv.fail(e.what());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <limits>
 
 #include "model/errors.h"
@@ -62,13 +63,6 @@ T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
     }
 }
 
-template <class E>
-E named(const ConfigValue& found, E (*parse)(std::string_view)) {
-    if (const auto* v = as<std::string>(found)) return parse(*v);
-    if (as<std::vector<ConfigValue>>(found)) throw ConfigError("found an array; expected a name in quotes");
-    wrong(found, "not a name", "a name in quotes");
-}
-
 // The rows of an array of arrays of `width` values, each handed to `read`; errors name the row.
 template <class Read>
 void each_row(const ConfigValue& found, std::size_t width, std::string_view example, Read read) {
@@ -87,13 +81,6 @@ void each_row(const ConfigValue& found, std::size_t width, std::string_view exam
             throw ConfigError(fmt::format("point {}: {}", i + 1, e.what()));
         }
     }
-}
-
-template <class T>
-void names_of(const ConfigValue& found, std::vector<T>& out) {
-    const auto* values = as<std::vector<ConfigValue>>(found);
-    if (!values) throw ConfigError(fmt::format("found {}; expected an array of names", shown(found)));
-    for (const auto& value : *values) read_value(value, out.emplace_back());
 }
 
 template <class T>
@@ -142,34 +129,21 @@ void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(foun
 void read_value(const ConfigValue& found, Bytes& out) { out = quantity_of(found, parse_bytes); }
 void read_value(const ConfigValue& found, BytesPerSecond& out) { out = quantity_of(found, parse_bandwidth); }
 void read_value(const ConfigValue& found, FlopsPerSecond& out) { out = quantity_of(found, parse_flop_rate); }
-void read_value(const ConfigValue& found, Dtype& out) { out = named(found, parse_dtype); }
-void read_value(const ConfigValue& found, Optimizer& out) { out = named(found, parse_optimizer); }
-void read_value(const ConfigValue& found, Workload::Kind& out) { out = named(found, parse_workload_kind); }
-void read_value(const ConfigValue& found, MoeSystem& out) { out = named(found, parse_moe_system); }
-void read_value(const ConfigValue& found, Schedule& out) { out = named(found, parse_schedule); }
-void read_value(const ConfigValue& found, Recompute& out) { out = named(found, parse_recompute); }
-void read_value(const ConfigValue& found, Norm& out) { out = named(found, parse_norm); }
-void read_value(const ConfigValue& found, AttentionKind& out) { out = named(found, parse_attention_kind); }
-void read_value(const ConfigValue& found, Positions& out) { out = named(found, parse_positions); }
-void read_value(const ConfigValue& found, Activation& out) { out = named(found, parse_activation); }
-void read_value(const ConfigValue& found, Head& out) { out = named(found, parse_head); }
-void read_value(const ConfigValue& found, ContextExchange& out) { out = named(found, parse_context_exchange); }
-void read_value(const ConfigValue& found, StageCut& out) { out = named(found, parse_stage_cut); }
-void read_value(const ConfigValue& found, Fabric& out) { out = named(found, parse_fabric); }
+const std::string& name_in(const ConfigValue& found) {
+    if (const auto* v = as<std::string>(found)) return *v;
+    if (as<std::vector<ConfigValue>>(found)) throw ConfigError("found an array; expected a name in quotes");
+    wrong(found, "not a name", "a name in quotes");
+}
+const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of) {
+    if (const auto* values = as<std::vector<ConfigValue>>(found)) return *values;
+    throw ConfigError(fmt::format("found {}; expected an array of {}", shown(found), of));
+}
 void read_value(const ConfigValue& found, std::vector<int>& out) {
-    const auto* values = as<std::vector<ConfigValue>>(found);
-    if (!values) throw ConfigError(fmt::format("found {}; expected an array of integers", shown(found)));
-    for (const auto& value : *values) read_value(value, out.emplace_back());
+    for (const auto& value : list_in(found, "integers")) read_value(value, out.emplace_back());
 }
 void read_value(const ConfigValue& found, std::vector<double>& out) {
-    const auto* values = as<std::vector<ConfigValue>>(found);
-    if (!values) throw ConfigError(fmt::format("found {}; expected an array of numbers", shown(found)));
-    for (const auto& value : *values) read_value(value, out.emplace_back());
+    for (const auto& value : list_in(found, "numbers")) read_value(value, out.emplace_back());
 }
-void read_value(const ConfigValue& found, GradientType& out) { out = named(found, parse_gradient_type); }
-void read_value(const ConfigValue& found, std::vector<Schedule>& out) { names_of(found, out); }
-void read_value(const ConfigValue& found, std::vector<Recompute>& out) { names_of(found, out); }
-void read_value(const ConfigValue& found, RoutingSpec::Kind& out) { out = named(found, parse_routing_kind); }
 
 void read_value(const ConfigValue& found, Curve& out) {
     each_row(found, 2, R"([["4 KiB", "3.1 us"]])", [&](const std::vector<ConfigValue>& row) {
@@ -259,6 +233,28 @@ std::string value_text(const std::vector<GemmPoint>& value) {
         text += fmt::format("{}[{}, {}, {}, \"{}\", \"{}\"]", text.empty() ? "" : ", ", p.m, p.n, p.k,
                             to_string(p.dtype), exact_text(p.time));
     return "[" + text + "]";
+}
+
+static std::string unquoted_word(const std::string& raw) {
+    const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
+    return quoted ? raw.substr(1, raw.size() - 2) : raw;
+}
+
+ConfigValue word_of(const std::string& raw) { return {unquoted_word(raw)}; }
+ConfigValue list_of(const std::string& raw) { return parse_toml_value(unquoted_word(raw)); }
+ConfigValue number_or_word_of(const std::string& raw) {
+    const std::string text = unquoted_word(raw);
+    if (text == "true" || text == "false") return {text == "true"};
+    const auto* end = text.data() + text.size();
+    std::int64_t integer = 0;
+    if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end) return {integer};
+    double number = 0;
+    if (const auto r = std::from_chars(text.data(), end, number); r.ec == std::errc() && r.ptr == end) return {number};
+    return {text};
+}
+
+void out_of_range(const std::string& value, const std::string& least, const std::string& most) {
+    throw ConfigError(fmt::format("{} is out of range; expected {} to {}", value, least, most));
 }
 
 std::string quoted_toml(std::string_view text) {

@@ -15,30 +15,23 @@ void read_value(const ConfigValue& found, Seconds& out);
 void read_value(const ConfigValue& found, Bytes& out);
 void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
-void read_value(const ConfigValue& found, Dtype& out);
-void read_value(const ConfigValue& found, Optimizer& out);
-void read_value(const ConfigValue& found, Workload::Kind& out);
-void read_value(const ConfigValue& found, MoeSystem& out);
-void read_value(const ConfigValue& found, Schedule& out);
-void read_value(const ConfigValue& found, Recompute& out);
-void read_value(const ConfigValue& found, Norm& out);
-void read_value(const ConfigValue& found, AttentionKind& out);
-void read_value(const ConfigValue& found, Positions& out);
-void read_value(const ConfigValue& found, Activation& out);
-void read_value(const ConfigValue& found, Head& out);
-void read_value(const ConfigValue& found, ContextExchange& out);
-void read_value(const ConfigValue& found, StageCut& out);
-void read_value(const ConfigValue& found, Fabric& out);
-void read_value(const ConfigValue& found, RoutingSpec::Kind& out);
 void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
 void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);   // [[m, n, k, "fp32", "12 us"], ..]
-void read_value(const ConfigValue& found, GradientType& out);
-void read_value(const ConfigValue& found, std::vector<Schedule>& out);   // ["1f1b", ..]
-void read_value(const ConfigValue& found, std::vector<Recompute>& out);  // ["none", "full"]
+// Text that names something, and lists of it.
+const std::string& name_in(const ConfigValue& found);
+const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of);
+template <HasNames Enum>
+void read_value(const ConfigValue& found, Enum& out) {
+    out = parse_name<Enum>(name_in(found));
+}
+template <HasNames Enum>
+void read_value(const ConfigValue& found, std::vector<Enum>& out) {  // ["none", "full"]
+    for (const ConfigValue& value : list_in(found, "names")) read_value(value, out.emplace_back());
+}
 
 template <class T>
 inline constexpr bool is_optional = false;
@@ -69,10 +62,12 @@ inline std::string value_text(Seconds value) { return exact_text(value); }
 inline std::string value_text(Bytes value) { return exact_text(value); }
 inline std::string value_text(BytesPerSecond value) { return exact_text(value); }
 inline std::string value_text(FlopsPerSecond value) { return exact_text(value); }
-template <class Enum>
-requires std::is_enum_v<Enum> std::string value_text(Enum value) { return std::string(to_string(value)); }
-template <class Enum>
-requires std::is_enum_v<Enum> std::string value_text(const std::vector<Enum>& value) {
+template <HasNames Enum>
+std::string value_text(Enum value) {
+    return std::string(to_string(value));
+}
+template <HasNames Enum>
+std::string value_text(const std::vector<Enum>& value) {
     std::string text;
     for (const Enum one : value) text += (text.empty() ? "\"" : ", \"") + std::string(to_string(one)) + "\"";
     return "[" + text + "]";
@@ -83,39 +78,129 @@ std::string value_text(const std::optional<T>& value) {
 }
 
 template <class T>
+inline constexpr bool is_list = false;
+template <class T>
+inline constexpr bool is_list<std::vector<T>> = true;
+
+template <class T>
 constexpr std::string_view kind_of() {
-    if constexpr (is_optional<T>)
-        return kind_of<typename T::value_type>();
-    else if constexpr (std::is_same_v<T, bool>)
-        return "boolean";
-    else if constexpr (std::is_integral_v<T>)
-        return "integer";
-    else if constexpr (std::is_same_v<T, double>)
-        return "number";
-    else if constexpr (std::is_same_v<T, Seconds>)
-        return "time";
-    else if constexpr (std::is_same_v<T, Bytes>)
-        return "bytes";
-    else if constexpr (std::is_same_v<T, BytesPerSecond>)
-        return "bytes per second";
-    else if constexpr (std::is_same_v<T, FlopsPerSecond>)
-        return "flop per second";
-    else if constexpr (std::is_same_v<T, std::string>)
-        return "text";
-    else if constexpr (std::is_same_v<T, std::vector<int>>)
-        return "integers";
-    else if constexpr (std::is_same_v<T, std::vector<Schedule>> || std::is_same_v<T, std::vector<Recompute>>)
-        return "names";
-    else if constexpr (std::is_same_v<T, std::vector<double>>)
-        return "numbers";
-    else if constexpr (std::is_same_v<T, Curve>)
-        return "curve";
-    else if constexpr (std::is_same_v<T, std::vector<AttentionKernel>> || std::is_same_v<T, std::vector<ExpertKernel>>)
-        return "kernels";
-    else if constexpr (std::is_same_v<T, std::vector<GemmPoint>>)
-        return "gemm table";
-    else
-        return "name";
+    if constexpr (is_optional<T>) return kind_of<typename T::value_type>();
+    if constexpr (std::is_same_v<T, bool>) return "boolean";
+    if constexpr (std::is_integral_v<T>) return "integer";
+    if constexpr (std::is_same_v<T, double>) return "number";
+    if constexpr (std::is_same_v<T, Seconds>) return "time";
+    if constexpr (std::is_same_v<T, Bytes>) return "bytes";
+    if constexpr (std::is_same_v<T, BytesPerSecond>) return "bytes per second";
+    if constexpr (std::is_same_v<T, FlopsPerSecond>) return "flop per second";
+    if constexpr (std::is_same_v<T, std::string>) return "text";
+    if constexpr (std::is_enum_v<T>) return "name";
+    if constexpr (std::is_same_v<T, std::vector<int>>) return "integers";
+    if constexpr (std::is_same_v<T, std::vector<double>>) return "numbers";
+    if constexpr (std::is_same_v<T, Curve>) return "curve";
+    if constexpr (std::is_same_v<T, std::vector<GemmPoint>>) return "gemm table";
+    if constexpr (is_list<T>) return std::is_enum_v<typename T::value_type> ? "names" : "kernels";
+}
+
+// What stands for an unstated value takes what the value itself would.
+template <class T>
+struct Stated {
+    using type = T;
+};
+template <class T>
+struct Stated<std::optional<T>> : Stated<T> {};
+
+// Bare or quoted words of the command line become what a file would hold; text stays text where text belongs.
+ConfigValue word_of(const std::string& raw);
+ConfigValue number_or_word_of(const std::string& raw);
+ConfigValue list_of(const std::string& raw);
+
+template <class T>
+ConfigValue typed_value(const std::string& raw) {
+    using V = typename Stated<T>::type;
+    if constexpr (is_list<V>) return list_of(raw);
+    else if constexpr (std::is_same_v<V, std::string> || std::is_enum_v<V>) return word_of(raw);
+    else return number_or_word_of(raw);
+}
+
+template <class T>
+concept Measurable = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires(T value) { value.si(); };
+
+template <class T>
+double number_in(const T& value) {
+    if constexpr (requires { value.si(); }) return value.si();
+    else if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
+    else return 0;
+}
+
+// `bounds`: as texts, of the same dimension.
+[[noreturn]] void out_of_range(const std::string& value, const std::string& least, const std::string& most);
+template <class T>
+void check_range(const T& value, double least, double most) {
+    if constexpr (is_optional<T>) {
+        if (value) check_range(*value, least, most);
+    } else if constexpr (Measurable<T>) {
+        const double number = number_in(value);
+        if (number >= least && number <= most) return;
+        if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), value_text(least), value_text(most));
+        else out_of_range(value_text(value), to_string(T(least)), to_string(T(most)));
+    }
+}
+
+template <class T>
+std::string names_text() {
+    std::string text;
+    if constexpr (HasNames<T>)
+        for (const std::string_view name : name_list<T>) text += (text.empty() ? "" : ", ") + std::string(name);
+    return text;
+}
+
+template <class T>
+inline constexpr FieldType field_type{
+    .kind = kind_of<T>(),
+    .quoted = !std::is_arithmetic_v<typename Stated<T>::type> && !is_list<T>,
+    .assign =
+        [](void* field, const ConfigValue& value, double least, double most) {
+            T parsed{};
+            read_value(value, parsed);
+            check_range(parsed, least, most);
+            *static_cast<T*>(field) = std::move(parsed);
+        },
+    .typed = typed_value<T>,
+    .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
+    .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
+    .names = names_text<T>,
+};
+
+// The field reached through members, and through what stands for a dtype: field<&Experiment::workload, &Workload::hidden>.
+template <auto member, auto... further>
+auto& reach(auto& from) {
+    auto& next = [&]() -> auto& {
+        if constexpr (std::is_same_v<std::remove_const_t<decltype(member)>, Dtype>) return from[member];
+        else return from.*member;
+    }();
+    if constexpr (sizeof...(further) > 0) return reach<further...>(next);
+    else return next;
+}
+template <auto... members>
+using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Experiment&>()))>;
+template <auto... members>
+inline constexpr KeyField field{[](Experiment& experiment) -> void* { return &reach<members...>(experiment); },
+                            &field_type<FieldOf<members...>>};
+
+template <class T>
+bool holds(const Key& key) {
+    const auto* field = std::get_if<KeyField>(&key.field);
+    return field && field->type == &field_type<T>;
+}
+// Of a key that holds it.
+template <class T>
+T& field_in(const Key& key, Experiment& experiment) {
+    return *static_cast<T*>(std::get<KeyField>(key.field).get(experiment));
+}
+// Calls `use` with the field where it is of one of these types; false where it is of none.
+template <class... Types>
+bool use_field(const Key& key, Experiment& experiment, auto use) {
+    return (... || (holds<Types>(key) && (use(field_in<Types>(key, experiment)), true)));
 }
 
 }  // namespace stepcast

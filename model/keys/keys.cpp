@@ -2,103 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
-
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {
 
-// Fields are reached by non-const accessors; those who read through it do not write.
-Experiment& writable(const Experiment& experiment) { return const_cast<Experiment&>(experiment); }
-
-template <class T>
-constexpr bool is_array = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>> ||
-                          std::is_same_v<T, std::vector<AttentionKernel>> || std::is_same_v<T, std::vector<ExpertKernel>> ||
-                          std::is_same_v<T, std::vector<int>> ||
-                          std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<Schedule>> ||
-                          std::is_same_v<T, std::vector<Recompute>>;
-
-template <class T>
-double number_in(const T& value) {
-    if constexpr (requires { value.si(); })
-        return value.si();
-    else if constexpr (std::is_arithmetic_v<T>)
-        return static_cast<double>(value);
-    else
-        return 0;
-}
-
-template <class T>
-std::string bound_text(double bound) {
-    if constexpr (requires(T v) { v.si(); })
-        return to_string(T(bound));
-    else
-        return fmt::format("{}", bound);
-}
-
-template <class T>
-void check_range(const Key& key, const T& value) {
-    if constexpr (is_optional<T>) {
-        if (value) check_range(key, *value);
-    } else if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires { value.si(); }) {
-        const double number = number_in(value);
-        if (!(number >= key.least && number <= key.most))
-            throw ConfigError(fmt::format("{} is out of range; expected {} to {}", value_text(value),
-                                          bound_text<T>(key.least), bound_text<T>(key.most)));
-    }
-}
-
-// Bare or quoted words of the command line become what a file would hold; text stays text where text belongs.
-template <class T>
-ConfigValue typed(const std::string& raw) {
-    const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
-    const auto text = quoted ? raw.substr(1, raw.size() - 2) : raw;
-    if constexpr (is_optional<T>)
-        return typed<typename T::value_type>(raw);
-    else if constexpr (is_array<T>)
-        return parse_toml_value(text);
-    else if constexpr (std::is_same_v<T, std::string> || std::is_enum_v<T>)
-        return {text};
-    else {
-        if (text == "true" || text == "false") return {text == "true"};
-        const auto* end = text.data() + text.size();
-        std::int64_t integer = 0;
-        if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end)
-            return {integer};
-        double number = 0;
-        if (const auto r = std::from_chars(text.data(), end, number); r.ec == std::errc() && r.ptr == end)
-            return {number};
-        return {text};
-    }
-}
-
-template <class T>
-void assign_field(const Key& key, Field<T> get, Experiment& experiment, const ConfigValue& value) {
-    T parsed{};
-    read_value(value, parsed);
-    check_range(key, parsed);
-    get(experiment) = std::move(parsed);
-}
-
-// Enumerators count from 0; their names end where to_string() knows none.
-template <class E>
-std::string listed_names() {
-    std::string text;
-    for (int i = 0;; ++i) {
-        try {
-            const std::string name(to_string(static_cast<E>(i)));
-            text += (text.empty() ? "" : ", ") + name;
-        } catch (const std::logic_error&) {
-            return text;
-        }
-    }
-}
-
-[[noreturn]] void preset_is_no_field(const Key& key) {
+const KeyField& field_of(const Key& key) {
+    if (const auto* field = std::get_if<KeyField>(&key.field)) return *field;
     throw std::logic_error(std::string(key.path) + " is no field: read_experiment() and set_key() load presets");
+}
+
+// Fields are reached by non-const accessors; those who read through it do not write.
+const void* value_in(const KeyField& field, const Experiment& experiment) {
+    return field.get(const_cast<Experiment&>(experiment));
 }
 
 }  // namespace
@@ -137,7 +54,7 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
     std::string beside;
     const auto table = path.substr(0, path.find_last_of('.') + 1);
     for (const auto& key : all_keys()) {
-        const bool preset = std::holds_alternative<PresetField>(key.field);
+        const bool preset = is_preset(key);
         if (!key.path.starts_with(prefix) || (preset && !prefix.empty())) continue;
         const std::string shown(key.path.substr(prefix.size()));
         valid.push_back(shown);
@@ -152,77 +69,29 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
 }
 
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
-    std::visit(
-        [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>)
-                preset_is_no_field(key);
-            else
-                assign_field(key, get, experiment, value);
-        },
-        key.field);
+    const KeyField& field = field_of(key);
+    field.type->assign(field.get(experiment), value, key.least, key.most);
 }
 
 void assign_text(const Key& key, Experiment& experiment, const std::string& text) {
-    std::visit(
-        [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>)
-                preset_is_no_field(key);
-            else
-                assign_field(key, get, experiment, typed<std::remove_cvref_t<decltype(get(experiment))>>(text));
-        },
-        key.field);
+    assign(key, experiment, field_of(key).type->typed(text));
 }
 
 std::string text_of(const Key& key, const Experiment& experiment) {
-    return std::visit(
-        [&]<class F>(F get) -> std::string {
-            if constexpr (std::is_same_v<F, PresetField>)
-                return "";
-            else
-                return value_text(get(writable(experiment)));
-        },
-        key.field);
+    if (is_preset(key)) return "";
+    const KeyField& field = field_of(key);
+    return field.type->text(value_in(field, experiment));
 }
 
 std::string toml_text_of(const Key& key, const Experiment& experiment) {
-    return std::visit(
-        [&]<class F>(F get) -> std::string {
-            if constexpr (std::is_same_v<F, PresetField>) {
-                return "";
-            } else {
-                using T = std::remove_cvref_t<decltype(get(writable(experiment)))>;
-                const auto text = value_text(get(writable(experiment)));
-                if constexpr (std::is_arithmetic_v<T> || is_array<T> || std::is_same_v<T, std::optional<bool>> ||
-                              std::is_same_v<T, std::optional<double>>)
-                    return text;
-                else
-                    return quoted_toml(text);
-            }
-        },
-        key.field);
-}
-
-std::string names_text(const Key& key) {
-    return std::visit(
-        []<class F>(F get) -> std::string {
-            if constexpr (!std::is_same_v<F, PresetField>) {
-                using T = std::remove_cvref_t<decltype(get(std::declval<Experiment&>()))>;
-                if constexpr (std::is_enum_v<T>) return listed_names<T>();
-            }
-            return "";
-        },
-        key.field);
+    const auto text = text_of(key, experiment);
+    return !is_preset(key) && field_of(key).type->quoted ? quoted_toml(text) : text;
 }
 
 bool is_missing(const Key& key, const Experiment& experiment) {
-    return std::visit(
-        [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>)
-                return false;
-            else
-                return number_in(get(writable(experiment))) < key.least;
-        },
-        key.field);
+    if (is_preset(key)) return false;
+    const KeyField& field = field_of(key);
+    return field.type->number(value_in(field, experiment)) < key.least;
 }
 
 bool is_unset(const Key& key, const Experiment& experiment) {
@@ -235,16 +104,10 @@ std::vector<KeyDoc> key_docs() {
     std::vector<KeyDoc> docs;
     const Experiment defaults;
     for (const auto& key : all_keys()) {
-        const auto kind = std::visit(
-            []<class F>(F get) -> std::string {
-                if constexpr (std::is_same_v<F, PresetField>)
-                    return "preset";
-                else
-                    return std::string(kind_of<std::remove_cvref_t<decltype(get(std::declval<Experiment&>()))>>());
-            },
-            key.field);
-        docs.push_back({std::string(key.path), kind, is_missing(key, defaults) ? "required" : text_of(key, defaults),
-                        std::string(key.meaning), names_text(key)});
+        const FieldType* type = is_preset(key) ? nullptr : field_of(key).type;
+        docs.push_back({std::string(key.path), std::string(type ? type->kind : "preset"),
+                        is_missing(key, defaults) ? "required" : text_of(key, defaults), std::string(key.meaning),
+                        type ? type->names() : ""});
     }
     return docs;
 }

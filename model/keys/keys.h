@@ -14,40 +14,37 @@
 
 namespace stepcast {
 
-template <class T>
-using Field = T& (*)(Experiment&);
+// What is known of a type that fields have: read, checked and written by it, so that a key names no types. One a type,
+// field_type<T> of key_values.h.
+struct FieldType {
+    std::string_view kind;  // in docs
+    bool quoted;            // in files
+    void (*assign)(void* field, const ConfigValue& value, double least, double most);
+    ConfigValue (*typed)(const std::string& text);  // what a file would hold for bare or quoted words
+    std::string (*text)(const void* field);
+    double (*number)(const void* field);  // 0 of what is none
+    std::string (*names)();               // that it takes, separated by commas; "" of other kinds
+};
 
 // Not a field: names the file that a whole table starts from.
 struct PresetField {
     PresetKind kind;
 };
 
-using KeyField = std::variant<PresetField, Field<int>, Field<bool>, Field<double>, Field<std::uint64_t>, Field<Seconds>,
-                              Field<Bytes>, Field<BytesPerSecond>, Field<FlopsPerSecond>, Field<std::string>,
-                              Field<Dtype>, Field<Optimizer>, Field<Workload::Kind>, Field<MoeSystem>, Field<Schedule>,
-                              Field<Recompute>, Field<Norm>, Field<AttentionKind>, Field<Positions>, Field<Activation>,
-                              Field<Head>, Field<ContextExchange>, Field<StageCut>, Field<Fabric>,
-                              Field<std::vector<int>>, Field<std::vector<double>>, Field<RoutingSpec::Kind>,
-                              Field<Curve>, Field<std::vector<GemmPoint>>, Field<std::vector<AttentionKernel>>,
-                              Field<std::vector<ExpertKernel>>,
-                              Field<std::vector<Schedule>>, Field<std::vector<Recompute>>, Field<std::optional<bool>>,
-                              Field<std::optional<double>>, Field<std::optional<Seconds>>,
-                              Field<std::optional<AttentionKind>>, Field<std::optional<Optimizer>>,
-                              Field<std::optional<Recompute>>, Field<std::optional<GradientType>>>;
+struct KeyField {
+    void* (*get)(Experiment&);
+    const FieldType* type;
+};
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {
     std::string_view path;
-    KeyField field;
+    std::variant<PresetField, KeyField> field;
     std::string_view meaning;
     double least = 0, most = 1e21;
 };
 
-// The field reached through members: field<&Experiment::workload, &Workload::hidden>.
-template <auto... Members>
-auto& field(Experiment& experiment) {
-    return (experiment.*....*Members);
-}
+inline bool is_preset(const Key& key) { return std::holds_alternative<PresetField>(key.field); }
 
 std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
 std::span<const Key> cluster_keys();
@@ -68,7 +65,6 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 std::string text_of(const Key& key, const Experiment& experiment);       // bare, exact: as for --set
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
-std::string names_text(const Key& key);  // the names that it takes, separated by commas; "" of other kinds
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
 bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 

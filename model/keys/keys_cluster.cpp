@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {
@@ -40,7 +40,7 @@ std::string_view kept(std::string text) {
 }
 
 template <auto... Members>
-void add(const Rows& rows, const char* name, const char* meaning, double least = 0, double most = Key{}.most) {
+void add(const Rows& rows, const std::string& name, const char* meaning, double least = 0, double most = Key{}.most) {
     rows.keys.push_back(
         {kept(rows.path + name), field<&Experiment::cluster, Members...>, kept(rows.about + meaning), least, most});
 }
@@ -100,15 +100,30 @@ void add_link(const Rows& link, bool within) {
     add_protocol<Level, &L::exchange>(link.below("exchange", "all-to-all and sends of small messages"), "each peer");
 }
 
-template <auto Type>
+template <auto... Type>
 void add_narrow_gemm(const Rows& rows) {
-    add<&C::kernel, Type, &NarrowGemm::efficiency>(rows, "efficiency", "share of its peak; 0 = as 16 bits", 0,
+    add<&C::kernel, Type..., &NarrowGemm::efficiency>(rows, "efficiency", "share of its peak; 0 = as 16 bits", 0,
                                                    most_share);
-    add<&C::kernel, Type, &NarrowGemm::k0>(rows, "k0", "fill and drain of the k loop, in its elements", 0, 1e6);
-    add<&C::kernel, Type, &NarrowGemm::tile_reuse>(rows, "tile_reuse", "what a smaller tile loses", 0, 1e4);
-    add<&C::kernel, Type, &NarrowGemm::wave_loss>(rows, "wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
-    add<&C::kernel, Type, &NarrowGemm::cast_launch>(rows, "cast_launch", "fixed cost of the input's cast, beside the GEMM", 0, longest);
-    add<&C::kernel, Type, &NarrowGemm::cast_bytes>(rows, "cast_bytes", "bytes an element that the cast moves; 0 = as a tensor's", 0, 1000);
+    add<&C::kernel, Type..., &NarrowGemm::k0>(rows, "k0", "fill and drain of the k loop, in its elements", 0, 1e6);
+    add<&C::kernel, Type..., &NarrowGemm::tile_reuse>(rows, "tile_reuse", "what a smaller tile loses", 0, 1e4);
+    add<&C::kernel, Type..., &NarrowGemm::wave_loss>(rows, "wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
+    add<&C::kernel, Type..., &NarrowGemm::cast_launch>(rows, "cast_launch", "fixed cost of the input's cast, beside the GEMM", 0, longest);
+    add<&C::kernel, Type..., &NarrowGemm::cast_bytes>(rows, "cast_bytes", "bytes an element that the cast moves; 0 = as a tensor's", 0, 1000);
+}
+
+template <std::size_t... i>
+void add_peaks(const Rows& gpu, std::index_sequence<i...>) {
+    (add<&C::gpu, &G::peaks, dtypes[i].dtype>(gpu, "peak." + std::string(dtypes[i].name), "dense peak; 0 = none"), ...);
+}
+
+template <std::size_t... i>
+void add_narrow_gemms(const Rows& kernel, std::index_sequence<i...>) {
+    const auto of = [&]<Dtype dtype>() {
+        if constexpr (is_narrow(dtype))
+            add_narrow_gemm<&K::narrow, dtype>(kernel.below(std::string(to_string(dtype)), std::string(to_string(dtype)) + ", one scale a tensor"));
+        if constexpr (dtype == Dtype::fp8) add_narrow_gemm<&K::fp8_blocks>(kernel.below("fp8_blocks", "fp8, scales of blocks"));
+    };
+    (of.template operator()<dtypes[i].dtype>(), ...);
 }
 
 void add_machine(const Rows& rows) {
@@ -129,12 +144,7 @@ void add_machine(const Rows& rows) {
     add<&C::gpu, &G::sms>(gpu, "sms", "streaming multiprocessors, or cores of a rank", 1, 100000);
     add<&C::gpu, &G::memory>(gpu, "memory", "device memory", 1, 1e15);
     add<&C::gpu, &G::memory_bandwidth>(gpu, "memory_bandwidth", "memory bandwidth, datasheet", 1, fastest);
-    add<&C::gpu, &G::fp32>(gpu, "peak.fp32", "dense peak; 0 = none");
-    add<&C::gpu, &G::tf32>(gpu, "peak.tf32", "dense peak; 0 = none");
-    add<&C::gpu, &G::fp16>(gpu, "peak.fp16", "dense peak; 0 = none");
-    add<&C::gpu, &G::bf16>(gpu, "peak.bf16", "dense peak; 0 = none");
-    add<&C::gpu, &G::fp8>(gpu, "peak.fp8", "dense peak; 0 = none");
-    add<&C::gpu, &G::fp4>(gpu, "peak.fp4", "dense peak; 0 = none");
+    add_peaks(gpu, std::make_index_sequence<std::size(dtypes)>());
     add<&C::gpu, &G::rank_rates>(gpu, "rank_rates", "rate of each rank's kernels relative to the laws; empty = all alike");
     add<&C::network, &N::nics>(network, "nics", "NICs of a node; 0 = one a rank", 0, 1024);
     add<&C::network, &N::rails>(network, "rails", "NIC i of every node meets on a leaf of its own");
@@ -186,9 +196,7 @@ void add_products(const Rows& kernel) {
     add<&C::kernel, &K::batched_gemm>(kernel, "batched_gemm", "rate of a batch of GEMMs in one kernel relative to one GEMM of as many tiles", least_share, most_share);
     add<&C::kernel, &K::gemm_accumulate>(kernel, "gemm_accumulate", "rate of a GEMM that adds to fp32", least_share, most_share);
     add<&C::kernel, &K::grouped_gemm>(kernel, "grouped_gemm", "rate of one kernel over groups relative to one GEMM", least_share, most_share);
-    add_narrow_gemm<&K::fp8>(kernel.below("fp8", "fp8, one scale a tensor"));
-    add_narrow_gemm<&K::fp8_blocks>(kernel.below("fp8_blocks", "fp8, scales of blocks"));
-    add_narrow_gemm<&K::fp4>(kernel.below("fp4", "nvfp4"));
+    add_narrow_gemms(kernel, std::make_index_sequence<std::size(dtypes)>());
     const Rows experts = kernel.below("experts", "an expert layer alone");
     add<&C::kernel, &K::experts, &X::launch>(experts, "launch", "all launches of the layer", 0, longest);
     add<&C::kernel, &K::experts, &X::token>(experts, "token", "routing and sorting, a token", 0, longest);

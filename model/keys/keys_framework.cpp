@@ -1,6 +1,6 @@
 // Keys of [framework] and of framework files. What a file does not state stays as the experiment, or the key's own default,
 // says.
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {

@@ -1,5 +1,5 @@
 // Keys of [workload], [parallelism], [routing] and [run].
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {

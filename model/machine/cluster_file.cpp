@@ -134,7 +134,7 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
 template <class Where>
 void lay_parameter(Layers& layers, const std::string& prefix, const FittedParameter& p, Where at) {
     const auto* key = find_key(prefix + p.key);
-    if (!key || std::holds_alternative<PresetField>(key->field))
+    if (!key || is_preset(*key))
         throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
     const auto assign_at = [&](const std::string& name, const std::string& text, Experiment& experiment) {
         try {
@@ -180,7 +180,7 @@ Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<T
 std::string nameplate(const Experiment& holder, std::span<const Key> keys, const std::string& prefix) {
     std::vector<std::pair<std::string, std::string>> tables{{"", ""}};  // name, lines
     for (const auto& key : keys) {
-        if (std::holds_alternative<PresetField>(key.field) || is_unset(key, holder)) continue;
+        if (is_preset(key) || is_unset(key, holder)) continue;
         const auto path = std::string(key.path.substr(prefix.size()));
         const auto dot = path.find_last_of('.');
         const auto own = dot == std::string::npos ? "" : path.substr(0, dot);

@@ -6,32 +6,23 @@
 
 #include <fmt/format.h>
 
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {
 
 constexpr std::string_view prefix = "cluster.";
 
-template <class T>
-concept Table = std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>;
-template <class T>
-concept Number = std::is_same_v<T, double> || requires(T v) {
-    v.si();
-};
-
-// False where the value is none that can be scaled, or is zero.
+// What it times; false where that is nothing.
 template <class T>
 bool scale(T& value, double factor) {
-    if constexpr (Number<T>) {
+    if constexpr (Measurable<T>) {
         if (value == T{}) return false;
         value *= factor;
         return true;
-    } else if constexpr (std::is_same_v<T, Curve> || std::is_same_v<T, std::vector<GemmPoint>>) {
+    } else {
         for (auto& point : value) point.time *= factor;
         return !value.empty();
-    } else {
-        return false;
     }
 }
 
@@ -43,28 +34,18 @@ bool scale_sms(int& sms, double factor) {
 // The field of the key times `factor`; false where it has none to scale.
 bool scale_key(const Key& key, Experiment& e, double factor) {
     if (key.path == "cluster.gpu.sms") return scale_sms(e.cluster.gpu.sms, factor);
-    return std::visit(
-        [&]<class F>(F get) {
-            if constexpr (std::is_same_v<F, PresetField>)
-                return false;
-            else
-                return scale(get(e), factor);
-        },
-        key.field);
+    bool scaled = false;
+    use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond, Curve, std::vector<GemmPoint>>(
+        key, e, [&](auto& value) { scaled = scale(value, factor); });
+    return scaled;
 }
 
 std::string value_of(const Key& key, Experiment& e) {
-    return std::visit(
-        [&]<class F>(F get) -> std::string {
-            if constexpr (!std::is_same_v<F, PresetField>) {
-                using T = std::remove_cvref_t<decltype(get(e))>;
-                if constexpr (Table<T>) return fmt::format("{} measured", get(e).size());
-                if constexpr (std::is_same_v<T, double>) return fmt::format("{:.4g}", get(e));
-                if constexpr (Number<T> && !std::is_same_v<T, double>) return to_string(get(e));
-            }
-            return text_of(key, e);
-        },
-        key.field);
+    std::string text = text_of(key, e);
+    use_field<Curve, std::vector<GemmPoint>>(key, e, [&](auto& points) { text = fmt::format("{} measured", points.size()); });
+    use_field<double>(key, e, [&](double value) { text = fmt::format("{:.4g}", value); });
+    use_field<Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(key, e, [&](auto value) { text = to_string(value); });
+    return text;
 }
 
 ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) {
@@ -72,9 +53,8 @@ ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) 
     if (name.starts_with("gpu.") || name == "network.oversubscription" || name == "host.load" ||
         name.ends_with("bandwidth"))
         return Kind::stated;
-    if (std::holds_alternative<Field<Seconds>>(key.field)) return Kind::time;
-    const bool table = std::holds_alternative<Field<Curve>>(key.field) ||
-                       std::holds_alternative<Field<std::vector<GemmPoint>>>(key.field);
+    if (holds<Seconds>(key)) return Kind::time;
+    const bool table = holds<Curve>(key) || holds<std::vector<GemmPoint>>(key);
     return table ? Kind::table : Kind::share;
 }
 

@@ -7,7 +7,6 @@
 
 #include "model/errors.h"
 #include "model/keys/key_values.h"
-#include "model/keys/keys.h"
 #include "model/machine/transfer.h"
 #include "model/presets.h"
 
@@ -57,7 +56,7 @@ bool is_fitted(const TomlFile& file) {
 // other makers have none.
 int generation(const Gpu& gpu) {
     const FlopsPerSecond none(0);
-    return gpu.fp4 > 2.5 * gpu.fp8 ? 4 : gpu.fp4 > none ? 3 : gpu.fp8 > none ? 2 : gpu.tf32 > none ? 1 : -6;
+    return gpu.peaks[Dtype::fp4] > 2.5 * gpu.peaks[Dtype::fp8] ? 4 : gpu.peaks[Dtype::fp4] > none ? 3 : gpu.peaks[Dtype::fp8] > none ? 2 : gpu.peaks[Dtype::tf32] > none ? 1 : -6;
 }
 
 // Dies for NVSwitch and dies for PCIe differ more than generations do.
@@ -111,22 +110,16 @@ double median(std::vector<double> values) {
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double number_in(double value) { return value; }
-template <int S, int B, int F>
-double number_in(Quantity<S, B, F> value) {
-    return value.si();
-}
-
 // Over the machines whose value was fitted; where none was, over all.
 template <class T>
-T median_of(Field<T> get, const std::string& key, std::vector<Layers>& from) {
+double median_of(const Key& key, std::vector<Layers>& from) {
     std::vector<double> fitted, all;
     for (Layers& machine : from) {
-        all.push_back(number_in(get(machine.experiment)));
-        const auto origin = machine.origin.find(key);
+        all.push_back(number_in(field_in<T>(key, machine.experiment)));
+        const auto origin = machine.origin.find(std::string(key.path));
         if (origin != machine.origin.end() && origin->second == Origin::fitted) fitted.push_back(all.back());
     }
-    return T(median(fitted.empty() ? all : fitted));
+    return median(fitted.empty() ? all : fitted);
 }
 
 void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>& linked) {
@@ -135,16 +128,11 @@ void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>&
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
         std::vector<Layers>& from = path.starts_with("cluster.link.") ? linked : near;
-        std::visit(
-            [&]<class F>(F get) {
-                if constexpr (std::is_same_v<F, Field<double>> || std::is_same_v<F, Field<Seconds>> ||
-                              std::is_same_v<F, Field<Bytes>> || std::is_same_v<F, Field<BytesPerSecond>>) {
-                    get(layers.experiment) = median_of(get, path, from);
-                    layers.origin[path] = Origin::prior;
-                    layers.set_at[path] = "median of " + names_of(from);
-                }
-            },
-            key.field);
+        use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
+            value = T(median_of<T>(key, from));
+            layers.origin[path] = Origin::prior;
+            layers.set_at[path] = "median of " + names_of(from);
+        });
     }
 }
 
@@ -206,14 +194,16 @@ void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vecto
     KernelCosts& kernel = cluster.kernel;
     kernel.cast = moved_casts(clusters_of(all), kernel.cast, cluster.gpu);
     const double ratio = efficiency_ratio(clusters_of(all), clusters_of(near), cluster.gpu);
-    for (double* efficiency : {&kernel.gemm_efficiency, &kernel.fp8.efficiency, &kernel.fp8_blocks.efficiency, &kernel.fp4.efficiency})
-        *efficiency = std::min(0.95, *efficiency * ratio);
+    const auto move = [&](double& efficiency) { efficiency = std::min(0.95, efficiency * ratio); };
+    move(kernel.gemm_efficiency);
+    move(kernel.fp8_blocks.efficiency);
+    for (NarrowGemm& narrow : kernel.narrow.values) move(narrow.efficiency);
 }
 
 // What products at full clock would draw, relative to what the limit leaves beside idle: alike for machines of a kind, as their
 // makers choose clocks and limits together.
 double full_draw(const Cluster& c) {
-    return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * std::max(c.gpu.fp16, c.gpu.bf16).si() /
+    return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * std::max(c.gpu.peaks[Dtype::fp16], c.gpu.peaks[Dtype::bf16]).si() /
            (c.power.limit - c.power.idle);
 }
 

@@ -10,7 +10,7 @@ constexpr double most_of_memory = 0.95, least_gain = 1.01;
 
 // A file that names no multiprocessors leaves 1: nothing can be said of one of them.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
-double rate_of_sm(const Gpu& gpu) { return std::max(gpu.fp16, gpu.bf16).si() / gpu.sms; }
+double rate_of_sm(const Gpu& gpu) { return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms; }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
 
 double median_of(std::vector<double> values) {

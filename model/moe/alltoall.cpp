@@ -1,6 +1,6 @@
 // alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted
 // sum; the backward mirrors it with data and weight gradients. With overlap_chunks = c every exchange and the experts
-// are cut into c pieces: piece i computes on the compute lane while piece i + 1 is exchanged on the collective lane.
+// are cut into c chunks: chunk i computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
 #include "model/moe/layer.h"
 
 #include <optional>
@@ -8,8 +8,8 @@
 namespace stepcast {
 namespace {
 
-// Rows of slot count n that fall into piece c of `pieces`; the pieces add up to n.
-long piece(long n, int c, int pieces) { return n * (c + 1) / pieces - n * c / pieces; }
+// Rows of slot count n that fall into chunk c of `chunks`; the chunks add up to n.
+long chunk(long n, int c, int chunks) { return n * (c + 1) / chunks - n * c / chunks; }
 
 struct Exchange {
     AllToAll dispatch, combine;
@@ -23,7 +23,7 @@ Exchange exchange_of(const MoeLayer& layer, const Routing& routing, int c) {
     for (std::size_t source = 0; source < ranks; ++source) {
         for (int e = 0; e < layer.experts; ++e) {
             const auto owner = static_cast<std::size_t>(layer.owner(e));
-            const long rows = piece(routing.count(static_cast<int>(source), e), c, layer.overlap_chunks);
+            const long rows = chunk(routing.count(static_cast<int>(source), e), c, layer.overlap_chunks);
             x.dispatch.bytes[source * ranks + owner] += static_cast<double>(rows) * layer.row();
             x.combine.bytes[owner * ranks + source] += static_cast<double>(rows) * layer.row();
             x.rows[owner][static_cast<std::size_t>(e % layer.experts_per_rank())] += rows;
@@ -33,9 +33,9 @@ Exchange exchange_of(const MoeLayer& layer, const Routing& routing, int c) {
 }
 
 // Tasks of one pass, with the edges that overlap needs: lanes order the rest.
-class Pass {
+class ChunkedExperts {
 public:
-    Pass(TaskGraph& graph, const MoeLayer& layer, Phase phase) : graph_(graph), layer_(layer), phase_(phase) {
+    ChunkedExperts(TaskGraph& graph, const MoeLayer& layer, Phase phase) : graph_(graph), layer_(layer), phase_(phase) {
         for (int r = 0; r < layer.ranks; ++r) everywhere_.emplace_back(r, Lane::collective);
     }
     TaskId compute(int rank, std::string_view name, Op op, std::span<const TaskId> after) {
@@ -45,7 +45,7 @@ public:
     TaskId exchange(std::string_view name, Op op, std::span<const TaskId> after) {
         return graph_.add(name, phase_, std::move(op), everywhere_, after);
     }
-    // Grouped kernels of one piece on one rank; returns the last.
+    // Grouped kernels of one chunk on one rank; returns the last.
     TaskId experts(int rank, const std::vector<long>& rows, TaskId after) {
         long sum = 0;
         for (const long r : rows) sum += r;
@@ -77,21 +77,21 @@ private:
     std::vector<Place> everywhere_;
 };
 
-// Exchange, experts and exchange back of all pieces. `ready[r]` is what each rank must have done before; returns the
+// Exchange, experts and exchange back of all chunks. `ready[r]` is what each rank must have done before; returns the
 // last exchange.
-TaskId add_pieces(Pass& pass, const MoeLayer& layer, const Routing& routing, std::span<const TaskId> ready) {
-    std::vector<Exchange> pieces;
+TaskId add_chunks(ChunkedExperts& chunked, const MoeLayer& layer, const Routing& routing, std::span<const TaskId> ready) {
+    std::vector<Exchange> chunks;
     std::vector<TaskId> dispatched;
     for (int c = 0; c < layer.overlap_chunks; ++c) {
-        pieces.push_back(exchange_of(layer, routing, c));
-        dispatched.push_back(pass.exchange("dispatch", pieces.back().dispatch, ready));
+        chunks.push_back(exchange_of(layer, routing, c));
+        dispatched.push_back(chunked.exchange("dispatch", chunks.back().dispatch, ready));
     }
     TaskId combined = 0;
-    for (std::size_t c = 0; c < pieces.size(); ++c) {
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
         std::vector<TaskId> computed;
         for (int r = 0; r < layer.ranks; ++r)
-            computed.push_back(pass.experts(r, pieces[c].rows[static_cast<std::size_t>(r)], dispatched[c]));
-        combined = pass.exchange("combine", std::move(pieces[c].combine), computed);
+            computed.push_back(chunked.experts(r, chunks[c].rows[static_cast<std::size_t>(r)], dispatched[c]));
+        combined = chunked.exchange("combine", std::move(chunks[c].combine), computed);
     }
     return combined;
 }
@@ -110,16 +110,16 @@ void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing
     need_counts(routing, "alltoall");
     add_gate_forward(program, layer);
     const std::vector<TaskId> permuted = on_each(program, layer, "permute", Phase::forward);
-    Pass pass(program.graph(), layer, Phase::forward);
-    program.follow_all(add_pieces(pass, layer, routing, permuted));
+    ChunkedExperts chunked(program.graph(), layer, Phase::forward);
+    program.follow_all(add_chunks(chunked, layer, routing, permuted));
     add_slot_pass(program, layer, "weighted_sum", Phase::forward);
 }
 
 void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
     need_counts(routing, "alltoall");
     const std::vector<TaskId> weighted = on_each(program, layer, "weighted_sum_backward", Phase::backward);
-    Pass pass(program.graph(), layer, Phase::backward);
-    program.follow_all(add_pieces(pass, layer, routing, weighted));
+    ChunkedExperts chunked(program.graph(), layer, Phase::backward);
+    program.follow_all(add_chunks(chunked, layer, routing, weighted));
     add_slot_pass(program, layer, "permute_backward", Phase::backward);
     add_gate_backward(program, layer);
 }

@@ -43,22 +43,4 @@ void add_expert_backward(Program& program, const MoeLayer& layer, int rank, long
     program.on_rank(rank, "wgrad1", Phase::backward, Gemm{layer.hidden, layer.ffn, rows, 1, layer.dtype});
 }
 
-void add_moe_forward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing) {
-    switch (system) {
-        case MoeSystem::fast_moe: return add_fast_moe_forward(program, layer, routing);
-        case MoeSystem::faster_moe: return add_faster_moe_forward(program, layer, routing);
-        case MoeSystem::mix_moe: return add_mix_moe_forward(program, layer, routing);
-        case MoeSystem::alltoall: return add_alltoall_forward(program, layer, routing);
-    }
-}
-
-void add_moe_backward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing) {
-    switch (system) {
-        case MoeSystem::fast_moe: return add_fast_moe_backward(program, layer, routing);
-        case MoeSystem::faster_moe: return add_faster_moe_backward(program, layer, routing);
-        case MoeSystem::mix_moe: return add_mix_moe_backward(program, layer, routing);
-        case MoeSystem::alltoall: return add_alltoall_backward(program, layer, routing);
-    }
-}
-
 }  // namespace stepcast

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/experiment.h"
+#include "model/moe/known_systems.h"
 #include "model/moe/program.h"
 #include "model/routing.h"
 
@@ -25,21 +26,6 @@ struct MoeLayer {
         return 2.0 * static_cast<double>(ffn) * static_cast<double>(hidden) * size_of(weight_dtype);
     }
 };
-
-// Each system appends its forward and its backward; the routing must hold what the system needs (full counts, or
-// block totals where it takes them), else ConfigError.
-void add_fast_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_fast_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing& routing);
-void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing);
-
-// Of the system that is asked for.
-void add_moe_forward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing);
-void add_moe_backward(MoeSystem system, Program& program, const MoeLayer& layer, const Routing& routing);
 
 // faster_moe's choice, true per shadowed expert (exposed for its test and for --explain).
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);

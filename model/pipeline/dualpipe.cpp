@@ -5,9 +5,9 @@
 // backward, B a whole backward; p + 1 pieces in flight, weights held twice.
 #include <algorithm>
 
-#include "model/pipeline/orders.h"
+#include "model/pipeline/known_schedules.h"
 
-namespace stepcast::pipeline {
+namespace stepcast::pipeline_orders {
 namespace {
 
 // The slots of one rank; direction "near" enters at the end of the pipeline that is nearer to the rank.
@@ -82,7 +82,7 @@ Order order_of(int rank, int stages, int half) {
 }  // namespace
 
 // The pattern needs p micro-batches in each direction to unfold; with fewer, those above are left out of it.
-std::vector<Order> dualpipe(int stages, int micro_batches) {
+std::vector<Order> dualpipe(int stages, int /*pieces*/, int micro_batches) {
     const int first = (micro_batches + 1) / 2, second = micro_batches / 2, half = std::max(first, stages);
     std::vector<Order> orders;
     for (int rank = 0; rank < stages; ++rank) {
@@ -98,4 +98,4 @@ std::vector<Order> dualpipe(int stages, int micro_batches) {
     return orders;
 }
 
-}  // namespace stepcast::pipeline
+}  // namespace stepcast::pipeline_orders

@@ -1,13 +1,13 @@
 // GPipe (arXiv 1811.06965): all forwards, then all backwards. Bubble (p - 1)(F + B); m micro-batches in flight.
-#include "model/pipeline/orders.h"
+#include "model/pipeline/known_schedules.h"
 
-namespace stepcast::pipeline {
+namespace stepcast::pipeline_orders {
 
-std::vector<Order> gpipe(int stages, int micro_batches) {
+std::vector<Order> gpipe(int stages, int /*pieces*/, int micro_batches) {
     Order order;
     for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::forward});
     for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::backward});
     return std::vector<Order>(static_cast<std::size_t>(stages), order);
 }
 
-}  // namespace stepcast::pipeline
+}  // namespace stepcast::pipeline_orders

@@ -2,26 +2,12 @@
 // Orders alone: nothing here knows how long a slot takes, what is sent or which layers a piece has.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "model/parallelism.h"
+#include "model/pipeline/known_schedules.h"
 
 namespace stepcast {
-
-// backward computes the gradients of input and weights in one; zero-bubble schedules split it into input_backward, which
-// the stage before waits for, and weight_backward, which only the optimizer waits for.
-enum class Pass : std::uint8_t { forward, backward, input_backward, weight_backward };
-
-// What a stage does with one micro-batch in one of its pieces. `piece` counts the pieces of the stage, in the order in
-// which a micro-batch meets them (dualpipe: piece = direction).
-struct Slot {
-    int micro_batch = 0;
-    int piece = 0;
-    Pass pass = Pass::forward;
-    friend bool operator==(const Slot&, const Slot&) = default;
-};
-using Order = std::vector<Slot>;
 
 // Pieces of the model that a stage holds: vp, and 2 under zb-v and dualpipe, which fix it.
 int pieces_per_stage(const Parallelism& parallelism);

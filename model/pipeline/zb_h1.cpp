@@ -3,11 +3,11 @@
 // drain. Bubble (p - 1)(F + B - W) with B the input gradient: a third of 1F1B's when F = B = W.
 #include <algorithm>
 
-#include "model/pipeline/orders.h"
+#include "model/pipeline/known_schedules.h"
 
-namespace stepcast::pipeline {
+namespace stepcast::pipeline_orders {
 
-std::vector<Order> zb_h1(int stages, int micro_batches) {
+std::vector<Order> zb_h1(int stages, int /*pieces*/, int micro_batches) {
     std::vector<Order> orders;
     for (int stage = 0; stage < stages; ++stage) {
         const int ahead = std::min(stages - 1 - stage, micro_batches);
@@ -23,4 +23,4 @@ std::vector<Order> zb_h1(int stages, int micro_batches) {
     return orders;
 }
 
-}  // namespace stepcast::pipeline
+}  // namespace stepcast::pipeline_orders

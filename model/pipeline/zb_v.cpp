@@ -3,9 +3,9 @@
 // stage waits between its first and last slot, while at most 2p half-size pieces are in flight: 1F1B's memory.
 #include <algorithm>
 
-#include "model/pipeline/orders.h"
+#include "model/pipeline/known_schedules.h"
 
-namespace stepcast::pipeline {
+namespace stepcast::pipeline_orders {
 namespace {
 
 // Appends slots of piece 0 (down) and 1 (up), each pass with its own next micro-batch.
@@ -63,7 +63,7 @@ Order order_of(int stage, int stages, int micro_batches) {
 }  // namespace
 
 // The pattern needs 2p - 1 micro-batches to unfold; with fewer, those above are left out of it.
-std::vector<Order> zb_v(int stages, int micro_batches) {
+std::vector<Order> zb_v(int stages, int /*pieces*/, int micro_batches) {
     std::vector<Order> orders;
     for (int stage = 0; stage < stages; ++stage) {
         Order order = order_of(stage, stages, std::max(micro_batches, 2 * stages - 1));
@@ -73,4 +73,4 @@ std::vector<Order> zb_v(int stages, int micro_batches) {
     return orders;
 }
 
-}  // namespace stepcast::pipeline
+}  // namespace stepcast::pipeline_orders

@@ -188,13 +188,4 @@ Evidence evidence_of(const std::vector<RowHash>& rows, const std::vector<RowHash
     return holds_any(fitted, rows) ? Evidence::fitted : holds_any(seen, rows) ? Evidence::seen : Evidence::unseen;
 }
 
-std::string_view to_string(Evidence evidence) {
-    switch (evidence) {
-        case Evidence::fitted: return "fitted on";
-        case Evidence::seen: return "seen";
-        case Evidence::unseen: return "unseen";
-    }
-    return "";
-}
-
 }  // namespace stepcast

@@ -102,8 +102,7 @@ PassPlans expert_plans(const Maker& m, std::span<const Operator> mixing, KernelS
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
-    const bool split =
-        p.schedule == Schedule::zb_h1 || p.schedule == Schedule::zb_v || p.schedule == Schedule::dualpipe;
+    const bool split = traits(p.schedule).splits_backward;
     const Maker m{graph, c, p.eager ? p.eager_traffic : 1.0, split};
     const KernelStyle style = p.unfused ? KernelStyle::unfused : KernelStyle::fused;
     const Block mixing = mixing_block(w, c.shape), block = feed_forward_block(w, c.shape);

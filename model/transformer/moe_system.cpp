@@ -37,11 +37,11 @@ void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, i
     Program program(graph, std::move(before));
     add_weight_casts(program, c, phase);
     const Routing routing = routing_of_layer(c.routing, static_cast<std::size_t>(index));
-    const MoeSystem system = c.experiment.parallelism.moe_system;
+    const MoeSystemTraits& system = traits(c.experiment.parallelism.moe_system);
     if (phase == Phase::forward)
-        add_moe_forward(system, program, layer_of(c), routing);
+        system.forward(program, layer_of(c), routing);
     else
-        add_moe_backward(system, program, layer_of(c), routing);
+        system.backward(program, layer_of(c), routing);
     TasksByRank last;
     for (const auto& t : program.last()) last.push_back(t.value_or(no_task));
     stage.resume(std::move(last));

@@ -4,7 +4,7 @@
 
 namespace stepcast {
 
-int directions(const Parallelism& p) { return p.schedule == Schedule::dualpipe ? 2 : 1; }
+int directions(const Parallelism& p) { return traits(p.schedule).copies; }
 
 int module_count(const Workload& w) { return w.layers * modules_per_layer + 2; }
 

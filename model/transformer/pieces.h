@@ -35,7 +35,7 @@ inline constexpr int modules_per_layer = std::size(layer_modules);
 int first_module(const Workload& workload, const Parallelism& parallelism, int stage);
 int module_count(const Workload& workload);
 
-// dualpipe: micro-batches of stage piece 1 go the other way.
+// Copies of the model; of two, micro-batches of stage piece 1 go the other way.
 int directions(const Parallelism& parallelism);
 
 }  // namespace stepcast

@@ -76,8 +76,9 @@ function sweepMap(section) {
   function draw() {
     rowSelect.property("value", state.row);
     columnSelect.property("value", state.column);
-    said.text(memory(data.limits_bytes[state.limit]));
-    range.attr("aria-valuetext", memory(data.limits_bytes[state.limit]));
+    const limit = state.limit === data.limits_bytes.length - 1 ? "all that fit" : memory(data.limits_bytes[state.limit]);
+    said.text(limit);
+    range.attr("aria-valuetext", limit);
     const fitting = points.filter((p) => p.peak <= data.limits_bytes[state.limit] * (1 + 1e-4));
     const best = fitting.reduce((found, p) => better(p, found), null);
     drawCells(fitting);

@@ -31,8 +31,6 @@ struct Section {
     double kernels = 0, exchanges = 0, start = 0, end = 0;
 };
 
-bool splits(Schedule s) { return s == Schedule::zb_h1 || s == Schedule::zb_v || s == Schedule::dualpipe; }
-
 class Sections {
 public:
     Sections(const TaskGraph& plan, const Timeline& timeline) : plan_(plan), timeline_(timeline) {}
@@ -90,7 +88,7 @@ LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdow
 }
 
 LeastExchanges::LeastExchanges(const LeastInputs& in)
-    : in_(in), lost_(share_lost(in.slowdown)), split_(splits(in.schedule)) {
+    : in_(in), lost_(share_lost(in.slowdown)), split_(traits(in.schedule).splits_backward) {
     forward_ = layers(Pass::forward, false);
     backward_ = layers(Pass::backward, true);
     weights_ = split_ ? layers(Pass::weight_backward, false) : backward_;
@@ -188,7 +186,7 @@ void LeastExchanges::exchange(Features& f, const Parallelism& p, const DataTimes
         return;
     }
     // With one piece or more that end where they began, nothing follows the slot of the embedding.
-    const bool ends_first = in_.schedule == Schedule::dualpipe || in_.schedule == Schedule::zb_v;
+    const bool ends_first = traits(in_.schedule).pieces == StagePieces::there_and_back;
     double last = of_layers(data.flushed);
     if (ends_first) last = std::min(last, data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
     f[feature::inside_last] = inside;

@@ -196,9 +196,9 @@ bool near_link(const PipelineKey& key, int stage) {
 // ways. Fill and drain take less than three rounds; with zb-v, which looks two rounds ahead, five. GPipe's forwards and
 // backwards are apart: no part of a way covers a round.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
-    if (schedule == Schedule::gpipe) return {micro_batches, 0, micro_batches};
-    const int round = schedule == Schedule::dualpipe ? 2 * pp : pp;
-    const int from = (schedule == Schedule::zb_v ? 6 : 4) * round + micro_batches % round;
+    const ScheduleTraits& s = traits(schedule);
+    if (s.forwards_first) return {micro_batches, 0, micro_batches};
+    const int round = s.copies * pp, from = s.steady_rounds * round + micro_batches % round;
     if (micro_batches <= from) return {micro_batches, 0, round};
     return {from, (micro_batches - from) / round, round};
 }

@@ -69,7 +69,8 @@ void StepBounds::Tables::bind_sends() {
         for (int s = p.pp - 1; s-- > 0;) (near_link(key_, s) ? near : far) = s;
         const double close = near >= 0 ? send_time(near, near + 1) : 0;
         const double distant = far >= 0 ? send_time(far, far + 1) : 0;
-        const bool wraps = p.schedule == Schedule::one_f_one_b && key_.pieces > 1 && p.pp > 2;
+        const ScheduleTraits& schedule = traits(p.schedule);
+        const bool wraps = schedule.pieces == StagePieces::rounds && key_.pieces > 1 && p.pp > 2;
         const double around = wraps ? send_time(0, p.pp - 1) : 0;
         for (Features* f : {&lower_, &estimate_}) {
             (*f)[feature::send_near] = close;
@@ -82,7 +83,7 @@ void StepBounds::Tables::bind_sends() {
     }
     weights_ = shape_->shape.weights;
     if (p.pp > 1) weights_[static_cast<std::size_t>(UnitKind::head)] = shape_->shape.copied_head;
-    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && p.schedule != Schedule::zb_v;
+    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && !traits(p.schedule).ends_meet();
     const RankShape& s = shape_->shape.shape;
     embedding_all_reduce_ =
         joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),

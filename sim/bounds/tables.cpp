@@ -137,7 +137,7 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
     for (const double again : {0.0, 1.0})
         for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
     for (const double send : {0.05, 0.3}) add(send, 0, 0, 0.6);
-    if (key.schedule == Schedule::zb_v || key.schedule == Schedule::dualpipe)
+    if (traits(key.schedule).pieces == StagePieces::there_and_back)
         for (const double send : {0.02, 0.3})
             for (const double inputs : {0.6, 1.0, 1.5, 2.2})
                 for (const double weights : {0.6, 1.0, 1.4})

@@ -12,8 +12,6 @@
 namespace stepcast {
 namespace {
 
-bool splits(Schedule s) { return s == Schedule::zb_h1 || s == Schedule::zb_v || s == Schedule::dualpipe; }
-
 // The passes of a stage's layers and ends, and of a piece's.
 struct Work {
     double forward = 0, backward = 0;  // of a stage, one micro-batch; backward: the pass whose end fills buckets
@@ -23,7 +21,7 @@ struct Work {
 
 Work work_of(const TailInputs& in) {
     const StageUnits& u = in.group.most;
-    const bool split = splits(in.p.schedule);
+    const bool split = traits(in.p.schedule).splits_backward;
     Work work;
     const auto add = [&](UnitKind kind, int count, bool layer) {
         const double forward = in.times[feature::unit(kind, Pass::forward)];
@@ -56,9 +54,9 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double pieces = in.pieces, slot = work.backward / pieces, of_piece = in.data.gradients / pieces;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
     const double lost = lost_beside(window, of_piece, in.slowdown);
-    const double between = in.p.schedule == Schedule::one_f_one_b ? in.p.pp * work.whole / pieces : work.backward;
+    const double between = traits(in.p.schedule).pieces == StagePieces::rounds ? in.p.pp * work.whole / pieces : work.backward;
     tail.delay += lost * pieces;
-    if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
+    if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
     const double running = window + lost;
     tail.exposed =
         std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
@@ -67,14 +65,15 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
 // Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
 // Under dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
 double first_bucket(const TailInputs& in, const Work& work) {
-    const bool ends_first = in.p.schedule == Schedule::dualpipe || in.p.schedule == Schedule::zb_v;
-    const double forward = in.p.schedule == Schedule::dualpipe ? work.forward / 2 : work.forward;
+    const ScheduleTraits& schedule = traits(in.p.schedule);
+    const bool ends_first = schedule.pieces == StagePieces::there_and_back;
+    const double forward = work.forward / schedule.copies;
     const double sends =
         in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
-    const double ahead = in.p.schedule == Schedule::gpipe ? in.micro_batches - 1 : 0;
+    const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
     // Split: weights come after a stage's own gradients of inputs, and other stages hand those on alone.
-    const double inputs = splits(in.p.schedule) ? (work.whole - work.backward) / in.pieces : 0;
-    const double handed = splits(in.p.schedule) ? inputs : work.whole / in.pieces;
+    const double inputs = traits(in.p.schedule).splits_backward ? (work.whole - work.backward) / in.pieces : 0;
+    const double handed = traits(in.p.schedule).splits_backward ? inputs : work.whole / in.pieces;
     const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
     return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + inputs +
            in.data.first_layers * work.layer_backward;
@@ -88,16 +87,15 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
     const double lost = lost_beside(window, of_piece, in.slowdown);
     // Interleaved stages end with the backwards of all pieces but the first, whose forwards they began with.
-    const bool interleaved = in.p.schedule == Schedule::one_f_one_b && in.pieces > 1;
-    const double apart = in.p.schedule == Schedule::gpipe ? n
-                         : interleaved                    ? (in.pieces - 1) * in.p.pp
-                                                          : in.group.last_weights;
+    const ScheduleTraits& schedule = traits(in.p.schedule);
+    const bool interleaved = schedule.pieces == StagePieces::rounds && in.pieces > 1;
+    const double apart = schedule.forwards_first ? n : interleaved ? (in.pieces - 1) * in.p.pp : in.group.last_weights;
     const double draining = std::clamp(apart - 1, 0.0, n * in.pieces - 1);
     const double lost_draining = lost_beside(slot, of_piece, in.slowdown);
     const double steady = n * in.pieces - 1 - draining;
     tail.delay += lost_beside(steady * (work.whole + work.forward) / in.pieces, steady * of_piece, in.slowdown) +
                   draining * lost_draining + lost;
-    if (!splits(in.p.schedule)) tail.delay += lost * (in.p.pp - 1);
+    if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
     tail.exposed = std::max({in.data.last_bucket, of_piece - window - lost,
                              of_piece - window - lost + draining * (of_piece - slot - lost_draining),
                              first_bucket(in, work) + all - end - tail.delay});
@@ -132,7 +130,7 @@ double slowdown_of(const Features& times, const Features& computing, const Stage
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const StageUnits& units, double slowdown) {
     if (p.zero != 3) return times;
-    const bool split = splits(p.schedule);
+    const bool split = traits(p.schedule).splits_backward;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         const auto kind = static_cast<UnitKind>(k);
         const double gather = data.gathered[k], scatter = p.overlap ? data.exchanged[k] : 0;

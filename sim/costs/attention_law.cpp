@@ -45,7 +45,7 @@ double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width)
 // fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels of the second
 // generation.
 bool in_three(const Attention& op, const Cluster& cluster) {
-    return op.dtype == Dtype::fp32 && cluster.gpu.tf32 > FlopsPerSecond(0);
+    return op.dtype == Dtype::fp32 && cluster.gpu.peaks[Dtype::tf32] > FlopsPerSecond(0);
 }
 
 // Products of the best kernel over those of the op's, at the same rate of exponentials.
@@ -72,7 +72,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const auto width = static_cast<double>(op.head_dim);
     const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
     const bool eight = op.dtype == Dtype::fp8;
-    const FlopsPerSecond peak_rate = in_three(op, cluster) ? cluster.gpu.tf32 / 3 : peak(cluster.gpu, op.dtype);
+    const FlopsPerSecond peak_rate = in_three(op, cluster) ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, op.dtype);
     const FlopsPerSecond rate = peak_rate * (eight ? kernel.fp8_efficiency : kernel.efficiency) *
                                 (op.backward ? cluster.kernel.attention_backward : 1.0);
     const double times = op.backward ? backward_products : 1;

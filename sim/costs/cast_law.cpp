@@ -35,7 +35,7 @@ Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster
 
 Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
-    const NarrowGemm& narrow = dtype == Dtype::fp4 ? costs.fp4 : scaled_blocks ? costs.fp8_blocks : costs.fp8;
+    const NarrowGemm& narrow = costs.of_narrow(dtype, scaled_blocks);
     if (narrow.cast_bytes == 0) return narrow.cast_launch + cast_time(m, k, CastScale::tensor, cluster);
     const Bytes moved(narrow.cast_bytes * static_cast<double>(m) * static_cast<double>(k));
     return narrow.cast_launch + moved / (cluster.gpu.memory_bandwidth * costs.cast.efficiency);

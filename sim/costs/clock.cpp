@@ -12,7 +12,7 @@ constexpr double pico = 1e-12;
 
 // What an operation of this dtype takes relative to one of 16 bits: as much energy a second at either peak.
 double of_sixteen_bits(Dtype dtype, const Gpu& gpu) {
-    const FlopsPerSecond sixteen = std::max(gpu.fp16, gpu.bf16), own = peak(gpu, dtype);
+    const FlopsPerSecond sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = peak(gpu, dtype);
     return sixteen > FlopsPerSecond(0) ? sixteen / own : 1;
 }
 

@@ -101,15 +101,13 @@ double waves_of(double blocks_per_sm, double loss) {
 
 // Filling the pipeline of the k loop takes a time, hence k elements as the arithmetic is fast.
 double fill_of(const Gpu& gpu, const KernelCosts& costs, Dtype dtype) {
-    return gpu.fp16 > FlopsPerSecond(0) ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.fp16) : costs.gemm_k0;
+    return gpu.peaks[Dtype::fp16] > FlopsPerSecond(0) ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.peaks[Dtype::fp16]) : costs.gemm_k0;
 }
 
 Format format_of(const Kernel& kernel, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
     if (is_narrow(kernel.dtype)) {
-        const NarrowGemm& narrow = kernel.dtype == Dtype::fp4 ? costs.fp4
-                                   : kernel.scaled_blocks     ? costs.fp8_blocks
-                                                              : costs.fp8;
+        const NarrowGemm& narrow = costs.of_narrow(kernel.dtype, kernel.scaled_blocks);
         if (narrow.efficiency > 0)
             return {narrow.efficiency, narrow.k0, narrow.tile_reuse, narrow.wave_loss, false};
     }

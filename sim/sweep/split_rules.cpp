@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, split_rule_count> texts{
     "vp = 2 under a schedule that implies it (does nothing)",
     "not in the framework"};
 
-bool has_two_pieces(Schedule schedule) { return schedule == Schedule::zb_v || schedule == Schedule::dualpipe; }
+bool has_two_pieces(Schedule schedule) { return traits(schedule).pieces == StagePieces::there_and_back; }
 
 Broken when(bool broken, SplitRule rule) { return broken ? Broken(rule) : std::nullopt; }
 
@@ -91,11 +91,11 @@ Broken SplitRules::check_batch(const Parallelism& p) const {
 
 // As check_schedule() and check_pieces() of model/.
 Broken SplitRules::check_pieces(const Parallelism& p) const {
-    const bool one = p.schedule == Schedule::gpipe || p.schedule == Schedule::zb_h1;
+    const ScheduleTraits& schedule = traits(p.schedule);
     const int pieces = pieces_per_stage(p), all = model_pieces(p.schedule, p.pp, pieces);
-    if ((one && pieces != 1) || (has_two_pieces(p.schedule) && pieces != 2)) return SplitRule::schedule_pieces;
-    if (p.schedule == Schedule::dualpipe && p.pp % 2 != 0) return SplitRule::paired_stages;
-    if (p.schedule == Schedule::one_f_one_b && pieces > 1 && micro_batches(p) % p.pp != 0)
+    if ((schedule.pieces == StagePieces::one && pieces != 1) || (has_two_pieces(p.schedule) && pieces != 2)) return SplitRule::schedule_pieces;
+    if (p.pp % schedule.copies != 0) return SplitRule::paired_stages;
+    if (schedule.pieces == StagePieces::rounds && pieces > 1 && micro_batches(p) % p.pp != 0)
         return SplitRule::interleaved_rounds;
     if (p.stage_layers.empty()) return when(all > workload_.layers, SplitRule::stage_pieces);
     const auto& stated = p.stage_layers;
@@ -108,7 +108,7 @@ Broken SplitRules::check_once(SplitKey key, const Parallelism& p) const {
     switch (key) {
         case SplitKey::sequence_parallel: return when(p.sequence_parallel && p.tp == 1, SplitRule::sequence_alone);
         case SplitKey::schedule:
-            return when(p.pp == 1 && p.schedule != Schedule::one_f_one_b, SplitRule::schedule_alone);
+            return when(p.pp == 1 && p.schedule != Parallelism{}.schedule, SplitRule::schedule_alone);
         case SplitKey::vp:
             if (p.pp == 1 && p.vp > 1) return SplitRule::pieces_alone;
             return when(has_two_pieces(p.schedule) && p.vp == 2, SplitRule::same_pieces);
@@ -133,7 +133,7 @@ Broken SplitRules::check_framework(SplitKey key, const Parallelism& p) const {
         case SplitKey::sequence_parallel: return when(!can_.sequence && p.sequence_parallel, SplitRule::framework);
         case SplitKey::schedule: return when(p.pp > 1 && !has(can_.schedules, p.schedule), SplitRule::framework);
         case SplitKey::vp:
-            return when(!can_.interleaved && p.schedule == Schedule::one_f_one_b && p.vp > 1, SplitRule::framework);
+            return when(!can_.interleaved && traits(p.schedule).pieces == StagePieces::rounds && p.vp > 1, SplitRule::framework);
         case SplitKey::zero: return when(!has(can_.zero, p.zero), SplitRule::framework);
         case SplitKey::recompute: return when(!has(can_.recompute, p.recompute), SplitRule::framework);
         default: return std::nullopt;

@@ -79,11 +79,11 @@ class Browser:
                 return message["result"]
             self.note(message)
 
-    def open(self, path, width=1280, scheme="light", scripts=True):
+    def open(self, path, width=1280, scheme="light", scripts=True, medium="screen"):
         self.troubles, self.requests, self.loaded = [], [], False
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", media="screen", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Emulation.setEmulatedMedia", media=medium, features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
         end = time.monotonic() + 60
         while not self.loaded and time.monotonic() < end:
@@ -112,5 +112,11 @@ class Browser:
         width = self.run("return innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": min(height, 12000), "scale": 1}
         data = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
+
+    def print(self, path):
+        import base64
+        data = self.call("Page.printToPDF", printBackground=False, paperWidth=8.27, paperHeight=11.69)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

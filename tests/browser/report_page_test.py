@@ -54,6 +54,26 @@ return found.slice(0, 5);
 """
 
 
+# Columns that the window would hide.
+CUT_TABLES = """
+return [...document.querySelectorAll('.table')].filter((t) => t.checkVisibility() && t.scrollWidth > t.clientWidth + 1)
+  .map((t) => t.getAttribute('aria-label') + ': ' + t.scrollWidth + ' of ' + t.clientWidth);
+"""
+SHEET = (186 * 96) / 25.4  # of A4 between its margins, in pixels
+
+
+def look_at_print(browser, name, path):
+    """As a printer gets it: nothing is cut off, since paper does not scroll; all is unfolded; the map is left out."""
+    browser.open(path, int(SHEET), medium="print")
+    cut = browser.run("return [...document.querySelectorAll('.table, figure, pre')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.slice(0, 60))")
+    check(not cut, f"{name} on paper: cut off: {cut}")
+    check(not browser.run("return [...document.querySelectorAll('.map')].some((e) => e.checkVisibility())"), f"{name} on paper: a map to click")
+    check(browser.run("return [...document.querySelectorAll('details pre, details table')].every((e) => e.checkVisibility())"), f"{name} on paper: folded")
+    overlapping = browser.run(OVERLAPS)
+    check(not overlapping, f"{name} on paper: overlapping: {overlapping}")
+    browser.print(os.path.join(PICTURES, name + ".pdf"))
+
+
 def look(browser, name, path):
     for width in (1280, 400):
         for scheme in ("light", "dark"):
@@ -66,7 +86,10 @@ def look(browser, name, path):
             check(browser.run("return document.documentElement.scrollWidth <= innerWidth"), f"{where}: wider than the window")
             overlapping = browser.run(OVERLAPS)
             check(not overlapping, f"{where}: overlapping: {overlapping}")
+            cut = browser.run(CUT_TABLES) if width > 1000 else []
+            check(not cut, f"{where}: columns are hidden: {cut}")
             browser.picture(os.path.join(PICTURES, f"{name}-{width}-{scheme}.png"))
+    look_at_print(browser, name, path)
     browser.open(path, scripts=False)
     count = len(browser.call("DOM.querySelectorAll", nodeId=browser.call("DOM.getDocument")["root"]["nodeId"], selector="h1, td, svg.plot")["nodeIds"])
     check(count > 3, f"{name}: without scripts there are {count} headings, cells and plots")

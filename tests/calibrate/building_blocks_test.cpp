@@ -11,7 +11,7 @@ Gpu a100() {
     Gpu gpu;
     gpu.name = "A100-SXM4-80GB";
     gpu.aliases = "A100, A100-80GB-SXM";
-    gpu.bf16 = FlopsPerSecond(312e12);
+    gpu.peaks[Dtype::bf16] = FlopsPerSecond(312e12);
     return gpu;
 }
 

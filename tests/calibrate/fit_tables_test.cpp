@@ -21,7 +21,7 @@ Cluster device() {
     c.gpu.name = "X1";
     c.gpu.sms = 100;
     c.gpu.memory = Bytes(80e9);
-    c.gpu.bf16 = FlopsPerSecond(500e12);
+    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(500e12);
     c.gpu.memory_bandwidth = BytesPerSecond(3e12);
     c.intra.bandwidth = BytesPerSecond(400e9);
     c.inter.bandwidth = BytesPerSecond(50e9);

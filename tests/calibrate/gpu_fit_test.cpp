@@ -140,7 +140,7 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
         start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)}, nullptr);
     CHECK_FALSE(fitted_before);
     CHECK(start.gpu.name == "Unheard Of");
-    CHECK(start.gpu.bf16.si() == Approx(2e14));
+    CHECK(start.gpu.peaks[Dtype::bf16].si() == Approx(2e14));
     CHECK(start.gpu.sms == 7);
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     CHECK(cluster.kernel.launch.si() == Approx(1e-7));
     CHECK(cluster.intra.bandwidth.si() == Approx(5e9));
     // Rates relative to the fastest shape: 100 GFLOP/s k / (k + 50) = peak * efficiency k / (k + k0).
-    CHECK(cluster.kernel.gemm_efficiency * cluster.gpu.fp32.si() == Approx(100e9).epsilon(0.01));
+    CHECK(cluster.kernel.gemm_efficiency * cluster.gpu.peaks[Dtype::fp32].si() == Approx(100e9).epsilon(0.01));
     CHECK(cluster.kernel.gemm_k0 == Approx(50).epsilon(0.03));
     CHECK(cluster.kernel.memory_efficiency * cluster.gpu.memory_bandwidth.si() == Approx(10e9).epsilon(0.01));
     CHECK(parameter(cluster, "link.intra.latency").determined);

@@ -30,9 +30,9 @@ Cluster made_up() {
     c.gpu.sms = 100;
     c.gpu.memory = Bytes(80e9);
     c.gpu.memory_bandwidth = BytesPerSecond(3e12);
-    c.gpu.fp32 = FlopsPerSecond(50e12);
-    c.gpu.tf32 = FlopsPerSecond(250e12);
-    c.gpu.fp16 = c.gpu.bf16 = FlopsPerSecond(500e12);
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(50e12);
+    c.gpu.peaks[Dtype::tf32] = FlopsPerSecond(250e12);
+    c.gpu.peaks[Dtype::fp16] = c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(500e12);
     c.intra.bandwidth = BytesPerSecond(1e9);
     c.inter.bandwidth = BytesPerSecond(1e9);
     return c;
@@ -167,8 +167,8 @@ std::string steps_table(const Cluster& c, Scatter& noise) {
                 w.vocab = 50304;
                 w.seq = 1024;
                 w.tied = w.fused_loss = false;
-                w.dtype = parse_dtype(dtype);
-                w.attention = parse_attention_kind(attention);
+                w.dtype = parse_name<Dtype>(dtype);
+                w.attention = parse_name<AttentionKind>(attention);
                 w.optimizer = Optimizer::adam;
                 e.parallelism.eager_script = true;
                 e.parallelism.micro_batch = batch;

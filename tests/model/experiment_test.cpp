@@ -28,7 +28,7 @@ TEST_CASE("a preset experiment holds its workload preset, its cluster preset and
     CHECK(e.workload.dtype == Dtype::fp16);
     CHECK(e.parallelism.moe_system == MoeSystem::mix_moe);
     CHECK(e.cluster.name == "four ranks");
-    CHECK(e.cluster.gpu.fp16 == FlopsPerSecond(300e12));
+    CHECK(e.cluster.gpu.peaks[Dtype::fp16] == FlopsPerSecond(300e12));
     CHECK(e.routing.kind == RoutingSpec::Kind::random_gate);
 }
 

@@ -23,24 +23,24 @@ TEST_CASE("the nearest valid word is proposed, a far one is not") {
 
 TEST_CASE("every name reads back to its enumerator") {
     for (const auto d : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
-        CHECK(parse_dtype(to_string(d)) == d);
+        CHECK(parse_name<Dtype>(to_string(d)) == d);
     for (const auto o : {Optimizer::none, Optimizer::sgd, Optimizer::adam, Optimizer::lamb})
-        CHECK(parse_optimizer(to_string(o)) == o);
-    for (const auto k : {Workload::Kind::moe_layer, Workload::Kind::mlp}) CHECK(parse_workload_kind(to_string(k)) == k);
+        CHECK(parse_name<Optimizer>(to_string(o)) == o);
+    for (const auto k : {Workload::Kind::moe_layer, Workload::Kind::mlp}) CHECK(parse_name<Workload::Kind>(to_string(k)) == k);
     for (const auto s : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall})
-        CHECK(parse_moe_system(to_string(s)) == s);
-    for (const auto s : {Schedule::gpipe, Schedule::one_f_one_b}) CHECK(parse_schedule(to_string(s)) == s);
+        CHECK(parse_name<MoeSystem>(to_string(s)) == s);
+    for (const auto s : {Schedule::gpipe, Schedule::one_f_one_b}) CHECK(parse_name<Schedule>(to_string(s)) == s);
     for (const auto r : {Recompute::none, Recompute::selective, Recompute::full})
-        CHECK(parse_recompute(to_string(r)) == r);
+        CHECK(parse_name<Recompute>(to_string(r)) == r);
     for (const auto k :
          {RoutingSpec::Kind::uniform, RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate, RoutingSpec::Kind::file})
-        CHECK(parse_routing_kind(to_string(k)) == k);
+        CHECK(parse_name<RoutingSpec::Kind>(to_string(k)) == k);
 }
 
 TEST_CASE("an unknown name lists the valid ones") {
-    CHECK(complaint([] { parse_dtype("fp61"); }) ==
+    CHECK(complaint([] { parse_name<Dtype>("fp61"); }) ==
           "\"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean \"fp16\"?");
-    CHECK(complaint([] { parse_moe_system("naive"); }) ==
+    CHECK(complaint([] { parse_name<MoeSystem>("naive"); }) ==
           "\"naive\" is not an MoE system; expected fast_moe, faster_moe, mix_moe or alltoall");
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("an element of tf32 is stored in four bytes") {
 TEST_CASE("a device without a rate names those it has") {
     Gpu gpu;
     gpu.name = "X100";
-    gpu.fp16 = FlopsPerSecond(300e12);
+    gpu.peaks[Dtype::fp16] = FlopsPerSecond(300e12);
     CHECK(peak(gpu, Dtype::fp16) == FlopsPerSecond(300e12));
     CHECK(complaint([&] { (void)peak(gpu, Dtype::fp8); }) ==
           "cluster.gpu.peak.fp8: device \"X100\" has no such rate; it has fp16; set this key or choose another "

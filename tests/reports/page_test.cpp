@@ -92,14 +92,14 @@ TEST_CASE("gnuplot's picture becomes a part of a page") {
     const std::string svg =
         "<?xml version=\"1.0\"?>\n<svg \n width=\"1600\">\n<title>Gnuplot</title>\n<desc>by</desc>"
         "<rect x=\"0\" y=\"0\" width=\"1600\" height=\"1000\" fill=\"#ffffff\"/><path id='gpPt5' stroke='rgb( 85,  85,  85)'/>"
-        "<use xlink:href='#gpPt5' fill = 'rgb(  0, 114, 178)' color=\"black\"/></svg>";
+        "<use xlink:href='#gpPt5' fill = 'rgb(  0, 114, 178)' color=\"black\"/><use color='#FFFFFF'/></svg>";
     const std::string other = svg + "\n", picture = inline_svg(svg, "a \"b\"");
     const std::string name = picture.substr(picture.find("id='") + 4, picture.find("gpPt5") - picture.find("id='") - 4);
     CHECK(name.size() == 10);
     CHECK(picture == "<svg class=\"plot\" viewBox=\"0 0 1600 1000\" role=\"img\" aria-label=\"a &quot;b&quot;\">\n\n"
                      "<rect x=\"0\" y=\"0\" width=\"1600\" height=\"1000\" fill=\"none\"/><path id='" + name +
                          "gpPt5' stroke='var(--plot-grey)'/><use xlink:href='#" + name +
-                         "gpPt5' fill = 'rgb(  0, 114, 178)' color=\"var(--plot-ink)\"/></svg>");
+                         "gpPt5' fill = 'rgb(  0, 114, 178)' color=\"var(--plot-ink)\"/><use color='var(--plot-ground)'/></svg>");
     CHECK(inline_svg(other, "a").find(name) == std::string::npos);
     CHECK(inline_svg("", "a").empty());
     CHECK(inline_svg("<svg", "a").empty());

@@ -173,13 +173,13 @@ TEST_CASE("any experiment: written key by key as TOML it reads equal") {
             {
                 std::ofstream out(path);
                 for (const Key& key : all_keys())
-                    if (!std::holds_alternative<PresetField>(key.field) && !is_unset(key, e) && !is_missing(key, e))
+                    if (!is_preset(key) && !is_unset(key, e) && !is_missing(key, e))
                         out << key.path << " = " << toml_text_of(key, e) << "\n";
             }
             Experiment read = read_experiment(path);
             read.name = e.name;
             for (const Key& key : all_keys())
-                if (!std::holds_alternative<PresetField>(key.field)) {
+                if (!is_preset(key)) {
                     if (key.path.starts_with("framework.")) continue;  // a file without one gets the default framework
                     CAPTURE(key.path);
                     CHECK(text_of(key, read) == text_of(key, e));

@@ -85,6 +85,25 @@ TEST_CASE("idle time, exchanges alone and kernels fill the step of every rank") 
     }
 }
 
+// Four stages that end at different times and clip by one norm of all: between the norm of a rank's own gradients and the
+// norm of all it waits for the others, which is no time in its optimizer.
+TEST_CASE("a picture's optimizer does not reach over the wait for other stages") {
+    Experiment e = pipeline(Schedule::one_f_one_b);
+    e.cluster.gpus_per_node = 4;
+    e.parallelism.pp = 4;
+    const Gantt gantt = picture(e);
+    REQUIRE(gantt.rows.size() == 4);
+    Seconds waited;
+    for (const GanttRow& row : gantt.rows)
+        for (const GanttBox& idle : row.boxes) {
+            if (idle.kind != GanttKind::idle || idle.finish - idle.start < 0.005 * gantt.step) continue;
+            waited += idle.finish - idle.start;
+            for (const GanttBox& box : row.boxes)
+                CHECK((box.kind != GanttKind::optimizer || box.finish <= idle.start || box.start >= idle.finish));
+        }
+    CHECK(waited > 0.1 * gantt.step);
+}
+
 TEST_CASE("the memory beneath a picture peaks at what the forecast says and ends where it began") {
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         const Experiment e = pipeline(schedule);

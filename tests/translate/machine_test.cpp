@@ -54,7 +54,7 @@ TEST_CASE("a machine becomes a cluster: datasheet, links, and constants or prior
     CHECK(c.fabric == Fabric::nvswitch);
     CHECK(c.intra.bandwidth == BytesPerSecond(450e9));
     CHECK(c.network.nics == 1);
-    CHECK(c.gpu.bf16 == read_cluster("dgx-h100").gpu.bf16);
+    CHECK(c.gpu.peaks[Dtype::bf16] == read_cluster("dgx-h100").gpu.peaks[Dtype::bf16]);
     CHECK_FALSE(c.fitted);
     CHECK(c.noise.step > 0.1);
 }
@@ -102,7 +102,7 @@ TEST_CASE("a device without a preset gets its datasheet and priors by its PCI nu
     const auto c = read_cluster(folder.write("gaming.toml", file.text));
     CHECK(c.gpu.name == "RTX 3090");
     CHECK(c.gpu.memory_bandwidth == BytesPerSecond(936e9));
-    CHECK(c.gpu.bf16 == FlopsPerSecond(71.2e12));
+    CHECK(c.gpu.peaks[Dtype::bf16] == FlopsPerSecond(71.2e12));
     CHECK(c.fabric == Fabric::pcie);
     CHECK(c.intra.bandwidth == BytesPerSecond(24e9));
     CHECK(c.noise.step > 0.1);

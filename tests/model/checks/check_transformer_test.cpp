@@ -29,7 +29,7 @@ Experiment valid() {
     c.gpu.name = "X100";
     c.gpu.memory = Bytes(80e9);
     c.gpu.memory_bandwidth = BytesPerSecond(2e12);
-    c.gpu.fp16 = FlopsPerSecond(3e14);
+    c.gpu.peaks[Dtype::fp16] = FlopsPerSecond(3e14);
     c.intra.bandwidth = BytesPerSecond(300e9);
     c.inter.bandwidth = BytesPerSecond(25e9);
     return e;

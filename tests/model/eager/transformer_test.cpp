@@ -31,7 +31,7 @@ Experiment gpt2(int layers, AttentionKind attention, Dtype dtype = Dtype::bf16, 
     w.optimizer = Optimizer::adam;
     e.parallelism.eager_script = true;
     e.parallelism.micro_batch = batch;
-    e.cluster.gpu.bf16 = e.cluster.gpu.tf32 = e.cluster.gpu.fp32 = FlopsPerSecond(1e15);
+    e.cluster.gpu.peaks[Dtype::bf16] = e.cluster.gpu.peaks[Dtype::tf32] = e.cluster.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e15);
     return e;
 }
 

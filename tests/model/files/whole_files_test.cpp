@@ -103,6 +103,7 @@ TEST_CASE("what has no end or keeps a reader waiting is not read") {
 // ESC, BEL, DEL, C1's CSI as one character (c2 9b), a lone continuation byte, an overlong slash and a cut character.
 TEST_CASE("plain text keeps letters and drops what controls") {
     CHECK(plain_text("19\" rack, \u00fcber \u6f22") == "19\" rack, \u00fcber \u6f22");
+    CHECK(plain_text("\u202egnp.exe\u2066 \u2029\u2065") == "?gnp.exe? \u2029\u2065");
     CHECK(plain_text("a\x1b[2Jb\x07\x7f") == "a?[2Jb??");
     CHECK(plain_text("a\xc2\x9b" "31mb") == "a?31mb");
     CHECK(plain_text("\x80 \xc0\xaf \xe6\xbc") == "? ?? ??");

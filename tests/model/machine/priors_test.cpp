@@ -41,7 +41,7 @@ TEST_CASE("a nameplate takes kernels by name, each from one machine whole") {
 // more energy than there.
 TEST_CASE("with a limit of power an operation takes the energy of alike machines, or what draws as much beyond the limit") {
     const auto draw = [](const Cluster& c) {
-        return c.power.flop * c.kernel.gemm_efficiency * c.gpu.bf16.si() / (c.power.limit - c.power.idle);
+        return c.power.flop * c.kernel.gemm_efficiency * c.gpu.peaks[Dtype::bf16].si() / (c.power.limit - c.power.idle);
     };
     const Cluster gb300 = read_cluster("gb300-nvl72"), b300 = read_cluster("b300-x8"), l40s = read_cluster("l40s-x8");
     CHECK(gb300.power.flop <= b300.power.flop);

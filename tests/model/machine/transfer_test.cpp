@@ -14,7 +14,7 @@ namespace {
 
 Gpu gpu(double tflops, double gigabytes, int sms) {
     Gpu g;
-    g.bf16 = FlopsPerSecond(1e12 * tflops);
+    g.peaks[Dtype::bf16] = FlopsPerSecond(1e12 * tflops);
     g.memory_bandwidth = BytesPerSecond(1e9 * gigabytes);
     g.sms = sms;
     return g;

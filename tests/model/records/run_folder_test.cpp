@@ -151,7 +151,7 @@ TEST_CASE("a run whose files were changed afterwards is refused with the file th
         {"experiment.toml", "workload.hidden = 128", "workload.hidden = 256", "experiment.toml: is not what the run wrote"},
         {"cluster.toml", "nodes = 1", "nodes = 2", "cluster.toml: is not what the run wrote"},
         {"trace_0001.csv", "graph ", "graph 0", "trace_0001.csv: is of another run"},
-        {"trace_0001.csv", "send_up", "nowhere", "trace_0001.csv:4: \"nowhere\" is no lane"},
+        {"trace_0001.csv", "send_up", "nowhere", "trace_0001.csv:4: \"nowhere\" is not a lane"},
         {"trace_0001.csv", "1,1,send_up", "1,268435456,send_up", "trace_0001.csv:4: rank 268435456; expected fewer"},
         {"trace_0001.csv", "1,1,send_up", "4000000000,1,send_up", "trace_0001.csv:4: \"4000000000\" is no integer"},
         {"run.csv", "step,-1,1", "step,-1,7", "run.csv: step 7 after 1 steps"},

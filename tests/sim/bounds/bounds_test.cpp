@@ -66,8 +66,8 @@ Experiment middle_gpt() {
     e.workload.ffn = 4096;
     e.workload.seq = 512;
     e.cluster.nodes = 4;
-    e.cluster.gpu.fp32 = FlopsPerSecond(2e13);
-    e.cluster.gpu.bf16 = e.cluster.gpu.fp16 = FlopsPerSecond(1e14);
+    e.cluster.gpu.peaks[Dtype::fp32] = FlopsPerSecond(2e13);
+    e.cluster.gpu.peaks[Dtype::bf16] = e.cluster.gpu.peaks[Dtype::fp16] = FlopsPerSecond(1e14);
     e.cluster.gpu.sms = 108;
     e.cluster.host = no_host_costs();
     e.parallelism = {};

@@ -47,7 +47,7 @@ Experiment random_machine(std::mt19937_64& random) {
     }
     Cluster& c = e.cluster;
     c.nodes = 4;
-    c.gpu.bf16 = FlopsPerSecond(1e14);
+    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(1e14);
     c.gpu.sms = 108;
     c.host = no_host_costs();
     c.host.call = Seconds(pick({0, 0, 5e-6}));

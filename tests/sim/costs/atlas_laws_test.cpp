@@ -18,8 +18,8 @@ namespace {
 Cluster device() {
     Cluster c;
     c.gpu.sms = 100;
-    c.gpu.fp16 = c.gpu.bf16 = FlopsPerSecond(1e14);
-    c.gpu.fp8 = FlopsPerSecond(2e14);
+    c.gpu.peaks[Dtype::fp16] = c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(1e14);
+    c.gpu.peaks[Dtype::fp8] = FlopsPerSecond(2e14);
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
     c.kernel.launch = Seconds(0);
     c.kernel.memory_efficiency = 1;

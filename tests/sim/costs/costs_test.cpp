@@ -15,7 +15,7 @@ Cluster plain_cluster() {
     c.gpus_per_node = 4;
     c.nodes = 2;
     c.gpu.sms = 100;
-    c.gpu.fp16 = 100_TFLOPps;
+    c.gpu.peaks[Dtype::fp16] = 100_TFLOPps;
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
     c.kernel.launch = Seconds(0);
     c.kernel.gemm_efficiency = c.kernel.memory_efficiency = c.kernel.fused_efficiency = c.kernel.transpose_efficiency =

@@ -12,9 +12,9 @@ Cluster device() {
     Cluster c;
     c.gpu.sms = 100;
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
-    c.gpu.fp32 = FlopsPerSecond(50e12);
-    c.gpu.tf32 = FlopsPerSecond(300e12);
-    c.gpu.bf16 = FlopsPerSecond(600e12);
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(50e12);
+    c.gpu.peaks[Dtype::tf32] = FlopsPerSecond(300e12);
+    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(600e12);
     c.kernel.launch = Seconds(0);
     c.kernel.memory_efficiency = 1;
     return c;

@@ -23,7 +23,7 @@ Experiment chain_of_layers() {
     e.workload.seq = 32;
     e.workload.moe.experts = 0;
     e.cluster.gpu.sms = 4;
-    e.cluster.gpu.fp16 = 1_TFLOPps;
+    e.cluster.gpu.peaks[Dtype::fp16] = 1_TFLOPps;
     e.cluster.gpu.memory_bandwidth = 100_GBps;
     e.cluster.host.call = 0_s;
     return e;

@@ -1,0 +1,42 @@
+// The MoE systems: how a layer with experts moves its tokens. A new one is a file that adds its tasks beside this one, its
+// enumerator here and its row.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "model/names.h"
+
+namespace stepcast {
+
+class Program;
+struct MoeLayer;
+struct Routing;
+
+// Appends the forward or the backward of one layer; the routing must hold what the system needs (slots of every source and
+// expert, or totals of blocks where it takes them), else ConfigError.
+using AddMoeLayer = void(Program& program, const MoeLayer& layer, const Routing& routing);
+AddMoeLayer add_fast_moe_forward, add_fast_moe_backward;
+AddMoeLayer add_faster_moe_forward, add_faster_moe_backward;
+AddMoeLayer add_mix_moe_forward, add_mix_moe_backward;
+AddMoeLayer add_alltoall_forward, add_alltoall_backward;
+
+enum class MoeSystem : std::uint8_t { fast_moe, faster_moe, mix_moe, alltoall };
+
+struct MoeSystemTraits {
+    MoeSystem system;
+    std::string_view name;  // in files
+    AddMoeLayer *forward, *backward;
+};
+
+inline constexpr MoeSystemTraits known_systems[] = {
+    {MoeSystem::fast_moe, "fast_moe", add_fast_moe_forward, add_fast_moe_backward},
+    {MoeSystem::faster_moe, "faster_moe", add_faster_moe_forward, add_faster_moe_backward},
+    {MoeSystem::mix_moe, "mix_moe", add_mix_moe_forward, add_mix_moe_backward},
+    {MoeSystem::alltoall, "alltoall", add_alltoall_forward, add_alltoall_backward},
+};
+
+constexpr const MoeSystemTraits& traits(MoeSystem system) { return known_systems[static_cast<std::size_t>(system)]; }
+constexpr auto names_of(MoeSystem) { return names_of_rows<MoeSystem>("an MoE system", known_systems, &MoeSystemTraits::system); }
+
+}  // namespace stepcast
