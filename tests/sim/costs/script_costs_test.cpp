@@ -114,7 +114,7 @@ TEST_CASE("kernels of another generation lose on the products of a pair, not on 
         op.generation = generation;
         return micros(op, c) / best;
     };
-    for (const double tile : {0.0, 64.0}) {
+    for (const int tile : {0, 64}) {
         INFO("tile " << tile);
         c.kernel.attention.tile = tile;
         c.kernel.attention_triton = 0;
