@@ -27,9 +27,9 @@ bool stated_on(const CaseRow& row) {
     throw ConfigError("sp: \"" + text + "\" is neither on nor off");
 }
 
-// Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): pieces of four layers or
+// Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): chunks of four layers or
 // the next number that divides a stage.
-int pieces_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
+int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
     const int batches = count_in(row, "gbs", 0) / (p.dp * count_in(row, "mbs", 1));
     if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
     const int layers = w.layers / p.pp;
@@ -49,7 +49,7 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
     if (row.cell("dp").empty()) assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
     p.vp = count_in(row, "vp", 1);
     if (!states(row, "vp") && p.pp > 1) {
-        p.vp = pieces_unstated(row, f, w, p);
+        p.vp = chunks_unstated(row, f, w, p);
         assumptions.push_back(fmt::format("vp not stated: {}", p.vp));
     }
     if (p.pp == 1 && p.vp > 1) {
@@ -198,7 +198,7 @@ std::vector<int> balanced_stages(const Workload& w, int stages) {
     return layers;
 }
 
-// Layers that do not divide over the pieces of the stages: where two more would, the first and last piece hold one less
+// Layers that do not divide over the chunks of the stages: where two more would, the first and last chunk hold one less
 // beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
 void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
     if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
@@ -207,13 +207,13 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Ass
                                           fmt::join(p.stage_layers, ", ")));
         return;
     }
-    const int pieces = p.pp * p.vp;
-    if (p.pp == 1 || w.layers % pieces == 0 || (w.layers + 2) % pieces != 0) return;
-    const int each = (w.layers + 2) / pieces;
-    p.stage_layers.assign(static_cast<std::size_t>(pieces), each);
+    const int chunks = p.pp * p.vp;
+    if (p.pp == 1 || w.layers % chunks == 0 || (w.layers + 2) % chunks != 0) return;
+    const int each = (w.layers + 2) / chunks;
+    p.stage_layers.assign(static_cast<std::size_t>(chunks), each);
     p.stage_layers.front() = p.stage_layers.back() = each - 1;
     assumptions.push_back(
-        fmt::format("layers of the first and last stage piece: {} of {}, beside embedding and logits", each - 1, each));
+        fmt::format("layers of the first and last stage chunk: {} of {}, beside embedding and logits", each - 1, each));
 }
 
 // What the framework makes of it, and kernels that the row names.
@@ -270,7 +270,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
         }
     }
     if (!states(row, "vp") && p.pp > 1 && p.vp > 1 && p.stage_layers.empty())
-        readings.push_back({"one piece a stage", {{"parallelism.vp", "1"}}});
+        readings.push_back({"one chunk a stage", {{"parallelism.vp", "1"}}});
     return readings;
 }
 

@@ -48,7 +48,7 @@ struct Framework {
     std::optional<double> bucket_weights;  // of a gradient bucket; 0 = one for all
     std::optional<bool> overlap, overlap_params, overlap_p2p, overlap_weight_gradient;  // ZeRO 3 overlaps the first two
     std::optional<bool> overlap_tp;  // where the sequence is split too
-    bool interleaves = false;        // cases: stages hold several pieces where that is not stated
+    bool interleaves = false;        // cases: stages hold several chunks where that is not stated
     bool balances_stages = false;    // cases: stages of equal matrix products, the logits' among them
     std::optional<bool> fused_accumulation, fused_loss, eager, unfused, recompute_stops_early, reads_loss;
     std::optional<double> eager_traffic;

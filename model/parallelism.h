@@ -48,7 +48,7 @@ struct Parallelism {
     bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
     StageCut cut = StageCut::layers;
     bool head_apart = false;        // cut by modules: the last stage holds final norm and logits alone
-    std::vector<int> stage_layers;  // layers of each stage piece, first to last; empty = as even as possible
+    std::vector<int> stage_layers;  // layers of each stage chunk, first to last; empty = as even as possible
     bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
     bool overlap_p2p = true;  // sends between stages run beside the next task
     bool overlap_tp = false;  // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
@@ -67,7 +67,7 @@ struct Parallelism {
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward
-    int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping pieces
+    int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping chunks
     MoeSystem moe_system = MoeSystem::alltoall;
     // What a hop between stages sends (model/transformer/hops.h). blocking_p2p: one message after the other, each holding the
     // hosts of both ends; nothing else runs on them meanwhile.

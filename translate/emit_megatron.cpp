@@ -194,8 +194,9 @@ void Writer::training() {
     add("micro_batch_size", p.micro_batch, section);
     add("global_batch_size", p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch, section);
     const auto dtype = e_.workload.dtype;
-    out_.refuse_unless(dtype != Dtype::tf32, "workload.dtype tf32");
-    out_.refuse_unless(dtype != Dtype::fp4 || !nemo(), "workload.dtype fp4");
+    const bool wide = dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16;
+    out_.refuse_unless(wide || dtype == Dtype::fp8 || (dtype == Dtype::fp4 && !nemo()),
+                       fmt::format("workload.dtype {}", to_string(dtype)));
     if (lm()) {
         if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
         if (dtype == Dtype::fp8) add("fp8_format", "hybrid");

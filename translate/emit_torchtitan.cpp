@@ -5,11 +5,23 @@
 namespace stepcast {
 namespace {
 
+// Empty: it has no such schedule.
+std::string_view schedule_name(const Parallelism& p) {
+    switch (p.schedule) {
+        case Schedule::gpipe: return "GPipe";
+        case Schedule::one_f_one_b: return p.vp > 1 ? "Interleaved1F1B" : "1F1B";
+        case Schedule::zb_v: return "ZBVZeroBubble";
+        case Schedule::dualpipe: return "DualPipeV";
+        default: return "";
+    }
+}
+
 void check(const Experiment& e, Emitter& out) {
     const auto& p = e.parallelism;
     out.refuse_unless(p.zero != 1, "zero 1: it has replicas, or shards of parameters too");
     out.refuse_unless(p.zero > 0 || p.cp == 1, "zero 0 with context parallelism: its ranks share the shards");
-    out.refuse_unless(p.schedule != Schedule::zb_h1 || p.pp == 1, "parallelism.schedule zb-h1");
+    out.refuse_unless(!schedule_name(p).empty() || p.pp == 1,
+                      fmt::format("parallelism.schedule {}", to_string(p.schedule)));
     out.refuse_unless(p.sequence_parallel == (p.tp > 1), "tensor parallel without sequence parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0, "capacity factors of experts");
     out.refuse_unless(p.stage_layers.empty(), "layers of each stage");
@@ -22,19 +34,15 @@ void check(const Experiment& e, Emitter& out) {
     out.without.push_back("sizes of the model: model.name and model.flavor choose them; seq " + std::to_string(e.workload.seq));
     const int each = (e.workload.layers + 2 + p.pp * p.vp - 1) / (p.pp * p.vp);
     out.refuse_unless(p.vp == 1 || (e.workload.layers + 2 + each - 1) / each == p.pp * p.vp,
-                      fmt::format("{} pieces of {} layers", p.pp * p.vp, e.workload.layers));
+                      fmt::format("{} chunks of {} layers", p.pp * p.vp, e.workload.layers));
 }
 
-// torchtitan has the first stage piece and the last one hold a layer less.
+// torchtitan has the first stage chunk and the last one hold a layer less.
 std::string pipeline_text(const Experiment& e) {
     const auto& p = e.parallelism;
     if (p.pp == 1) return "";
-    const char* name = p.schedule == Schedule::gpipe      ? "GPipe"
-                       : p.schedule == Schedule::zb_v     ? "ZBVZeroBubble"
-                       : p.schedule == Schedule::dualpipe ? "DualPipeV"
-                       : p.vp > 1                         ? "Interleaved1F1B"
-                                                          : "1F1B";
-    std::string text = fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n", name, p.micro_batch);
+    std::string text = fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n", schedule_name(p),
+                                   p.micro_batch);
     if (p.vp > 1)
         text += fmt::format("pipeline_parallel_layers_per_stage = {}\n", (e.workload.layers + 2 + p.pp * p.vp - 1) / (p.pp * p.vp));
     return text;

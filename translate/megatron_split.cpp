@@ -55,24 +55,24 @@ std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
     return text;
 }
 
-// "Et*3|(t*4|)*6t*3mL": pieces between bars, first to last; embedding, loss and multi-token prediction are no layers.
+// "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last; embedding, loss and multi-token prediction are no layers.
 void take_layout(MegatronSource& s, const NamedValue& value) {
     std::size_t at = 0;
     const std::string text = written_out(value, at, 0);
     if (at < value.value.size()) wrong(value, "as many opening as closing brackets");
-    std::vector<long> pieces{0};
+    std::vector<long> chunks{0};
     for (const char c : text)
         if (c == '|')
-            pieces.push_back(0);
+            chunks.push_back(0);
         else if (c == 't')
-            ++pieces.back();
+            ++chunks.back();
         else if (c != 'E' && c != 'L' && c != 'm' && c != ',' && c != ' ' && c != '"')
             wrong(value, "a layout of E, t, m, L, | and brackets");
     const long pp = s.t.count("parallelism.pp", 1);
-    if (static_cast<long>(pieces.size()) % pp != 0)
-        wrong(value, fmt::format("a multiple of pp = {} pieces, found {}", pp, pieces.size()));
-    s.t.set("parallelism.vp", static_cast<long>(pieces.size()) / pp, value.at);
-    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(pieces, ", ")), value.at);
+    if (static_cast<long>(chunks.size()) % pp != 0)
+        wrong(value, fmt::format("a multiple of pp = {} chunks, found {}", pp, chunks.size()));
+    s.t.set("parallelism.vp", static_cast<long>(chunks.size()) / pp, value.at);
+    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
 }
 
 // Layers of a pipeline whose first and last stage hold another number, or count embedding and loss as a layer.
@@ -85,10 +85,10 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     if (!(first_at || last_at || embedding || loss) || pp < 2 || layers == 0) return;
     const auto* at = first_at ? first_at : last_at ? last_at : embedding ? counts_embedding : counts_loss;
     long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
-    if (first < 0 && last < 0) {  // of whole pieces of layers, embedding and loss among them
+    if (first < 0 && last < 0) {  // of whole chunks of layers, embedding and loss among them
         const long all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
         if (s.t.count("parallelism.vp", 1) > 1 || all % pp != 0) {
-            s.t.problems.push_back(fmt::format("{} ({}): {} layers with embedding and loss do not divide over {} stages of one piece",
+            s.t.problems.push_back(fmt::format("{} ({}): {} layers with embedding and loss do not divide over {} stages of one chunk",
                                                at->name, at->at, all, pp));
             return;
         }
@@ -117,7 +117,7 @@ void take_pipeline(MegatronSource& s) {
         const long n = integer_in(*each);
         if (n <= 0 || layers % (pp * n) != 0)
             s.t.problems.push_back(fmt::format("num_layers_per_virtual_pipeline_stage ({}): {} layers do not divide over "
-                                              "{} stages in pieces of {}", each->at, layers, pp, n));
+                                              "{} stages in chunks of {}", each->at, layers, pp, n));
         else
             s.t.set("parallelism.vp", layers / pp / n, each->at);
     }

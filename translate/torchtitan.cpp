@@ -71,10 +71,10 @@ void read_pipeline(Document& d, Translation& t, long pp) {
         const long layers = t.layers();
         if (each && layers > 0) {
             const long less = 2;  // embedding and head count as a layer each
-            const long pieces = (layers + less + integer_in(*each) - 1) / integer_in(*each);
-            t.set("parallelism.vp", pieces / pp, each->at);
+            const long chunks = (layers + less + integer_in(*each) - 1) / integer_in(*each);
+            t.set("parallelism.vp", chunks / pp, each->at);
         } else if (each) {
-            t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the pieces with --set vp=N");
+            t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the chunks with --set vp=N");
         } else {
             t.take_default("parallelism.vp", "2");
         }

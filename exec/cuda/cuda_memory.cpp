@@ -28,9 +28,8 @@ Element element_of(Dtype dtype) {
         case Dtype::fp16: return Element::fp16;
         case Dtype::bf16: return Element::bf16;
         case Dtype::fp8: return Element::fp8;
-        case Dtype::fp4: break;
+        default: throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16", to_string(dtype)));
     }
-    throw ConfigError("execute: kernels in fp4 are not run; choose fp8 or bf16");
 }
 
 Element result_of(Dtype dtype) { return dtype == Dtype::fp8 ? Element::bf16 : element_of(dtype); }

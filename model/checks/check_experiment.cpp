@@ -121,7 +121,7 @@ void check_moe_system(const Experiment& e) {
         refuse("parallelism.ep: {}, but {} spreads its experts over all {} ranks", p.ep, to_string(p.moe_system),
                rank_count(e.cluster));
     if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
-        refuse("parallelism.overlap_chunks: {}, but {} has no overlapping pieces; expected 1", p.overlap_chunks,
+        refuse("parallelism.overlap_chunks: {}, but {} has no overlapping chunks; expected 1", p.overlap_chunks,
                to_string(p.moe_system));
 }
 

@@ -9,7 +9,7 @@
 #include "model/errors.h"
 #include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/pieces.h"
+#include "model/transformer/chunks.h"
 
 namespace stepcast {
 namespace {
@@ -66,27 +66,27 @@ void check_sequence_split(const Workload& w, const Parallelism& p) {
                w.seq / p.cp);
 }
 
-void check_pieces(const Workload& w, const Parallelism& p) {
-    const int pieces = model_pieces(p.schedule, p.pp, pieces_per_stage(p));
+void check_chunks(const Workload& w, const Parallelism& p) {
+    const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
     const auto& stated = p.stage_layers;
     if (p.cut == StageCut::modules) return;
     if (stated.empty()) {
-        if (pieces > w.layers)
+        if (chunks > w.layers)
             refuse(
-                "parallelism.{}: {} stage pieces are more than workload.layers = {}; expected fewer, or "
+                "parallelism.{}: {} stage chunks are more than workload.layers = {}; expected fewer, or "
                 "parallelism.stage_layers",
-                p.vp > 1 ? "vp" : "pp", pieces, w.layers);
+                p.vp > 1 ? "vp" : "pp", chunks, w.layers);
         return;
     }
-    if (static_cast<int>(stated.size()) != pieces)
-        refuse("parallelism.stage_layers: {} entries, but there are {} stage pieces", stated.size(), pieces);
+    if (static_cast<int>(stated.size()) != chunks)
+        refuse("parallelism.stage_layers: {} entries, but there are {} stage chunks", stated.size(), chunks);
     if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
         refuse("parallelism.stage_layers: {} is no number of layers", least);
     // The first holds the embedding and the last the head; one between them would do nothing but pass on.
-    for (std::size_t piece = 1; piece + 1 < stated.size(); ++piece)
-        if (stated[piece] == 0)
+    for (std::size_t chunk = 1; chunk + 1 < stated.size(); ++chunk)
+        if (stated[chunk] == 0)
             refuse("parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the first and the last",
-                   piece + 1, stated.size());
+                   chunk + 1, stated.size());
     if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
         refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
 }
@@ -198,8 +198,8 @@ void check_transformer(const Experiment& e) {
     check_experts(w);
     check_tensor_split(w, p);
     check_sequence_split(w, p);
-    check_schedule(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
-    check_pieces(w, p);
+    check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+    check_chunks(w, p);
     check_cut(w, p);
     check_recompute(w, p);
     check_shard(p);

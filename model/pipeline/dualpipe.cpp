@@ -2,7 +2,7 @@
 // half of the micro-batches entering at each end. A rank near an end fills while the middle ranks already meet the other
 // direction; then each forward stands beside a backward of the other direction, whose exchanges it hides. Weight
 // gradients are split off only where a rank would wait. Bubble (p / 2 - 1)(F&B + B - 3W) with F&B a forward beside a
-// backward, B a whole backward; p + 1 pieces in flight, weights held twice.
+// backward, B a whole backward; p + 1 chunks in flight, weights held twice.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -13,12 +13,12 @@ namespace {
 // The slots of one rank; direction "near" enters at the end of the pipeline that is nearer to the rank.
 class DualRank {
 public:
-    DualRank(int near_piece, int half) : near_(near_piece), half_(half) {}
+    DualRank(int near_chunk, int half) : near_(near_chunk), half_(half) {}
     void forward(bool near) { add(near, forwards_, Pass::forward); }
     void backward(bool near) { add(near, backwards_, Pass::backward); }
     void input_backward(bool near) {
         const Slot slot = add(near, backwards_, Pass::input_backward);
-        waiting_.push_back({slot.micro_batch, slot.piece, Pass::weight_backward});
+        waiting_.push_back({slot.micro_batch, slot.chunk, Pass::weight_backward});
     }
     // The oldest weight gradient that was put off.
     void weight_backward() {
@@ -30,8 +30,8 @@ public:
 
 private:
     Slot add(bool near, int (&next)[2], Pass pass) {
-        const int piece = near ? near_ : 1 - near_;
-        order_.push_back({piece * half_ + next[piece]++, piece, pass});
+        const int chunk = near ? near_ : 1 - near_;
+        order_.push_back({chunk * half_ + next[chunk]++, chunk, pass});
         return order_.back();
     }
     int near_, half_;
@@ -82,15 +82,15 @@ Order order_of(int rank, int stages, int half) {
 }  // namespace
 
 // The pattern needs p micro-batches in each direction to unfold; with fewer, those above are left out of it.
-std::vector<Order> dualpipe(int stages, int /*pieces*/, int micro_batches) {
+std::vector<Order> dualpipe(int stages, int /*chunks*/, int micro_batches) {
     const int first = (micro_batches + 1) / 2, second = micro_batches / 2, half = std::max(first, stages);
     std::vector<Order> orders;
     for (int rank = 0; rank < stages; ++rank) {
         Order order;
         for (Slot slot : order_of(rank, stages, half)) {
-            const int of_direction = slot.micro_batch - slot.piece * half;
-            if (of_direction >= (slot.piece == 0 ? first : second)) continue;
-            slot.micro_batch = slot.piece * first + of_direction;
+            const int of_direction = slot.micro_batch - slot.chunk * half;
+            if (of_direction >= (slot.chunk == 0 ? first : second)) continue;
+            slot.micro_batch = slot.chunk * first + of_direction;
             order.push_back(slot);
         }
         orders.push_back(std::move(order));

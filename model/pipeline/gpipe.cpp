@@ -3,7 +3,7 @@
 
 namespace stepcast::pipeline_orders {
 
-std::vector<Order> gpipe(int stages, int /*pieces*/, int micro_batches) {
+std::vector<Order> gpipe(int stages, int /*chunks*/, int micro_batches) {
     Order order;
     for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::forward});
     for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::backward});

@@ -14,50 +14,50 @@ namespace stepcast {
 // the stage before waits for, and weight_backward, which only the optimizer waits for.
 enum class Pass : std::uint8_t { forward, backward, input_backward, weight_backward };
 
-// What a stage does with one micro-batch in one of its pieces. `piece` counts the pieces of the stage, in the order in
-// which a micro-batch meets them (dualpipe: piece = direction).
+// What a stage does with one micro-batch in one of its chunks. `chunk` counts the chunks of the stage, in the order in
+// which a micro-batch meets them (dualpipe: chunk = direction).
 struct Slot {
     int micro_batch = 0;
-    int piece = 0;
+    int chunk = 0;
     Pass pass = Pass::forward;
     friend bool operator==(const Slot&, const Slot&) = default;
 };
 using Order = std::vector<Slot>;
 
 // The order of each stage, for numbers that check_schedule() accepts.
-using Orders = std::vector<Order>(int stages, int pieces, int micro_batches);
+using Orders = std::vector<Order>(int stages, int chunks, int micro_batches);
 namespace pipeline_orders {
 Orders gpipe, one_f_one_b, zb_h1, zb_v, dualpipe;
 }
 
 // one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv
-// 2401.10241); zb_v: two pieces a stage in a V (arXiv 2405.15362); dualpipe: micro-batches enter at both ends, each rank
-// holds two pieces (DeepSeek-V3, arXiv 2412.19437).
+// 2401.10241); zb_v: two chunks a stage in a V (arXiv 2405.15362); dualpipe: micro-batches enter at both ends, each rank
+// holds two chunks (DeepSeek-V3, arXiv 2412.19437).
 enum class Schedule : std::uint8_t { gpipe, one_f_one_b, zb_h1, zb_v, dualpipe };
 
-// Pieces of the model that a stage holds: one; as many as parallelism.vp says, spread in rounds over the stages; or two, the
+// Chunks of the model that a stage holds: one; as many as parallelism.vp says, spread in rounds over the stages; or two, the
 // second on the way back from the last stage to the first.
-enum class StagePieces : std::uint8_t { one, rounds, there_and_back };
+enum class StageChunks : std::uint8_t { one, rounds, there_and_back };
 
 struct ScheduleTraits {
     Schedule schedule;
     std::string_view name;  // in files
     Orders* orders;
-    StagePieces pieces = StagePieces::one;
+    StageChunks chunks = StageChunks::one;
     bool splits_backward = false;  // into gradients of inputs and of weights
     bool forwards_first = false;   // all of them before the first backward: nothing repeats from round to round
     int copies = 1;                // of the model; of two, micro-batches enter one at each end, and stages are paired
     int steady_rounds = 4;         // fill and drain are shorter than this less one, in rounds of copies x stages micro-batches
     // One stage holds both ends of the model.
-    [[nodiscard]] constexpr bool ends_meet() const { return pieces == StagePieces::there_and_back && copies == 1; }
+    [[nodiscard]] constexpr bool ends_meet() const { return chunks == StageChunks::there_and_back && copies == 1; }
 };
 
 inline constexpr ScheduleTraits known_schedules[] = {
-    {Schedule::gpipe, "gpipe", pipeline_orders::gpipe, StagePieces::one, false, true},
-    {Schedule::one_f_one_b, "1f1b", pipeline_orders::one_f_one_b, StagePieces::rounds},
-    {Schedule::zb_h1, "zb-h1", pipeline_orders::zb_h1, StagePieces::one, true},
-    {Schedule::zb_v, "zb-v", pipeline_orders::zb_v, StagePieces::there_and_back, true, false, 1, 6},
-    {Schedule::dualpipe, "dualpipe", pipeline_orders::dualpipe, StagePieces::there_and_back, true, false, 2},
+    {Schedule::gpipe, "gpipe", pipeline_orders::gpipe, StageChunks::one, false, true},
+    {Schedule::one_f_one_b, "1f1b", pipeline_orders::one_f_one_b, StageChunks::rounds},
+    {Schedule::zb_h1, "zb-h1", pipeline_orders::zb_h1, StageChunks::one, true},
+    {Schedule::zb_v, "zb-v", pipeline_orders::zb_v, StageChunks::there_and_back, true, false, 1, 6},
+    {Schedule::dualpipe, "dualpipe", pipeline_orders::dualpipe, StageChunks::there_and_back, true, false, 2},
 };
 
 constexpr const ScheduleTraits& traits(Schedule schedule) { return known_schedules[static_cast<std::size_t>(schedule)]; }

@@ -1,7 +1,7 @@
 // 1F1B (PipeDream-Flush, arXiv 2006.09503): stage s of p runs p - 1 - s forwards ahead, then one forward and one backward
 // in turn. The bubble is GPipe's, (p - 1)(F + B); but min(m, p - s) micro-batches are in flight.
-// Interleaved 1F1B (arXiv 2104.04473): a stage holds v pieces, each 1/v of its layers. Micro-batches go in rounds of p:
-// a round passes piece 0, then piece 1, ..; backwards the pieces in reverse. Stage s runs 2 (p - s - 1) + (v - 1) p
+// Interleaved 1F1B (arXiv 2104.04473): a stage holds v chunks, each 1/v of its layers. Micro-batches go in rounds of p:
+// a round passes chunk 0, then chunk 1, ..; backwards the chunks in reverse. Stage s runs 2 (p - s - 1) + (v - 1) p
 // forwards ahead, one more is in flight with them. Bubble (p - 1)(F + B) / v.
 #include <algorithm>
 
@@ -12,22 +12,22 @@ namespace stepcast::pipeline_orders {
 namespace {
 
 // The k-th forward or backward of a stage.
-Slot slot_of(int k, int stages, int pieces, Pass pass) {
-    const int round = stages * pieces;
-    const int piece = k % round / stages;
-    return {k / round * stages + k % stages, pass == Pass::forward ? piece : pieces - 1 - piece, pass};
+Slot slot_of(int k, int stages, int chunks, Pass pass) {
+    const int round = stages * chunks;
+    const int chunk = k % round / stages;
+    return {k / round * stages + k % stages, pass == Pass::forward ? chunk : chunks - 1 - chunk, pass};
 }
 
-std::vector<Order> interleaved(int stages, int pieces, int micro_batches) {
-    const int passes = micro_batches * pieces;
+std::vector<Order> interleaved(int stages, int chunks, int micro_batches) {
+    const int passes = micro_batches * chunks;
     std::vector<Order> orders;
     for (int stage = 0; stage < stages; ++stage) {
-        const int ahead = std::min(2 * (stages - stage - 1) + (pieces - 1) * stages, passes);
+        const int ahead = std::min(2 * (stages - stage - 1) + (chunks - 1) * stages, passes);
         Order order;
-        for (int k = 0; k < ahead; ++k) order.push_back(slot_of(k, stages, pieces, Pass::forward));
+        for (int k = 0; k < ahead; ++k) order.push_back(slot_of(k, stages, chunks, Pass::forward));
         for (int k = 0; k < passes; ++k) {
-            if (ahead + k < passes) order.push_back(slot_of(ahead + k, stages, pieces, Pass::forward));
-            order.push_back(slot_of(k, stages, pieces, Pass::backward));
+            if (ahead + k < passes) order.push_back(slot_of(ahead + k, stages, chunks, Pass::forward));
+            order.push_back(slot_of(k, stages, chunks, Pass::backward));
         }
         orders.push_back(std::move(order));
     }
@@ -36,8 +36,8 @@ std::vector<Order> interleaved(int stages, int pieces, int micro_batches) {
 
 }  // namespace
 
-std::vector<Order> one_f_one_b(int stages, int pieces, int micro_batches) {
-    if (pieces > 1) return interleaved(stages, pieces, micro_batches);
+std::vector<Order> one_f_one_b(int stages, int chunks, int micro_batches) {
+    if (chunks > 1) return interleaved(stages, chunks, micro_batches);
     std::vector<Order> orders;
     for (int stage = 0; stage < stages; ++stage) {
         const int ahead = std::min(stages - 1 - stage, micro_batches);

@@ -7,7 +7,7 @@
 
 namespace stepcast::pipeline_orders {
 
-std::vector<Order> zb_h1(int stages, int /*pieces*/, int micro_batches) {
+std::vector<Order> zb_h1(int stages, int /*chunks*/, int micro_batches) {
     std::vector<Order> orders;
     for (int stage = 0; stage < stages; ++stage) {
         const int ahead = std::min(stages - 1 - stage, micro_batches);

@@ -1,6 +1,6 @@
-// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds piece s of the way down and piece 2p - 1 - s
+// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds chunk s of the way down and chunk 2p - 1 - s
 // of the way up, so the last stage turns around without a transfer and the first begins the backward. With F = B = W no
-// stage waits between its first and last slot, while at most 2p half-size pieces are in flight: 1F1B's memory.
+// stage waits between its first and last slot, while at most 2p half-size chunks are in flight: 1F1B's memory.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -8,21 +8,21 @@
 namespace stepcast::pipeline_orders {
 namespace {
 
-// Appends slots of piece 0 (down) and 1 (up), each pass with its own next micro-batch.
+// Appends slots of chunk 0 (down) and 1 (up), each pass with its own next micro-batch.
 class Stage {
 public:
-    void forward(int piece) { add(piece, Pass::forward); }
-    void input_backward(int piece) { add(piece, Pass::input_backward); }
-    void weight_backward(int piece) { add(piece, Pass::weight_backward); }
-    void backward(int piece) {
-        input_backward(piece);
-        weight_backward(piece);
+    void forward(int chunk) { add(chunk, Pass::forward); }
+    void input_backward(int chunk) { add(chunk, Pass::input_backward); }
+    void weight_backward(int chunk) { add(chunk, Pass::weight_backward); }
+    void backward(int chunk) {
+        input_backward(chunk);
+        weight_backward(chunk);
     }
-    [[nodiscard]] int done(int piece, Pass pass) const { return next_[piece][static_cast<int>(pass)]; }
+    [[nodiscard]] int done(int chunk, Pass pass) const { return next_[chunk][static_cast<int>(pass)]; }
     [[nodiscard]] const Order& order() const { return order_; }
 
 private:
-    void add(int piece, Pass pass) { order_.push_back({next_[piece][static_cast<int>(pass)]++, piece, pass}); }
+    void add(int chunk, Pass pass) { order_.push_back({next_[chunk][static_cast<int>(pass)]++, chunk, pass}); }
     Order order_;
     int next_[2][4] = {};
 };
@@ -63,7 +63,7 @@ Order order_of(int stage, int stages, int micro_batches) {
 }  // namespace
 
 // The pattern needs 2p - 1 micro-batches to unfold; with fewer, those above are left out of it.
-std::vector<Order> zb_v(int stages, int /*pieces*/, int micro_batches) {
+std::vector<Order> zb_v(int stages, int /*chunks*/, int micro_batches) {
     std::vector<Order> orders;
     for (int stage = 0; stage < stages; ++stage) {
         Order order = order_of(stage, stages, std::max(micro_batches, 2 * stages - 1));

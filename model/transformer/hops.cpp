@@ -11,8 +11,8 @@ struct Tensors {
     Bytes bytes;
 };
 
-Tensors tensors_of_cut(const LayerContext& c, const Piece& piece) {
-    if (piece.ends_inside) return {3, c.shape.outer() + 2.0 * c.shape.inner(c.shape.ffn)};
+Tensors tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
+    if (chunk.ends_inside) return {3, c.shape.outer() + 2.0 * c.shape.inner(c.shape.ffn)};
     return {1, c.shape.outer()};
 }
 

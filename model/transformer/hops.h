@@ -26,7 +26,7 @@ struct HopLoad {
     Bytes bytes;
     friend bool operator==(const HopLoad&, const HopLoad&) = default;
 };
-// From piece `position` of the path to the next, or (`back`) from the next to it.
+// From chunk `position` of the path to the next, or (`back`) from the next to it.
 HopLoad hop_load(const LayerContext& context, const Path& path, int position, bool back);
 int messages_of(const HopLoad& load, const Parallelism& parallelism);
 
@@ -34,7 +34,7 @@ class Hops {
 public:
     Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const std::vector<Path>& paths);
 
-    // From where the micro-batch is to the next piece of its path, or back to the one before.
+    // From where the micro-batch is to the next chunk of its path, or back to the one before.
     void send(StageState& state, const At& at);
     // What comes next on the stage follows the arrival; false while it is not written yet.
     bool take_arrived(StageState& state, const At& at);

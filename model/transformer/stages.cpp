@@ -29,14 +29,14 @@ std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ran
     return indices;
 }
 
-std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const LayerPlans& plans, int& layers) {
+std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const LayerPlans& plans, int& layers) {
     const Parallelism& p = c.experiment.parallelism;
     std::vector<Unit> units;
     int system_layers = 0;
-    if (piece.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
-    if (piece.begins_inside) units.push_back({&plans.rest, rest_weights(c), false, piece.first - 1});
-    for (int l = piece.first; l < piece.last; ++l, ++layers) {
-        if (piece.ends_inside && l + 1 == piece.last) {
+    if (chunk.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
+    if (chunk.begins_inside) units.push_back({&plans.rest, rest_weights(c), false, chunk.first - 1});
+    for (int l = chunk.first; l < chunk.last; ++l, ++layers) {
+        if (chunk.ends_inside && l + 1 == chunk.last) {
             units.push_back({&plans.opened, opened_weights(c, l), false, l});
             break;
         }
@@ -46,22 +46,22 @@ std::vector<Unit> units_of(const Piece& piece, const LayerContext& c, const Laye
         units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
     }
-    if (piece.head) units.push_back({&plans.head, head_weights(c)});
+    if (chunk.head) units.push_back({&plans.head, head_weights(c)});
     return units;
 }
 
 void fill(StageState& state, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths) {
     int layers = 0;  // of this stage so far: full recompute may cover only the first of them
     for (const Path& path : paths) {
-        for (const Piece& piece : path) {
-            if (piece.stage != state.index) continue;
-            const auto index = static_cast<std::size_t>(piece.index);
-            if (state.pieces.size() <= index) state.pieces.resize(index + 1);
-            state.pieces[index] = units_of(piece, c, plans, layers);
-            for (const Unit& unit : state.pieces[index]) state.data.count(unit.weights);
+        for (const Chunk& chunk : path) {
+            if (chunk.stage != state.index) continue;
+            const auto index = static_cast<std::size_t>(chunk.index);
+            if (state.chunks.size() <= index) state.chunks.resize(index + 1);
+            state.chunks[index] = units_of(chunk, c, plans, layers);
+            for (const Unit& unit : state.chunks[index]) state.data.count(unit.weights);
         }
     }
-    state.backwards_left.assign(state.pieces.size(), 0);
+    state.backwards_left.assign(state.chunks.size(), 0);
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 
 #include "model/transformer/data_parallel.h"
 #include "model/transformer/layer_plans.h"
-#include "model/transformer/pieces.h"
+#include "model/transformer/chunks.h"
 
 namespace stepcast {
 
-// A unit of a piece: an end of the model or a layer.
+// A unit of a chunk: an end of the model or a layer.
 struct Unit {
     const PassPlans* plans;
     RankWeights weights;
@@ -22,15 +22,15 @@ struct StageState {
     int index;
     Stage stage;
     DataParallel data;
-    std::vector<std::vector<Unit>> pieces;  // by the stage's piece index, in forward order
-    std::vector<int> backwards_left;        // by piece: slots until its gradients are complete
+    std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
+    std::vector<int> backwards_left;        // by chunk: slots until its gradients are complete
     TasksByRank before_last;                // what was last when the unit before began
     std::size_t next = 0;                   // slot of its order
     StageState(TaskGraph& graph, const LayerContext& context, int i, Stage s)
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };
 using Stages = std::vector<std::unique_ptr<StageState>>;
-using Path = std::vector<Piece>;  // the pieces that a micro-batch goes through, in forward order
+using Path = std::vector<Chunk>;  // the chunks that a micro-batch goes through, in forward order
 
 int ranks_of_stage(const Parallelism& parallelism);
 

@@ -28,7 +28,7 @@ public:
 
     TaskGraph write() {
         fetch_updated_parameters();
-        run(schedule_orders(p_.schedule, p_.pp, pieces_per_stage(p_), micro_batches(p_)));
+        run(schedule_orders(p_.schedule, p_.pp, chunks_per_stage(p_), micro_batches(p_)));
         for (auto& state : stages_) state->data.finish_gradients();
         join_copies(graph_, context_, stages_);
         join_embeddings(graph_, context_, stages_, paths_[0]);
@@ -49,7 +49,7 @@ public:
 private:
     static std::vector<Path> paths_of(const Experiment& e) {
         std::vector<Path> paths;
-        for (int d = 0; d < directions(e.parallelism); ++d) paths.push_back(pieces_of(e.workload, e.parallelism, d));
+        for (int d = 0; d < directions(e.parallelism); ++d) paths.push_back(chunks_of(e.workload, e.parallelism, d));
         return paths;
     }
 
@@ -57,7 +57,7 @@ private:
     void fetch_updated_parameters() {
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
         for (auto& state : stages_)
-            for (const auto& units : state->pieces)
+            for (const auto& units : state->chunks)
                 for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights);
     }
 
@@ -65,7 +65,7 @@ private:
         for (std::size_t s = 0; s < orders.size(); ++s)
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
-                    ++stages_[s]->backwards_left[static_cast<std::size_t>(slot.piece)];
+                    ++stages_[s]->backwards_left[static_cast<std::size_t>(slot.chunk)];
         for (bool moved = true; moved;) {
             moved = false;
             for (std::size_t s = 0; s < orders.size(); ++s)
@@ -85,26 +85,26 @@ private:
                                        std::to_string(s));
     }
 
-    [[nodiscard]] int position_of(std::size_t s, int piece, int direction) const {
+    [[nodiscard]] int position_of(std::size_t s, int chunk, int direction) const {
         const auto& path = paths_[static_cast<std::size_t>(direction)];
         for (std::size_t i = 0; i < path.size(); ++i)
-            if (path[i].stage == static_cast<int>(s) && path[i].index == piece) return static_cast<int>(i);
-        throw std::logic_error("build_transformer_step: stage without its piece");
+            if (path[i].stage == static_cast<int>(s) && path[i].index == chunk) return static_cast<int>(i);
+        throw std::logic_error("build_transformer_step: stage without its chunk");
     }
 
     // False while what the slot needs from another stage is not written yet.
     bool run_slot(std::size_t s, const Slot& slot) {
-        const int direction = directions(p_) == 2 ? slot.piece : 0;
-        const At at{slot.micro_batch, direction, position_of(s, slot.piece, direction), slot.pass != Pass::forward};
+        const int direction = directions(p_) == 2 ? slot.chunk : 0;
+        const At at{slot.micro_batch, direction, position_of(s, slot.chunk, direction), slot.pass != Pass::forward};
         StageState& state = *stages_[s];
         const int end = static_cast<int>(paths_[static_cast<std::size_t>(direction)].size()) - 1;
-        const auto& units = state.pieces[static_cast<std::size_t>(slot.piece)];
+        const auto& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
         if (slot.pass == Pass::forward) {
             if (at.position > 0 && !hops_.take_arrived(state, at)) return false;
             forward(state, units, slot.micro_batch == 0 || directions(p_) == 2);
             if (at.position < end) hops_.send(state, at);
         } else if (slot.pass == Pass::weight_backward) {
-            const bool last = --state.backwards_left[static_cast<std::size_t>(slot.piece)] == 0;
+            const bool last = --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
             for (std::size_t i = units.size(); i-- > 0;) {
                 const TaskId first = next_task();
                 stamp(state, units[i].plans->weight_backward, Phase::backward);
@@ -157,7 +157,7 @@ private:
 
     void backward(StageState& state, const std::vector<Unit>& units, const Slot& slot) {
         const bool sharded = p_.zero == 3, whole = slot.pass == Pass::backward;
-        const bool last = whole && --state.backwards_left[static_cast<std::size_t>(slot.piece)] == 0;
+        const bool last = whole && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
         TasksByRank gathered;
         if (sharded) gathered = state.data.gather(units.back().weights, Phase::backward, state.before_last);
         for (std::size_t i = units.size(); i-- > 0;) {

@@ -1,7 +1,7 @@
 // lower <= the event engine, because both follow the same graph and
-// - every way through the slots that find_pipeline() found is a chain of tasks of it, each waiting for the one before:
+// - every path through the slots that find_pipeline() found is a chain of tasks of it, each waiting for the one before:
 //   plans follow each other on a stage, a slot waits for the send of the one that it continues, sends of a lane go one by
-//   one, and hosts issue in order; a round that repeats is a piece of such a way that comes back to where it began, some
+//   one, and hosts issue in order; a round that repeats is a chunk of such a path that comes back to where it began, some
 //   micro-batches later, where the orders of all stages are the same again;
 // - tasks take no less than alone and uncontended, in either engine: times there are sums and maxima (a rate below one only
 //   lengthens), so that nothing ends earlier when something else takes longer;

@@ -70,12 +70,12 @@ double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
            exchange(Kind::all_gather, experts_, weights.experts * element);
 }
 
-// Units close buckets in the order head, layers, embedding; every piece ends with one.
+// Units close buckets in the order head, layers, embedding; every chunk ends with one.
 void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const double limit = p.bucket.si() / size_of(p.gradient_dtype).si();
     const int layers = units.all_layers();
-    const int of_piece = std::max(1, (layers + in.pieces - 1) / in.pieces);
+    const int of_chunk = std::max(1, (layers + in.chunks - 1) / in.chunks);
     RankWeights layer;
     for (std::size_t k = 0; k < 2 && layers > 0; ++k) {
         layer.dense += units.layers[k] * in.weights[k].dense / layers;
@@ -85,13 +85,13 @@ void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, Data
     for (const bool dense : {true, false}) {
         const double weight = dense ? layer.dense : layer.experts;
         if (weight == 0 || !(dense ? dense_ : experts_)) continue;
-        const int fill = std::min(of_piece, std::max(1, static_cast<int>(std::ceil(limit / weight))));
-        const int full = of_piece / fill, rest = of_piece % fill;
+        const int fill = std::min(of_chunk, std::max(1, static_cast<int>(std::ceil(limit / weight))));
+        const int full = of_chunk / fill, rest = of_chunk % fill;
         const auto time = [&](double elements) {
             return dense ? gradients(in, elements, 0) : gradients(in, 0, elements);
         };
-        const double piece = full * time(fill * weight) + (rest > 0 ? time(rest * weight) : 0);
-        times.gradients += piece * layers / of_piece;
+        const double chunk = full * time(fill * weight) + (rest > 0 ? time(rest * weight) : 0);
+        times.gradients += chunk * layers / of_chunk;
         times.last_bucket += time((rest > 0 ? rest : fill) * weight);
         if (dense) times.first_layers = fill;
     }

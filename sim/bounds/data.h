@@ -14,7 +14,7 @@ struct DataInputs {
     const LayerContext& context;
     const BoundShape& shape;
     const std::array<RankWeights, unit_kinds>& weights;
-    int pieces = 1;
+    int chunks = 1;
 };
 
 // In seconds, of one stage and micro-batch unless said otherwise.

@@ -8,34 +8,34 @@
 namespace stepcast {
 
 double StepBounds::Tables::latest(std::size_t first, std::size_t last, const Features& times) const {
-    const Ways::Times changing = ways_->changing(times);
+    const PathTable::Times changing = paths_->changing(times);
     double end = 0;
     for (std::size_t i = first; i < last; ++i)
-        end = std::max(end, settled_[i] + ways_->changing_time(i, rounds_.count, changing));
+        end = std::max(end, settled_[i] + paths_->changing_time(i, rounds_.count, changing));
     return end;
 }
 
 // Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
 void StepBounds::Tables::bind_slots() {
     const Parallelism& p = now_.parallelism;
-    if (settled_.size() < ways_->size())
-        for (auto* times : {&lower_settled_, &settled_}) times->resize(ways_->size());
-    const Ways::Times lower = ways_->settled(lower_), estimate = ways_->settled(estimate_);
-    for (std::size_t i = 0; i < ways_->size(); ++i) {
-        lower_settled_[i] = ways_->settled_time(i, rounds_.count, lower);
-        settled_[i] = ways_->settled_time(i, rounds_.count, estimate);
+    if (settled_.size() < paths_->size())
+        for (auto* times : {&lower_settled_, &settled_}) times->resize(paths_->size());
+    const PathTable::Times lower = paths_->settled(lower_), estimate = paths_->settled(estimate_);
+    for (std::size_t i = 0; i < paths_->size(); ++i) {
+        lower_settled_[i] = paths_->settled_time(i, rounds_.count, lower);
+        settled_[i] = paths_->settled_time(i, rounds_.count, estimate);
     }
     const double all = base_.cluster.interference.compute_slowdown, slowdown = all * (1 - sending_);
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
-        ends_[g].slots = latest(ways_->group(g).first, ways_->group(g).first_sharded, estimate_);
+        ends_[g].slots = latest(paths_->group(g).first, paths_->group(g).first_sharded, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
     least_exchanges_.reset();
     if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
     const double send = std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
     const bool some = p.recompute == Recompute::full && p.recompute_layers > 0;
-    least_exchanges_.emplace(LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_piece,
+    least_exchanges_.emplace(LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_chunk,
                                          send + lower_[feature::arrival], all});
 }
 
@@ -51,7 +51,7 @@ double StepBounds::Tables::copy_join(const StageGroup& group, const DataTimes& d
 }
 
 void StepBounds::Tables::bind_data() {
-    const DataInputs in{*context_, shape_->shape, weights_, key_.pieces};
+    const DataInputs in{*context_, shape_->shape, weights_, key_.chunks};
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];
         ends_[g].most = data_.times(in, group.most);
@@ -61,17 +61,17 @@ void StepBounds::Tables::bind_data() {
     }
 }
 
-// The longest ways with what exchanges delay at least.
+// The longest paths with what exchanges delay at least.
 void StepBounds::Tables::bind_least() {
-    const Ways::Times times =
-        ways_->changing(least_exchanges_ ? least_exchanges_->features(now_.parallelism, ends_[0].least) : lower_);
+    const PathTable::Times times =
+        paths_->changing(least_exchanges_ ? least_exchanges_->features(now_.parallelism, ends_[0].least) : lower_);
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         GroupEnd& end = ends_[g];
-        end.lower_by_host = end.lower_ways = 0;
-        for (std::size_t i = ways_->group(g).first; i < ways_->group(g).first_sharded; ++i) {
-            double& longest = ways_->by_host(i) ? end.lower_by_host : end.lower_ways;
-            longest = std::max(longest, lower_settled_[i] + ways_->changing_time(i, rounds_.count, times));
+        end.lower_by_host = end.lower_by_slots = 0;
+        for (std::size_t i = paths_->group(g).first; i < paths_->group(g).first_sharded; ++i) {
+            double& longest = paths_->by_host(i) ? end.lower_by_host : end.lower_by_slots;
+            longest = std::max(longest, lower_settled_[i] + paths_->changing_time(i, rounds_.count, times));
         }
         least_parameters_ = std::min(least_parameters_, end.least.parameters);
     }
@@ -87,10 +87,10 @@ void StepBounds::Tables::bind_ends() {
         GroupEnd& end = ends_[g];
         const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
         const double slots =
-            end.lower_ways > 0 ? std::max(end.lower_by_host, end.lower_ways + start) : end.lower_by_host;
+            end.lower_by_slots > 0 ? std::max(end.lower_by_host, end.lower_by_slots + start) : end.lower_by_host;
         end.lower = std::max(slots + std::max(exchanged, end.least_join), end.least.least_lane);
         const auto finish = [&](const Features& times, double last_slot) {
-            const Tail tail = tail_of({p, times, group, end.most, key_.pieces, n, end.slowdown}, last_slot);
+            const Tail tail = tail_of({p, times, group, end.most, key_.chunks, n, end.slowdown}, last_slot);
             end.estimate = last_slot + tail.delay + std::max(tail.exposed, end.join);
         };
         if (p.zero < 3) {
@@ -99,7 +99,7 @@ void StepBounds::Tables::bind_ends() {
         }
         const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown * (1 - sending_));
-        finish(times, latest(ways_->group(g).first, ways_->group(g).last, times));
+        finish(times, latest(paths_->group(g).first, paths_->group(g).last, times));
     }
 }
 

@@ -6,11 +6,11 @@
 //   time >= w + s / (1 + s) c, and time >= c.
 // It is counted between the points of a plan that everything before them precedes and everything after them follows.
 //
-// A way through slots. Where exchanges take D without a gap from a moment on, work that follows that moment cannot be
+// A path through slots. Where exchanges take D without a gap from a moment on, work that follows that moment cannot be
 // further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of
 // D passes beside the plans' own exchanges, in which nothing is lost twice. Waiting does not help: it costs more than
 // it saves.
-//   zero 0, 1  a bucket that a layer fills in the last backward of a piece goes beside the layer after it
+//   zero 0, 1  a bucket that a layer fills in the last backward of a chunk goes beside the layer after it
 //   zero 2     in every backward
 //   zero 3     the parameters of the layer after the next go beside a layer, in a backward after the gradients of the layer
 //              before it: a layer lasts no less than both. From slot to slot of a stage the last gradients go first, then
@@ -112,7 +112,7 @@ Features LeastExchanges::features(const Parallelism& p, const DataTimes& data) c
     return f;
 }
 
-// A way begins with the embedding, then a layer; each awaits its parameters and those before it.
+// A path begins with the embedding, then a layer; each awaits its parameters and those before it.
 double LeastExchanges::start(const Parallelism& p, const DataTimes& data, double parameters) const {
     const auto embedding = static_cast<std::size_t>(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
@@ -122,13 +122,13 @@ double LeastExchanges::start(const Parallelism& p, const DataTimes& data, double
     // Before any gradient: after the forward of one micro-batch.
     const double until = std::min(parameters, in_.model.all_layers() * forward_.fewest);
     const auto beside = [&](double from) {
-        if (in_.piece_layers == 0) return 0.0;
-        const double slot = in_.piece_layers * shortest_, between = in_.send + ends_;
+        if (in_.chunk_layers == 0) return 0.0;
+        const double slot = in_.chunk_layers * shortest_, between = in_.send + ends_;
         const double share = (beside_share_ * slot + between) / (slot + between);
         return std::max(0.0,
-                        lost_ * (std::max(0.0, until - from) * (1 - share) - in_.piece_layers * beside_ - between));
+                        lost_ * (std::max(0.0, until - from) * (1 - share) - in_.chunk_layers * beside_ - between));
     };
-    const int n = in_.piece_layers;
+    const int n = in_.chunk_layers;
     const double all = gathered + n * layer, waited = all - first - (n - 1) * forward_.all;
     return std::max({one + beside(gathered + layer), waited + beside(all), 0.0});
 }
@@ -185,8 +185,8 @@ void LeastExchanges::exchange(Features& f, const Parallelism& p, const DataTimes
         f[feature::unit(UnitKind::embedding, pass)] -= next;
         return;
     }
-    // With one piece or more that end where they began, nothing follows the slot of the embedding.
-    const bool ends_first = traits(in_.schedule).pieces == StagePieces::there_and_back;
+    // With one chunk or more that end where they began, nothing follows the slot of the embedding.
+    const bool ends_first = traits(in_.schedule).chunks == StageChunks::there_and_back;
     double last = of_layers(data.flushed);
     if (ends_first) last = std::min(last, data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
     f[feature::inside_last] = inside;
@@ -199,7 +199,7 @@ void LeastExchanges::shard(Features& f, const Parallelism& p, const DataTimes& d
     if (split_) return;
     const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
     const double both = longer(backward_, gather + scatter, true);
-    const double next = in_.piece_layers < 2
+    const double next = in_.chunk_layers < 2
                             ? 0
                             : std::max(0.0, std::min(longer(forward_, gather, true), longer(backward_, gather, true)));
     add(f, Pass::backward, both);

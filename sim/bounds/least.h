@@ -1,4 +1,4 @@
-// What contention adds to the lower bound: time that a rank must lose because kernels of its way run beside exchanges.
+// What contention adds to the lower bound: time that a rank must lose because kernels of its path run beside exchanges.
 #pragma once
 
 #include "sim/bounds/data.h"
@@ -18,7 +18,7 @@ struct LeastInputs {
     Schedule schedule;
     bool recomputes_some = false;  // layers, but not all
     StageUnits model;              // layers of one copy
-    int piece_layers = 1;          // of the shortest piece
+    int chunk_layers = 1;          // of the shortest chunk
     double send = 0;               // and what follows it before a slot, at most
     double slowdown = 0;
 };
@@ -30,7 +30,7 @@ public:
     // `lower` with what the exchanges of each slot delay: zero 3 inside and between slots, else gradients beside them.
     // `data`: of any stage, as units of one kind are alike.
     [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
-    // What a way that begins with the first slot takes longer for the parameters that its slots await and that slow
+    // What a path that begins with the first slot takes longer for the parameters that its slots await and that slow
     // them; with zero 1 and 2 `parameters` of any stage are gathered without a gap, at least.
     [[nodiscard]] double start(const Parallelism& p, const DataTimes& data, double parameters) const;
 

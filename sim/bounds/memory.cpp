@@ -1,4 +1,4 @@
-// The memory verdict of a split: the pieces that a stage holds at its fullest moments, and memory_of() with this call's
+// The memory verdict of a split: the chunks that a stage holds at its fullest moments, and memory_of() with this call's
 // ZeRO stage.
 #include "sim/bounds/tables.h"
 
@@ -6,25 +6,25 @@ namespace stepcast {
 
 void StepBounds::Tables::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
-    if (piece_kept_.size() < kinds)
-        for (auto* values : {&piece_kept_, &piece_backward_, &piece_work_}) values->resize(kinds);
+    if (chunk_kept_.size() < kinds)
+        for (auto* values : {&chunk_kept_, &chunk_backward_, &chunk_work_}) values->resize(kinds);
     for (std::size_t k = 0; k < kinds; ++k) {
-        const PieceKind& kind = pipeline_->kinds[k];
-        const PieceMemory piece = piece_memory(shape_->shape.memory, now_, kind.piece, kind.layers_before);
-        piece_kept_[k] = piece.kept.si();
-        piece_backward_[k] = piece.backward_kept.si();
-        piece_work_[k] = piece.backward_work.si();
+        const ChunkKind& kind = pipeline_->kinds[k];
+        const ChunkMemory chunk = chunk_memory(shape_->shape.memory, now_, kind.chunk, kind.layers_before);
+        chunk_kept_[k] = chunk.kept.si();
+        chunk_backward_[k] = chunk.backward_kept.si();
+        chunk_work_[k] = chunk.backward_work.si();
     }
     for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
         const MemoryStage& stage = pipeline_->memory[i];
         double fullest = -1;
         for (const MemoryMoment& moment : stage.moments) {
             double kept = 0, work = 0;
-            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * piece_kept_[k];
+            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * chunk_kept_[k];
             if (moment.backward >= 0) {
                 const std::size_t k = static_cast<std::size_t>(moment.backward);
-                kept += piece_backward_[k] - piece_kept_[k];
-                work = piece_work_[k];
+                kept += chunk_backward_[k] - chunk_kept_[k];
+                work = chunk_work_[k];
             }
             if (kept + work <= fullest) continue;
             fullest = kept + work;

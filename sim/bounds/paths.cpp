@@ -1,4 +1,4 @@
-// The longest ways through the slots of all stages, once for each direction: traced back from their ends (SlotTimes).
+// The longest paths through the slots of all stages, once for each direction: traced back from their ends (SlotTimes).
 #include <algorithm>
 
 #include "sim/bounds/slot_times.h"
@@ -8,15 +8,15 @@ namespace {
 
 constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// A step of a way: a slot, or the send that follows it.
+// A step of a path: a slot, or the send that follows it.
 struct Step {
     int node = -1;
     bool sent = false;
 };
 
-class LongestWays {
+class LongestPaths {
 public:
-    LongestWays(const PipelineKey& key, const Workload& workload)
+    LongestPaths(const PipelineKey& key, const Workload& workload)
         : key_(key), slots_(slot_graph(key, workload)), times_(key_, slots_) {}
     // [direction][group]
     [[nodiscard]] std::vector<std::vector<PipelinePath>> find(std::span<const Features> directions,
@@ -30,26 +30,26 @@ private:
         return !step.sent && times_.cause(step.node, direction_) == SlotTimes::from_host;
     }
     [[nodiscard]] PipelinePath trace(Step last) const;
-    Step add_step(const Step& step, Features& way) const;
+    Step add_step(const Step& step, Features& path) const;
     [[nodiscard]] Features hosts_until(int i) const;
-    [[nodiscard]] Features repeated(const std::vector<Step>& way) const;
+    [[nodiscard]] Features repeated(const std::vector<Step>& steps) const;
 
     const PipelineKey& key_;
     SlotGraph slots_;
     SlotTimes times_;
-    std::size_t direction_ = 0;  // whose way is traced
+    std::size_t direction_ = 0;  // whose path is traced
 };
 
-std::vector<std::vector<PipelinePath>> LongestWays::find(std::span<const Features> directions,
+std::vector<std::vector<PipelinePath>> LongestPaths::find(std::span<const Features> directions,
                                                          std::span<const std::vector<int>> group_stages) {
     std::vector<int> last(at(key_.pp), -1);
     for (int i = 0; i < static_cast<int>(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
-    std::vector<std::vector<PipelinePath>> ways;
+    std::vector<std::vector<PipelinePath>> paths;
     for (std::size_t first = 0; first < directions.size(); first += SlotTimes::width) {
         const auto some = directions.subspan(first, std::min(SlotTimes::width, directions.size() - first));
         times_.run(some);
         for (direction_ = 0; direction_ < some.size(); ++direction_) {
-            auto& of_direction = ways.emplace_back();
+            auto& of_direction = paths.emplace_back();
             for (const auto& stages : group_stages) {
                 int latest = last[at(stages.front())];
                 for (const int s : stages)
@@ -58,45 +58,45 @@ std::vector<std::vector<PipelinePath>> LongestWays::find(std::span<const Feature
             }
         }
     }
-    return ways;
+    return paths;
 }
 
-// Adds a step that no host decided to a way; returns the one before it.
-Step LongestWays::add_step(const Step& step, Features& way) const {
+// Adds a step that no host decided to a path; returns the one before it.
+Step LongestPaths::add_step(const Step& step, Features& path) const {
     const SlotNode& n = node(step.node);
     if (step.sent) {
-        ++way[at(n.send)];
+        ++path[at(n.send)];
         const int waited = times_.send_waited_for(step.node, direction_);
         return waited >= 0 ? Step{waited, true} : Step{step.node, false};
     }
-    for (std::size_t f = 0; f < at(feature::device_end); ++f) way[f] += slots_.kinds[at(n.kind)][f];
-    if (n.fills_last) way[feature::inside_last] += slots_.layers_of(n) - 1;
-    if (n.source >= 0 && sends(n.source)) ++way[feature::entry];
+    for (std::size_t f = 0; f < at(feature::device_end); ++f) path[f] += slots_.kinds[at(n.kind)][f];
+    if (n.fills_last) path[feature::inside_last] += slots_.layers_of(n) - 1;
+    if (n.source >= 0 && sends(n.source)) ++path[feature::entry];
     const SlotTimes::Cause cause = times_.cause(step.node, direction_);
     if (cause == SlotTimes::from_own_send) return {n.before, true};
     if (cause == SlotTimes::from_stage) {
         if (n.before >= 0) {
-            if (const std::size_t f = times_.after(n.before); f < at(feature::device_end)) ++way[f];
-            if (node(n.before).fills_last) ++way[feature::after_last];
+            if (const std::size_t f = times_.after(n.before); f < at(feature::device_end)) ++path[f];
+            if (node(n.before).fills_last) ++path[feature::after_last];
         }
         return {n.before, false};
     }
-    if (sends(n.source)) ++way[feature::arrival];
+    if (sends(n.source)) ++path[feature::arrival];
     return {n.source, sends(n.source)};
 }
 
-Features LongestWays::hosts_until(int i) const {
-    Features way{};
+Features LongestPaths::hosts_until(int i) const {
+    Features path{};
     for (; i >= 0; i = node(i).before)
-        for (std::size_t f = at(feature::device_end); f < way.size(); ++f) way[f] += slots_.features(node(i))[f];
-    return way;
+        for (std::size_t f = at(feature::device_end); f < path.size(); ++f) path[f] += slots_.features(node(i))[f];
+    return path;
 }
 
-PipelinePath LongestWays::trace(Step last) const {
+PipelinePath LongestPaths::trace(Step last) const {
     PipelinePath path;
-    std::vector<Step> way;
+    std::vector<Step> steps;
     for (Step step = last; step.node >= 0;) {
-        way.push_back(step);
+        steps.push_back(step);
         if (by_host(step)) {
             const Features hosts = hosts_until(step.node);
             for (std::size_t f = 0; f < hosts.size(); ++f) path.once[f] += hosts[f];
@@ -105,36 +105,36 @@ PipelinePath LongestWays::trace(Step last) const {
         }
         step = add_step(step, path.once);
     }
-    path.round = repeated(way);
+    path.round = repeated(steps);
     return path;
 }
 
-// Of all parts of the way that are one round long the one that takes longest,
+// Of all parts of the path that are one round long the one that takes longest,
 // or a round of the host that it begins with.
-Features LongestWays::repeated(const std::vector<Step>& way) const {
+Features LongestPaths::repeated(const std::vector<Step>& steps) const {
     // By kind and micro-batch: position, of the run of steady steps that has this
     // number.
     std::vector<std::pair<int, std::size_t>> met(slots_.kinds.size() * at(key_.micro_batches));
     int run = 1;
     std::pair<std::size_t, std::size_t> best{};
     double longest = 0;
-    for (std::size_t i = 0; i < way.size(); ++i) {  // from the end
-        const SlotNode& n = node(way[i].node);
+    for (std::size_t i = 0; i < steps.size(); ++i) {  // from the end
+        const SlotNode& n = node(steps[i].node);
         const bool steady = slots_.is_steady(n);
         if (!steady) ++run;
-        if (!steady || way[i].sent || by_host(way[i])) continue;
+        if (!steady || steps[i].sent || by_host(steps[i])) continue;
         const std::size_t place = at(n.kind) * at(key_.micro_batches) + at(n.micro_batch);
         met[place] = {run, i};
         if (n.micro_batch + slots_.shift >= key_.micro_batches) continue;
         const auto [of_run, found] = met[place + at(slots_.shift)];
         if (of_run != run) continue;
-        const double length = end(way[found].node) - end(way[i].node);
+        const double length = end(steps[found].node) - end(steps[i].node);
         if (length <= longest) continue;
         longest = length;
         best = {found, i};
     }
     Features round{};
-    if (const SlotNode& begun = node(way.back().node); by_host(way.back()) &&
+    if (const SlotNode& begun = node(steps.back().node); by_host(steps.back()) &&
                                                        begun.position >= slots_.steady[at(begun.stage)].first &&
                                                        slots_.steady[at(begun.stage)].second > 0) {
         const int stage = begun.stage;
@@ -153,7 +153,7 @@ Features LongestWays::repeated(const std::vector<Step>& way) const {
         }
     }
     if (longest == 0) return round;
-    for (Step step = way[best.first]; !(step.node == way[best.second].node && !step.sent);)
+    for (Step step = steps[best.first]; !(step.node == steps[best.second].node && !step.sent);)
         step = add_step(step, round);
     round[feature::inside_last] = round[feature::after_last] = 0;  // what comes once comes once in more rounds too
     return round;
@@ -161,10 +161,10 @@ Features LongestWays::repeated(const std::vector<Step>& way) const {
 
 }  // namespace
 
-std::vector<std::vector<PipelinePath>> longest_ways(const PipelineKey& key, const Workload& workload,
+std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key, const Workload& workload,
                                                     std::span<const std::vector<int>> group_stages,
                                                     std::span<const Features> directions) {
-    return LongestWays(key, workload).find(directions, group_stages);
+    return LongestPaths(key, workload).find(directions, group_stages);
 }
 
 }  // namespace stepcast

@@ -12,28 +12,28 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-std::vector<std::vector<Piece>> pieces_by_stage(const Workload& w, const Parallelism& p, int pieces) {
-    std::vector<std::vector<Piece>> stages(at(p.pp), std::vector<Piece>(at(pieces)));
+std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p, int chunks) {
+    std::vector<std::vector<Chunk>> stages(at(p.pp), std::vector<Chunk>(at(chunks)));
     for (int d = 0; d < directions(p); ++d)
-        for (const Piece& piece : pieces_of(w, p, d)) stages[at(piece.stage)][at(piece.index)] = piece;
+        for (const Chunk& chunk : chunks_of(w, p, d)) stages[at(chunk.stage)][at(chunk.index)] = chunk;
     return stages;
 }
 
-StageUnits units_of(const Workload& w, const std::vector<Piece>& pieces) {
+StageUnits units_of(const Workload& w, const std::vector<Chunk>& chunks) {
     StageUnits units;
-    for (const Piece& piece : pieces) {
-        units.embeddings += piece.embedding;
-        units.heads += piece.head;
-        for (int l = piece.first; l < piece.last; ++l) ++units.layers[has_experts(w, l) ? 1 : 0];
+    for (const Chunk& chunk : chunks) {
+        units.embeddings += chunk.embedding;
+        units.heads += chunk.head;
+        for (int l = chunk.first; l < chunk.last; ++l) ++units.layers[has_experts(w, l) ? 1 : 0];
     }
     return units;
 }
 
-// Two pieces of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
-std::string signature(const Workload& w, const Piece& piece, int layers_before, int recompute_layers) {
-    std::string text{piece.embedding ? 'e' : '-', piece.head ? 'h' : '-'};
-    for (int l = piece.first; l < piece.last; ++l) {
-        const bool again = recompute_layers == 0 || layers_before + l - piece.first < recompute_layers;
+// Two chunks of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
+std::string signature(const Workload& w, const Chunk& chunk, int layers_before, int recompute_layers) {
+    std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
+    for (int l = chunk.first; l < chunk.last; ++l) {
+        const bool again = recompute_layers == 0 || layers_before + l - chunk.first < recompute_layers;
         text += static_cast<char>('0' + (has_experts(w, l) ? 2 : 0) + (again ? 1 : 0));
     }
     return text;
@@ -64,32 +64,32 @@ void add(std::vector<MemoryMoment>& moments, const MemoryMoment& moment) {
 class Finder {
 public:
     Finder(const PipelineKey& key, const Workload& workload)
-        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(pieces_by_stage(workload, p_, key.pieces)) {}
+        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_, key.chunks)) {}
 
     void find_memory(Pipeline& pipeline) {
-        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
         std::map<std::string, int> kinds;
         std::vector<std::vector<int>> kind_of(stages_.size());
         for (std::size_t s = 0; s < stages_.size(); ++s) {
             int layers = 0;
-            // Under dualpipe the layers of a stage are counted direction by direction, as pieces are.
-            for (const Piece& piece : stages_[s]) {
-                const auto [known, fresh] = kinds.try_emplace(signature(w_, piece, layers, key_.recompute_layers),
+            // Under dualpipe the layers of a stage are counted direction by direction, as chunks are.
+            for (const Chunk& chunk : stages_[s]) {
+                const auto [known, fresh] = kinds.try_emplace(signature(w_, chunk, layers, key_.recompute_layers),
                                                               static_cast<int>(kinds.size()));
-                if (fresh) pipeline.kinds.push_back({piece, layers});
+                if (fresh) pipeline.kinds.push_back({chunk, layers});
                 kind_of[s].push_back(known->second);
-                layers += piece.last - piece.first;
+                layers += chunk.last - chunk.first;
             }
         }
         for (std::size_t s = 0; s < stages_.size(); ++s)
             add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
     }
 
-    void find_pieces(Pipeline& pipeline) {
-        pipeline.shortest_piece = w_.layers;
-        for (const Piece& piece : pieces_of(w_, p_, 0)) {
-            pipeline.shortest_piece = std::min(pipeline.shortest_piece, piece.last - piece.first);
-            for (int l = piece.first; l < piece.last; ++l) ++pipeline.model.layers[has_experts(w_, l) ? 1 : 0];
+    void find_chunks(Pipeline& pipeline) {
+        pipeline.shortest_chunk = w_.layers;
+        for (const Chunk& chunk : chunks_of(w_, p_, 0)) {
+            pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
+            for (int l = chunk.first; l < chunk.last; ++l) ++pipeline.model.layers[has_experts(w_, l) ? 1 : 0];
         }
     }
 
@@ -132,7 +132,7 @@ public:
 private:
     [[nodiscard]] std::vector<int> trailing_weights() const {
         std::vector<int> counts;
-        for (const Order& order : schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches)) {
+        for (const Order& order : schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches)) {
             const auto other = std::ranges::find_if(
                 order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
             counts.push_back(static_cast<int>(other - order.rbegin()));
@@ -145,7 +145,7 @@ private:
         std::vector<MemoryMoment> moments;
         MemoryMoment now{std::vector<int>(kinds), -1};
         for (const Slot& slot : order) {
-            const int kind = kind_of[at(slot.piece)];
+            const int kind = kind_of[at(slot.chunk)];
             const bool ends = slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
             if (slot.pass == Pass::forward) ++now.held[at(kind)];
             now.backward = slot.pass == Pass::forward ? -1 : kind;
@@ -169,10 +169,10 @@ private:
 
     void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
                    std::span<const Features> directions, std::vector<PipelinePath> StageGroup::*into) {
-        for (const auto& ways : longest_ways(key_, w_, members, directions))
+        for (const auto& found : longest_paths(key_, w_, members, directions))
             for (std::size_t g = 0; g < members.size(); ++g) {
                 auto& paths = pipeline.groups[g].*into;
-                const PipelinePath& path = ways[g];
+                const PipelinePath& path = found[g];
                 if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
                     continue;
                 std::erase_if(paths, [&](const PipelinePath& other) { return covers(path, other); });
@@ -183,7 +183,7 @@ private:
     const PipelineKey& key_;
     const Workload& w_;
     Parallelism p_;
-    std::vector<std::vector<Piece>> stages_;
+    std::vector<std::vector<Chunk>> stages_;
 };
 
 }  // namespace
@@ -192,9 +192,9 @@ bool near_link(const PipelineKey& key, int stage) {
     return key.node == 0 || stage * key.stride / key.node == (stage + 1) * key.stride / key.node;
 }
 
-// A way repeats when it comes back to its stage: after pp micro-batches at the latest, twice as many where they go both
+// A path repeats when it comes back to its stage: after pp micro-batches at the latest, twice as many where they go both
 // ways. Fill and drain take less than three rounds; with zb-v, which looks two rounds ahead, five. GPipe's forwards and
-// backwards are apart: no part of a way covers a round.
+// backwards are apart: no part of a path covers a round.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     if (s.forwards_first) return {micro_batches, 0, micro_batches};
@@ -207,7 +207,7 @@ Parallelism parallelism_of(const PipelineKey& key) {
     Parallelism p;
     p.schedule = key.schedule;
     p.pp = key.pp;
-    p.vp = key.pieces;
+    p.vp = key.chunks;
     p.global_batch = key.micro_batches;
     p.overlap_p2p = key.overlap_p2p;
     p.recompute_layers = key.recompute_layers;
@@ -219,7 +219,7 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::sp
                        std::span<const Features> sharded) {
     Pipeline pipeline;
     Finder finder(key, workload);
-    finder.find_pieces(pipeline);
+    finder.find_chunks(pipeline);
     finder.find_memory(pipeline);
     finder.find_groups(pipeline, directions, sharded);
     return pipeline;

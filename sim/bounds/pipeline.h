@@ -1,4 +1,4 @@
-// Pipelines for the closed forms: which way through the slots of all stages is the longest, as counts of what is on it,
+// Pipelines for the closed forms: which path through the slots of all stages is the longest, as counts of what is on it,
 // and which moments of a stage's order hold the most. Found once for a schedule, its stages and micro-batches; any times
 // and sizes can then be put in.
 #pragma once
@@ -12,7 +12,7 @@ namespace stepcast {
 
 struct PipelineKey {
     Schedule schedule = Schedule::one_f_one_b;
-    int pp = 1, pieces = 1, micro_batches = 1;
+    int pp = 1, chunks = 1, micro_batches = 1;
     int recompute_layers = 0;
     bool overlap_p2p = true;
     // Ranks of a node, and from a stage to the next, where only some neighbours share a node; else 0.
@@ -24,7 +24,7 @@ struct PipelineKey {
 // Between stages i and i + 1, by whether they share a node; near where all links are alike.
 bool near_link(const PipelineKey& key, int stage);
 
-// A way through the slots for the micro-batches of the key, and what each further round of micro-batches adds to it.
+// A path through the slots for the micro-batches of the key, and what each further round of micro-batches adds to it.
 struct PipelinePath {
     Features once{}, round{};
     bool by_host = false;  // begins with what a host issues, not with the first slot
@@ -38,7 +38,7 @@ struct StageUnits {
     friend auto operator<=>(const StageUnits&, const StageUnits&) = default;
 };
 
-// Stages with the same ends of the model that drain alike, and the longest ways to when their slots are done.
+// Stages with the same ends of the model that drain alike, and the longest paths to when their slots are done.
 struct StageGroup {
     int first_stage = 0;
     StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
@@ -47,7 +47,7 @@ struct StageGroup {
     int last_weights = 0;
 };
 
-// What a stage holds while a slot runs: `held` pieces of each kind, and of one kind the backward that runs.
+// What a stage holds while a slot runs: `held` chunks of each kind, and of one kind the backward that runs.
 struct MemoryMoment {
     std::vector<int> held;
     int backward = -1;  // kind; none while a forward runs
@@ -58,18 +58,18 @@ struct MemoryStage {
     std::vector<MemoryMoment> moments;  // none holds less than another in every kind
 };
 
-// Pieces that hold the same, by one of them and the layers of its stage before it.
-struct PieceKind {
-    Piece piece;
+// Chunks that hold the same, by one of them and the layers of its stage before it.
+struct ChunkKind {
+    Chunk chunk;
     int layers_before = 0;
 };
 
 struct Pipeline {
     std::vector<StageGroup> groups;
-    std::vector<PieceKind> kinds;
+    std::vector<ChunkKind> kinds;
     std::vector<MemoryStage> memory;  // stages that can be the fullest
     StageUnits model;                 // layers of one copy
-    int shortest_piece = 0;           // layers
+    int shortest_chunk = 0;           // layers
 };
 
 // Micro-batches from which on a pipeline repeats: m stands for `least` + rounds * `round`.
@@ -78,20 +78,20 @@ struct Rounds {
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// `directions`: typical times (any scale), `sharded` with the exchanges of zero 3; the longest way under each is found. The
+// `directions`: typical times (any scale), `sharded` with the exchanges of zero 3; the longest path under each is found. The
 // key's micro-batches are rounds_of()'s.
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
                        std::span<const Features> sharded);
 
-// The longest way of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
-// of the way that comes back to the same pass of the same piece one round of micro-batches later, while every stage is
-// between its fill and its drain (there, orders are the same a round later); nothing where a way has no such part.
+// The longest path of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
+// of the path that comes back to the same pass of the same chunk one round of micro-batches later, while every stage is
+// between its fill and its drain (there, orders are the same a round later); nothing where a path has no such part.
 // Result: [direction][group].
-std::vector<std::vector<PipelinePath>> longest_ways(const PipelineKey& key, const Workload& workload,
+std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key, const Workload& workload,
                                                     std::span<const std::vector<int>> group_stages,
                                                     std::span<const Features> directions);
 
-// A Parallelism with what the key says, for pieces_of() and the like.
+// A Parallelism with what the key says, for chunks_of() and the like.
 Parallelism parallelism_of(const PipelineKey& key);
 
 }  // namespace stepcast

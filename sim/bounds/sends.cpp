@@ -16,7 +16,7 @@ double StepBounds::Tables::send_time(int a, int b) {
 
 // Before each slot whose input was sent. Parts that came early are gathered behind the last exchange of the slot
 // before, beside what that slot still computes and sends; those that are waited for, when they are there. With several
-// pieces a stage computes while it sends: its own send goes beside the first kernels of the next slot (unless that
+// chunks a stage computes while it sends: its own send goes beside the first kernels of the next slot (unless that
 // waits for it), what it receives comes at any moment.
 void StepBounds::Tables::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
@@ -34,7 +34,7 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
             const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
             const bool repeats = pass == Pass::backward && estimate_[again] > 0;
             const double share = 0.5 * units.layers[k] / units.all_layers(), rest = (1 + s) * shape.rest[f];
-            const double layers = share * units.all_layers() / key_.pieces;
+            const double layers = share * units.all_layers() / key_.chunks;
             slot += layers * (estimate_[f] + (repeats ? estimate_[again] : 0));
             kernels += layers * (shape.computing[f] + (repeats ? shape.computing[again] : 0));
             exposed += share * std::max(0.0, gather - rest - (waits ? send : 0));
@@ -44,7 +44,7 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
         }
     estimate_[feature::entry] = exposed + lost_beside(1e9, beside_gather, s);
     estimate_[feature::arrival] = gather - exposed;
-    if (key_.pieces == 1 || slot == 0 || kernels == 0) return;
+    if (key_.chunks == 1 || slot == 0 || kernels == 0) return;
     const double inside = std::max(0.0, send - waited), density = kernels / slot;
     const double own = waits ? 0 : std::min(kernels, std::min(inside, lead) + density * std::max(0.0, inside - lead));
     const double cycle = slot + exposed + (waits ? send : 0);
@@ -70,7 +70,7 @@ void StepBounds::Tables::bind_sends() {
         const double close = near >= 0 ? send_time(near, near + 1) : 0;
         const double distant = far >= 0 ? send_time(far, far + 1) : 0;
         const ScheduleTraits& schedule = traits(p.schedule);
-        const bool wraps = schedule.pieces == StagePieces::rounds && key_.pieces > 1 && p.pp > 2;
+        const bool wraps = schedule.chunks == StageChunks::rounds && key_.chunks > 1 && p.pp > 2;
         const double around = wraps ? send_time(0, p.pp - 1) : 0;
         for (Features* f : {&lower_, &estimate_}) {
             (*f)[feature::send_near] = close;

@@ -18,9 +18,9 @@ inline constexpr int unit_kinds = 4;
 // A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a
 // time. `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`,
 // `filled`: in and after each slot that makes gradients of weights, the latter before the next slot of its stage,
-// `_single` where the piece is a lone layer; `opened`: in the last unit of a forward for what comes next on its stage,
+// `_single` where the chunk is a lone layer; `opened`: in the last unit of a forward for what comes next on its stage,
 // so that whoever waits for that forward itself counts it off; `inside_last`: layers but one of a slot that makes the
-// last gradients of its piece, `after_last`: between it and the next slot of its stage; hosts: what issuing a layer
+// last gradients of its chunk, `after_last`: between it and the next slot of its stage; hosts: what issuing a layer
 // takes.
 using Features = std::array<double, 40>;
 namespace feature {

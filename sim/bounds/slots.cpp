@@ -14,7 +14,7 @@ class SlotWriter {
 public:
     SlotWriter(const PipelineKey& key, const Workload& workload)
         : key_(key), workload_(workload), p_(parallelism_of(key)), stages_(at(key.pp)) {
-        for (int d = 0; d < directions(p_); ++d) paths_.push_back(pieces_of(workload, p_, d));
+        for (int d = 0; d < directions(p_); ++d) paths_.push_back(chunks_of(workload, p_, d));
         add_kinds();
     }
     SlotGraph write();
@@ -34,40 +34,40 @@ private:
     const PipelineKey& key_;
     const Workload& workload_;
     Parallelism p_;
-    std::vector<std::vector<Piece>> paths_;
-    std::vector<std::vector<int>> position_;  // [direction][stage * pieces + piece]
-    std::vector<int> last_filling_;           // [stage * pieces + piece] position in the order
+    std::vector<std::vector<Chunk>> paths_;
+    std::vector<std::vector<int>> position_;  // [direction][stage * chunks + chunk]
+    std::vector<int> last_filling_;           // [stage * chunks + chunk] position in the order
     std::vector<StageState> stages_;
     std::vector<int> written_;  // node that ended at (direction, position, micro-batch, back), or -1
     SlotGraph graph_;
 };
 
 void SlotWriter::add_kinds() {
-    const auto slots = at(key_.pp * key_.pieces);
+    const auto slots = at(key_.pp * key_.chunks);
     graph_.kinds.assign(slots * 4, Features{});
     graph_.layers.assign(slots, 0);
     position_.assign(paths_.size(), std::vector<int>(slots, -1));
     std::vector<int> layers_before(at(key_.pp));
     for (std::size_t d = 0; d < paths_.size(); ++d)
         for (std::size_t i = 0; i < paths_[d].size(); ++i) {
-            const Piece& piece = paths_[d][i];
-            const auto slot = at(piece.stage * key_.pieces + piece.index);
+            const Chunk& chunk = paths_[d][i];
+            const auto slot = at(chunk.stage * key_.chunks + chunk.index);
             position_[d][slot] = static_cast<int>(i);
-            graph_.layers[slot] = piece.last - piece.first;
+            graph_.layers[slot] = chunk.last - chunk.first;
             for (int pass = 0; pass < 4; ++pass) {
                 Features& f = graph_.kinds[slot * 4 + at(pass)];
                 const auto as = static_cast<Pass>(pass);
-                const bool single = piece.last - piece.first == 1 && !piece.embedding && !piece.head;
+                const bool single = chunk.last - chunk.first == 1 && !chunk.embedding && !chunk.head;
                 if (as == Pass::backward || as == Pass::weight_backward)
                     ++f[single ? feature::filling_single : feature::filling];
                 if (as == Pass::forward) --f[feature::opened];
-                if (piece.embedding) ++f[feature::unit(UnitKind::embedding, as)];
-                if (piece.head) ++f[feature::unit(UnitKind::head, as)];
-                for (int l = piece.first; l < piece.last; ++l) {
+                if (chunk.embedding) ++f[feature::unit(UnitKind::embedding, as)];
+                if (chunk.head) ++f[feature::unit(UnitKind::head, as)];
+                for (int l = chunk.first; l < chunk.last; ++l) {
                     const UnitKind kind = has_experts(workload_, l) ? UnitKind::experts : UnitKind::dense;
                     ++f[feature::unit(kind, as)];
                     ++f[feature::host(kind, as)];
-                    const int of_stage = layers_before[at(piece.stage)] + l - piece.first;
+                    const int of_stage = layers_before[at(chunk.stage)] + l - chunk.first;
                     if ((as != Pass::backward && as != Pass::input_backward) ||
                         (key_.recompute_layers > 0 && of_stage >= key_.recompute_layers))
                         continue;
@@ -75,7 +75,7 @@ void SlotWriter::add_kinds() {
                     ++f[feature::host_again(kind)];
                 }
             }
-            layers_before[at(piece.stage)] += piece.last - piece.first;
+            layers_before[at(chunk.stage)] += chunk.last - chunk.first;
         }
 }
 
@@ -86,7 +86,7 @@ int SlotWriter::send_feature(int a, int b) const {
 }
 
 SlotGraph SlotWriter::write() {
-    const auto orders = schedule_orders(key_.schedule, key_.pp, key_.pieces, key_.micro_batches);
+    const auto orders = schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
     find_steady(orders);
     find_last(orders);
     written_.assign(paths_.size() * paths_[0].size() * at(key_.micro_batches) * 2, -1);
@@ -108,11 +108,11 @@ SlotGraph SlotWriter::write() {
 }
 
 void SlotWriter::find_last(std::span<const Order> orders) {
-    last_filling_.assign(at(key_.pp * key_.pieces), -1);
+    last_filling_.assign(at(key_.pp * key_.chunks), -1);
     for (std::size_t s = 0; s < orders.size(); ++s)
         for (std::size_t i = 0; i < orders[s].size(); ++i)
             if (const Slot& slot = orders[s][i]; slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
-                last_filling_[s * at(key_.pieces) + at(slot.piece)] = static_cast<int>(i);
+                last_filling_[s * at(key_.chunks) + at(slot.chunk)] = static_cast<int>(i);
 }
 
 // The longest run of slots that come again a round later, with that round.
@@ -124,7 +124,7 @@ void SlotWriter::find_steady(std::span<const Order> orders) {
         std::pair<int, int> longest{}, run{};
         for (int i = 0; i + round < static_cast<int>(order.size()); ++i) {
             const Slot &now = order[at(i)], &later = order[at(i + round)];
-            if (later == Slot{now.micro_batch + graph_.shift, now.piece, now.pass})
+            if (later == Slot{now.micro_batch + graph_.shift, now.chunk, now.pass})
                 run.second = i + 1;
             else
                 run = {i + 1, i + 1};
@@ -136,9 +136,9 @@ void SlotWriter::find_steady(std::span<const Order> orders) {
 }
 
 bool SlotWriter::write_slot(int stage, const Slot& slot) {
-    const std::size_t d = paths_.size() == 2 ? at(slot.piece) : 0;
+    const std::size_t d = paths_.size() == 2 ? at(slot.chunk) : 0;
     const auto& path = paths_[d];
-    const int piece = stage * key_.pieces + slot.piece, position = position_[d][at(piece)];
+    const int chunk = stage * key_.chunks + slot.chunk, position = position_[d][at(chunk)];
     const bool weights = slot.pass == Pass::weight_backward, back = slot.pass != Pass::forward;
     const int end = static_cast<int>(path.size()) - 1, step = back ? -1 : 1;
     const auto where = [&](int i) {
@@ -146,11 +146,11 @@ bool SlotWriter::write_slot(int stage, const Slot& slot) {
     };
     StageState& state = stages_[at(stage)];
     SlotNode node{.before = state.last,
-                  .kind = piece * 4 + static_cast<int>(slot.pass),
+                  .kind = chunk * 4 + static_cast<int>(slot.pass),
                   .stage = stage,
                   .micro_batch = slot.micro_batch,
                   .position = static_cast<int>(state.next),
-                  .fills_last = last_filling_[at(piece)] == static_cast<int>(state.next)};
+                  .fills_last = last_filling_[at(chunk)] == static_cast<int>(state.next)};
     if (d == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
     if (const int from = position - step; !weights && from >= 0 && from <= end) {
         node.source = written_[where(from)];

@@ -19,13 +19,13 @@ struct SlotNode {
     int stage = 0;
     int micro_batch = 0;      // of its direction
     int position = 0;         // in the order of its stage
-    bool fills_last = false;  // the last to make gradients of its piece
+    bool fills_last = false;  // the last to make gradients of its chunk
 };
 
 struct SlotGraph {
     std::vector<SlotNode> nodes;              // each after all that it waits for
-    std::vector<Features> kinds;              // [(stage * pieces + piece) * 4 + pass]
-    std::vector<int> layers;                  // [stage * pieces + piece]
+    std::vector<Features> kinds;              // [(stage * chunks + chunk) * 4 + pass]
+    std::vector<int> layers;                  // [stage * chunks + chunk]
     int shift = 0;                            // micro-batches of a round, of one direction
     std::vector<std::pair<int, int>> steady;  // by stage: positions at which its order is the same a round later
 

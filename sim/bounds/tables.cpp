@@ -68,7 +68,7 @@ std::size_t StepBounds::Tables::KeyHash::operator()(const ShapeKey& key) const {
 std::size_t PipelineKeyHash::operator()(const PipelineKey& key) const {
     std::size_t hash = at(static_cast<int>(key.schedule));
     for (const int part :
-         {key.pp, key.pieces, key.micro_batches, key.recompute_layers, key.overlap_p2p ? 1 : 0, key.node, key.stride})
+         {key.pp, key.chunks, key.micro_batches, key.recompute_layers, key.overlap_p2p ? 1 : 0, key.node, key.stride})
         mix(hash, at(part));
     for (const int layers : key.stage_layers) mix(hash, at(layers));
     return hash;
@@ -92,7 +92,7 @@ PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
     PipelineKey key;
     key.schedule = p.schedule;
     key.pp = p.pp;
-    key.pieces = pieces_per_stage(p);
+    key.chunks = chunks_per_stage(p);
     key.micro_batches = rounds_of(p.schedule, p.pp, m).least;
     key.recompute_layers = p.recompute == Recompute::full ? p.recompute_layers : 0;
     key.overlap_p2p = p.overlap_p2p;
@@ -106,14 +106,14 @@ PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
 }
 
 // Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank. Sends
-// are relative to the forward of a piece.
+// are relative to the forward of a chunk.
 StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey& key) const {
     Directions found;
     std::vector<Features>& all = found.plain;
-    const int pieces = model_pieces(key.schedule, key.pp, key.pieces);
+    const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
     const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
     const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
-    const double piece = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / pieces);
+    const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
     const auto add = [&](double send, double again, double host, double backward, double weights = 1) {
         Features f = reference_;
         for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
@@ -126,8 +126,8 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
             f[feature::unit(k, Pass::weight_backward)] *= weights;
             f[feature::host_again(k)] = again * host * layer;
         }
-        f[feature::send_far] = f[feature::send_wrap] = send * piece;
-        f[feature::send_near] = (key.node == 0 ? 1 : 0.1) * send * piece;
+        f[feature::send_far] = f[feature::send_wrap] = send * chunk;
+        f[feature::send_near] = (key.node == 0 ? 1 : 0.1) * send * chunk;
         all.push_back(f);
     };
     if (key.pp == 1) {
@@ -137,7 +137,7 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
     for (const double again : {0.0, 1.0})
         for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
     for (const double send : {0.05, 0.3}) add(send, 0, 0, 0.6);
-    if (traits(key.schedule).pieces == StagePieces::there_and_back)
+    if (traits(key.schedule).chunks == StageChunks::there_and_back)
         for (const double send : {0.02, 0.3})
             for (const double inputs : {0.6, 1.0, 1.5, 2.2})
                 for (const double weights : {0.6, 1.0, 1.4})
@@ -208,13 +208,13 @@ void StepBounds::Tables::bind_pipeline() {
         entry = &pipelines_->find(key_, [&] {
             const Directions found = directions(key_);
             Pipeline pipeline = find_pipeline(key_, base_.workload, found.plain, found.sharded);
-            Ways ways(pipeline);
+            PathTable paths(pipeline);
             for (StageGroup& group : pipeline.groups) group.paths = group.sharded_paths = {};
-            return FoundPipeline{std::move(pipeline), std::move(ways)};
+            return FoundPipeline{std::move(pipeline), std::move(paths)};
         });
     }
     pipeline_ = &entry->pipeline;
-    ways_ = &entry->ways;
+    paths_ = &entry->paths;
     if (ends_.size() < pipeline_->groups.size()) ends_.resize(pipeline_->groups.size());
     if (full_.size() < pipeline_->memory.size()) full_.resize(pipeline_->memory.size());
 }

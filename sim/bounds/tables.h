@@ -8,13 +8,13 @@
 #include "sim/bounds/bounds.h"
 #include "sim/bounds/least.h"
 #include "sim/bounds/tail.h"
-#include "sim/bounds/ways.h"
+#include "sim/bounds/path_table.h"
 
 namespace stepcast {
 
 struct FoundPipeline {
-    Pipeline pipeline;  // its paths are in `ways`
-    Ways ways;
+    Pipeline pipeline;  // its paths are in `paths`
+    PathTable paths;
 };
 
 struct PipelineKeyHash {
@@ -67,7 +67,7 @@ private:
     };
     // A group of stages with the times of this call.
     struct GroupEnd {
-        double lower_by_host = 0, lower_ways = 0;  // longest ways, by what they begin with
+        double lower_by_host = 0, lower_by_slots = 0;  // longest paths, by what they begin with
         double slots = 0;                          // when they end, before data parallelism
         DataTimes least, most;                     // of its stage with the fewest and the most layers
         double slowdown = 0;
@@ -117,8 +117,8 @@ private:
     bool bound_ = false;
     const ShapeEntry* shape_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
-    const Ways* ways_ = nullptr;
-    std::vector<double> lower_settled_, settled_;  // by way: the part that data parallelism leaves alone
+    const PathTable* paths_ = nullptr;
+    std::vector<double> lower_settled_, settled_;  // by path: the part that data parallelism leaves alone
     PipelineKey key_;
     Rounds rounds_;
     RankGroups groups_;
@@ -131,7 +131,7 @@ private:
     double least_parameters_ = 0;                    // of any stage, gathered
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
-    std::vector<double> piece_kept_, piece_backward_, piece_work_;
+    std::vector<double> chunk_kept_, chunk_backward_, chunk_work_;
 };
 
 }  // namespace stepcast

@@ -1,6 +1,6 @@
-// Micro-batch m of n, f and b the slots of one piece of the stage, C its gradients' exchange, G its parameters' gather,
+// Micro-batch m of n, f and b the slots of one chunk of the stage, C its gradients' exchange, G its parameters' gather,
 // s the slowdown of computation beside communication:
-//   zero 0, 1  C beside the last backwards, from when the first bucket is full; pieces end p slots apart; with the
+//   zero 0, 1  C beside the last backwards, from when the first bucket is full; chunks end p slots apart; with the
 //              schedules that drain stage by stage each stage's slower last backward delays those before it
 //   zero 2     n C beside all backwards
 //   zero 3     inside the slots; the first gather and the last exchange are awaited
@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-// The passes of a stage's layers and ends, and of a piece's.
+// The passes of a stage's layers and ends, and of a chunk's.
 struct Work {
     double forward = 0, backward = 0;  // of a stage, one micro-batch; backward: the pass whose end fills buckets
     double whole = 0;                  // backward in all
@@ -49,31 +49,31 @@ Work work_of(const TailInputs& in) {
 
 double beyond(double a, double b) { return std::max(0.0, a - b); }
 
-// zero 0 and 1, buckets beside the last backwards of the pieces.
+// zero 0 and 1, buckets beside the last backwards of the chunks.
 void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
-    const double pieces = in.pieces, slot = work.backward / pieces, of_piece = in.data.gradients / pieces;
+    const double chunks = in.chunks, slot = work.backward / chunks, of_chunk = in.data.gradients / chunks;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double lost = lost_beside(window, of_piece, in.slowdown);
-    const double between = traits(in.p.schedule).pieces == StagePieces::rounds ? in.p.pp * work.whole / pieces : work.backward;
-    tail.delay += lost * pieces;
+    const double lost = lost_beside(window, of_chunk, in.slowdown);
+    const double between = traits(in.p.schedule).chunks == StageChunks::rounds ? in.p.pp * work.whole / chunks : work.backward;
+    tail.delay += lost * chunks;
     if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
     const double running = window + lost;
     tail.exposed =
-        std::max({in.data.last_bucket, of_piece - running, in.data.gradients - running - (pieces - 1) * between});
+        std::max({in.data.last_bucket, of_chunk - running, in.data.gradients - running - (chunks - 1) * between});
 }
 
-// Until the first backward fills a bucket: the first micro-batch goes through all pieces, with GPipe after all others.
-// Under dualpipe a copy's way is one piece of each stage, and under it and zb-v it ends where the first stage is.
+// Until the first backward fills a bucket: the first micro-batch goes through all chunks, with GPipe after all others.
+// Under dualpipe a copy's path is one chunk of each stage, and under it and zb-v it ends where the first stage is.
 double first_bucket(const TailInputs& in, const Work& work) {
     const ScheduleTraits& schedule = traits(in.p.schedule);
-    const bool ends_first = schedule.pieces == StagePieces::there_and_back;
+    const bool ends_first = schedule.chunks == StageChunks::there_and_back;
     const double forward = work.forward / schedule.copies;
     const double sends =
-        in.p.pp * in.pieces * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
+        in.p.pp * in.chunks * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
     // Split: weights come after a stage's own gradients of inputs, and other stages hand those on alone.
-    const double inputs = traits(in.p.schedule).splits_backward ? (work.whole - work.backward) / in.pieces : 0;
-    const double handed = traits(in.p.schedule).splits_backward ? inputs : work.whole / in.pieces;
+    const double inputs = traits(in.p.schedule).splits_backward ? (work.whole - work.backward) / in.chunks : 0;
+    const double handed = traits(in.p.schedule).splits_backward ? inputs : work.whole / in.chunks;
     const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
     return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + inputs +
            in.data.first_layers * work.layer_backward;
@@ -83,31 +83,31 @@ double first_bucket(const TailInputs& in, const Work& work) {
 // is full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
-    const double slot = work.backward / in.pieces, of_piece = in.data.gradients / in.pieces;
+    const double slot = work.backward / in.chunks, of_chunk = in.data.gradients / in.chunks;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double lost = lost_beside(window, of_piece, in.slowdown);
-    // Interleaved stages end with the backwards of all pieces but the first, whose forwards they began with.
+    const double lost = lost_beside(window, of_chunk, in.slowdown);
+    // Interleaved stages end with the backwards of all chunks but the first, whose forwards they began with.
     const ScheduleTraits& schedule = traits(in.p.schedule);
-    const bool interleaved = schedule.pieces == StagePieces::rounds && in.pieces > 1;
-    const double apart = schedule.forwards_first ? n : interleaved ? (in.pieces - 1) * in.p.pp : in.group.last_weights;
-    const double draining = std::clamp(apart - 1, 0.0, n * in.pieces - 1);
-    const double lost_draining = lost_beside(slot, of_piece, in.slowdown);
-    const double steady = n * in.pieces - 1 - draining;
-    tail.delay += lost_beside(steady * (work.whole + work.forward) / in.pieces, steady * of_piece, in.slowdown) +
+    const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
+    const double apart = schedule.forwards_first ? n : interleaved ? (in.chunks - 1) * in.p.pp : in.group.last_weights;
+    const double draining = std::clamp(apart - 1, 0.0, n * in.chunks - 1);
+    const double lost_draining = lost_beside(slot, of_chunk, in.slowdown);
+    const double steady = n * in.chunks - 1 - draining;
+    tail.delay += lost_beside(steady * (work.whole + work.forward) / in.chunks, steady * of_chunk, in.slowdown) +
                   draining * lost_draining + lost;
     if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
-    tail.exposed = std::max({in.data.last_bucket, of_piece - window - lost,
-                             of_piece - window - lost + draining * (of_piece - slot - lost_draining),
+    tail.exposed = std::max({in.data.last_bucket, of_chunk - window - lost,
+                             of_chunk - window - lost + draining * (of_chunk - slot - lost_draining),
                              first_bucket(in, work) + all - end - tail.delay});
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
-    const double pieces = in.pieces, slot = work.forward / pieces, of_piece = in.data.parameters / pieces;
-    const double fill = work.forward / pieces * in.p.pp;
+    const double chunks = in.chunks, slot = work.forward / chunks, of_chunk = in.data.parameters / chunks;
+    const double fill = work.forward / chunks * in.p.pp;
     tail.delay += lost_beside(fill, in.data.parameters, in.slowdown);
-    const double running = slot + lost_beside(slot, of_piece, in.slowdown);
-    const double first = of_piece + work.layer_forward - running;
-    const double last = in.data.parameters + work.layer_forward - running - (pieces - 1) * in.p.pp * slot;
+    const double running = slot + lost_beside(slot, of_chunk, in.slowdown);
+    const double first = of_chunk + work.layer_forward - running;
+    const double last = in.data.parameters + work.layer_forward - running - (chunks - 1) * in.p.pp * slot;
     tail.delay += std::max({0.0, first, last});
 }
 

@@ -28,8 +28,8 @@ struct TailInputs {
     const Features& times;  // with_sharding() included
     const StageGroup& group;
     const DataTimes& data;
-    int pieces = 1;
-    double micro_batches = 1;  // that each piece sees
+    int chunks = 1;
+    double micro_batches = 1;  // that each chunk sees
     double slowdown = 0;
 };
 // `end`: of the slots of the group, without delays.

@@ -17,10 +17,10 @@ namespace {
 const Bytes workspaces = parse_bytes("128 MiB");
 
 // A point of the backward: what is kept until then, and what it needs beside.
-void consider(PieceMemory& piece, Bytes kept, Bytes work) {
-    if (kept + work <= piece.backward_kept + piece.backward_work) return;
-    piece.backward_kept = kept;
-    piece.backward_work = work;
+void consider(ChunkMemory& chunk, Bytes kept, Bytes work) {
+    if (kept + work <= chunk.backward_kept + chunk.backward_work) return;
+    chunk.backward_kept = kept;
+    chunk.backward_work = work;
 }
 
 // Adam's master weight and moments; plain SGD the master alone.
@@ -98,28 +98,28 @@ UnitMemory unit_memory(const LayerContext& c) {
 }
 
 // A layer that the cut opens counts its inner tensors on both stages, which keep them both.
-// Walks the backward of a piece from its last unit to its first; each block's tensors go when it is done. A layer that is
+// Walks the backward of a chunk from its last unit to its first; each block's tensors go when it is done. A layer that is
 // computed again comes to life whole, its input being there.
-PieceMemory piece_memory(const UnitMemory& units, const Experiment& e, const Piece& piece, int layers_before) {
+ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk, int layers_before) {
     const Parallelism& p = e.parallelism;
     const auto again = [&](int layer) {
-        const int of_stage = layers_before + layer - piece.first;
+        const int of_stage = layers_before + layer - chunk.first;
         return p.recompute == Recompute::full && (p.recompute_layers == 0 || of_stage < p.recompute_layers);
     };
     const auto unit = [&](int layer) -> const LayerMemory& {
         return has_experts(e.workload, layer) ? units.experts : units.dense;
     };
-    const BlockMemory embedding = piece.embedding ? units.embedding : BlockMemory{};
-    const BlockMemory head = piece.head ? units.head : BlockMemory{};
-    PieceMemory memory;
+    const BlockMemory embedding = chunk.embedding ? units.embedding : BlockMemory{};
+    const BlockMemory head = chunk.head ? units.head : BlockMemory{};
+    ChunkMemory memory;
     memory.kept = embedding.kept + head.kept;
-    const Bytes rest = piece.begins_inside ? unit(piece.first - 1).feed_forward.kept : Bytes(0);
+    const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
     memory.kept += rest;
-    for (int l = piece.first; l < piece.last; ++l) memory.kept += again(l) ? units.input : unit(l).kept();
+    for (int l = chunk.first; l < chunk.last; ++l) memory.kept += again(l) ? units.input : unit(l).kept();
     Bytes left = memory.kept;
     consider(memory, left, head.work);
     left -= head.kept;
-    for (int l = piece.last; l-- > piece.first;) {
+    for (int l = chunk.last; l-- > chunk.first;) {
         const LayerMemory& layer = unit(l);
         if (again(l)) left += layer.kept() - units.input;
         consider(memory, left, layer.feed_forward.work);

@@ -1,9 +1,9 @@
-// The memory of a stage from its parts: what units and pieces hold, what a stage's weights take, and the fullest moment of
+// The memory of a stage from its parts: what units and chunks hold, what a stage's weights take, and the fullest moment of
 // its order. For transformer_memory() and for the closed forms, which price each part once.
 #pragma once
 
 #include "model/answers/forecast.h"
-#include "model/transformer/pieces.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/weights.h"
 #include "sim/memory/layer_memory.h"
 
@@ -18,13 +18,13 @@ struct UnitMemory {
 };
 UnitMemory unit_memory(const LayerContext& context);
 
-// What happens to memory while a slot of a piece runs, above what other slots left: `kept` stays after the forward; the
+// What happens to memory while a slot of a chunk runs, above what other slots left: `kept` stays after the forward; the
 // backward peaks at `backward_kept` + `backward_work`.
-struct PieceMemory {
+struct ChunkMemory {
     Bytes kept, backward_kept, backward_work;
 };
-// `layers_before`: of the stage, in pieces before this one: full recompute may cover only the first.
-PieceMemory piece_memory(const UnitMemory& units, const Experiment& experiment, const Piece& piece, int layers_before);
+// `layers_before`: of the stage, in chunks before this one: full recompute may cover only the first.
+ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, const Chunk& chunk, int layers_before);
 
 // Weights of a stage, in elements.
 struct StageWeights {

@@ -11,7 +11,7 @@ namespace {
 // One stage being summed up.
 struct StageMemory {
     StageWeights weights;
-    std::vector<PieceMemory> pieces;
+    std::vector<ChunkMemory> chunks;
     std::set<Matrix> matrices;
     void count(const RankWeights& unit) {
         weights.all += unit;
@@ -23,19 +23,19 @@ struct StageMemory {
 StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int stage) {
     const Parallelism& p = c.experiment.parallelism;
     StageMemory memory;
-    memory.pieces.resize(static_cast<std::size_t>(pieces_per_stage(p)));
+    memory.chunks.resize(static_cast<std::size_t>(chunks_per_stage(p)));
     int layers = 0;
     for (int direction = 0; direction < directions(p); ++direction)
-        for (const Piece& piece : pieces_of(c.experiment.workload, p, direction)) {
-            if (piece.stage != stage) continue;
-            memory.pieces[static_cast<std::size_t>(piece.index)] = piece_memory(units, c.experiment, piece, layers);
-            layers += piece.last - piece.first;
-            if (piece.embedding) memory.count(embedding_weights(c));
-            if (piece.head) memory.count(head_weights(c));
-            memory.weights.frozen += frozen_ends(c, piece.embedding, piece.head);
-            if (piece.begins_inside) memory.count(rest_weights(c));
-            for (int l = piece.first; l < piece.last; ++l) {
-                const bool opened = piece.ends_inside && l + 1 == piece.last;
+        for (const Chunk& chunk : chunks_of(c.experiment.workload, p, direction)) {
+            if (chunk.stage != stage) continue;
+            memory.chunks[static_cast<std::size_t>(chunk.index)] = chunk_memory(units, c.experiment, chunk, layers);
+            layers += chunk.last - chunk.first;
+            if (chunk.embedding) memory.count(embedding_weights(c));
+            if (chunk.head) memory.count(head_weights(c));
+            memory.weights.frozen += frozen_ends(c, chunk.embedding, chunk.head);
+            if (chunk.begins_inside) memory.count(rest_weights(c));
+            for (int l = chunk.first; l < chunk.last; ++l) {
+                const bool opened = chunk.ends_inside && l + 1 == chunk.last;
                 memory.count(opened ? opened_weights(c, l) : layer_weights(c, l));
                 const RankWeights frozen = frozen_weights(c, l);
                 memory.weights.frozen += frozen.dense + frozen.experts;
@@ -52,36 +52,36 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int sta
 
 // Calls back with the activations that wait and the work of each slot while it runs, and the activations when it has ended.
 template <class Call>
-void along(const Order& order, const std::vector<PieceMemory>& pieces, Call&& call) {
+void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& call) {
     Bytes now;
     for (const Slot& slot : order) {
-        const PieceMemory& piece = pieces[static_cast<std::size_t>(slot.piece)];
+        const ChunkMemory& chunk = chunks[static_cast<std::size_t>(slot.chunk)];
         Moment during;
         if (slot.pass == Pass::forward)
-            during = {now += piece.kept, Bytes(0)};
+            during = {now += chunk.kept, Bytes(0)};
         else
-            during = {now - piece.kept + piece.backward_kept, piece.backward_work};
-        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= piece.kept;
+            during = {now - chunk.kept + chunk.backward_kept, chunk.backward_work};
+        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= chunk.kept;
         call(during, now);
     }
 }
 
 // The fullest moment of the order: activations that wait, and the work of the slot that runs.
-Moment fullest_moment(const Order& order, const std::vector<PieceMemory>& pieces) {
+Moment fullest_moment(const Order& order, const std::vector<ChunkMemory>& chunks) {
     Moment fullest;
-    along(order, pieces, [&](const Moment& m, Bytes) {
+    along(order, chunks, [&](const Moment& m, Bytes) {
         if (m.activations + m.work > fullest.activations + fullest.work) fullest = m;
     });
     return fullest;
 }
 
 std::vector<Order> orders_of(const Parallelism& p) {
-    return schedule_orders(p.schedule, p.pp, pieces_per_stage(p), micro_batches(p));
+    return schedule_orders(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
 }
 
 MemoryUse memory_of(const LayerContext& c, const UnitMemory& units, int stage, const Order& order) {
     const StageMemory memory = stage_memory(c, units, stage);
-    return memory_of(c, memory.weights, fullest_moment(order, memory.pieces));
+    return memory_of(c, memory.weights, fullest_moment(order, memory.chunks));
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Ro
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     const StageMemory memory = stage_memory(context, unit_memory(context), stage);
     std::vector<SlotMemory> slots;
-    along(orders_of(e.parallelism)[static_cast<std::size_t>(stage)], memory.pieces, [&](const Moment& m, Bytes after) {
+    along(orders_of(e.parallelism)[static_cast<std::size_t>(stage)], memory.chunks, [&](const Moment& m, Bytes after) {
         slots.push_back({memory_of(context, memory.weights, m).peak,
                          memory_of(context, memory.weights, {after, Bytes(0)}).peak});
     });

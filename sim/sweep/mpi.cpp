@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "model/errors.h"
-#include "sim/sweep/words.h"
+#include "sim/sweep/serialise.h"
 
 namespace stepcast {
 namespace {
@@ -63,13 +63,13 @@ Words numbered(std::size_t job, Words&& words) {
 }
 
 // The first process: its main thread hands out, a thread of its own works.
-class MpiTeam {
+class MpiPool {
 public:
-    MpiTeam(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question, std::make_shared<SweepCommons>()) { start_mpi(); }
-    MpiTeam(const MpiTeam&) = delete;
-    MpiTeam& operator=(const MpiTeam&) = delete;
+    MpiPool(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question, std::make_shared<SweepCommons>()) { start_mpi(); }
+    MpiPool(const MpiPool&) = delete;
+    MpiPool& operator=(const MpiPool&) = delete;
     // After a failure the others may be anywhere: leaving without MPI_Finalize lets the launcher end them.
-    ~MpiTeam() {
+    ~MpiPool() {
         if (failed_) return;
         const Words nothing;
         for (int helper = 1; helper < mpi_processes(); ++helper)
@@ -93,7 +93,7 @@ public:
             while (!idle_.empty()) {
                 const std::size_t job = next_++;
                 if (job >= jobs.size()) break;
-                send(idle_.back(), job_tag, numbered(job, to_words(jobs[job])));
+                send(idle_.back(), job_tag, numbered(job, serialised(jobs[job])));
                 idle_.pop_back();
             }
             if (const auto message = receive(MPI_ANY_SOURCE)) {
@@ -161,9 +161,9 @@ std::string mpi_library() {
 }
 
 RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
-    const auto team = std::make_shared<MpiTeam>(space, question);
-    return [team](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
-        return team->run(jobs, on_done);
+    const auto pool = std::make_shared<MpiPool>(space, question);
+    return [pool](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
+        return pool->run(jobs, on_done);
     };
 }
 
@@ -180,7 +180,7 @@ void help_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
         if (message->tag == stop_tag) break;
         try {
             const SweepJob job = job_of(std::span(message->words).subspan(1));
-            send(0, result_tag, numbered(message->words.at(0), to_words(worker.run(job))));
+            send(0, result_tag, numbered(message->words.at(0), serialised(worker.run(job))));
         } catch (const std::exception& error) {
             Words text;
             for (const char* c = error.what(); *c != 0; ++c) text.push_back(static_cast<unsigned char>(*c));

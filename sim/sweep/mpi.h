@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sim/sweep/team.h"
+#include "sim/sweep/pool.h"
 
 namespace stepcast {
 

@@ -66,7 +66,7 @@ SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question,
       incumbents_(wanted(question)),
       progress_(std::make_unique<SweepProgress>(options.progress, space.point_count())) {
     if (options.map) map_.emplace(space, question.objective == Objective::tokens);
-    run_ = open_team(space, question, options.threads, map_ ? &*map_ : nullptr);
+    run_ = open_pool(space, question, options.threads, map_ ? &*map_ : nullptr);
     if (!options.out.empty()) file_ = std::make_unique<SweepFile>(options.out, question, options.resume);
 }
 SweepSearch::~SweepSearch() = default;

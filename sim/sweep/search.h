@@ -10,7 +10,7 @@
 
 #include "sim/sweep/file.h"
 #include "sim/sweep/sweep.h"
-#include "sim/sweep/team.h"
+#include "sim/sweep/pool.h"
 
 namespace stepcast {
 

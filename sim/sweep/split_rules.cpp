@@ -20,8 +20,8 @@ constexpr std::array<std::string_view, split_rule_count> texts{
     "tp neither divides workload.kv_heads nor is a multiple",
     "tp does not divide the width of a feed-forward block",
     "cp does not divide workload.seq",
-    "more stage pieces than layers",
-    "parallelism.stage_layers does not fit the stage pieces",
+    "more stage chunks than layers",
+    "parallelism.stage_layers does not fit the stage chunks",
     "ep does not divide workload.moe.experts",
     "ep does not divide its ranks into regular groups",
     "tp does not divide the tokens that sequence_parallel splits",
@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, split_rule_count> texts{
     "vp = 2 under a schedule that implies it (does nothing)",
     "not in the framework"};
 
-bool has_two_pieces(Schedule schedule) { return traits(schedule).pieces == StagePieces::there_and_back; }
+bool has_two_chunks(Schedule schedule) { return traits(schedule).chunks == StageChunks::there_and_back; }
 
 Broken when(bool broken, SplitRule rule) { return broken ? Broken(rule) : std::nullopt; }
 
@@ -89,15 +89,15 @@ Broken SplitRules::check_batch(const Parallelism& p) const {
     return when(static_cast<double>(p.micro_batch) * workload_.seq * workload_.moe.top_k > 1e9, SplitRule::slots);
 }
 
-// As check_schedule() and check_pieces() of model/.
-Broken SplitRules::check_pieces(const Parallelism& p) const {
+// As check_schedule() and check_chunks() of model/.
+Broken SplitRules::check_chunks(const Parallelism& p) const {
     const ScheduleTraits& schedule = traits(p.schedule);
-    const int pieces = pieces_per_stage(p), all = model_pieces(p.schedule, p.pp, pieces);
-    if ((schedule.pieces == StagePieces::one && pieces != 1) || (has_two_pieces(p.schedule) && pieces != 2)) return SplitRule::schedule_pieces;
+    const int chunks = chunks_per_stage(p), all = model_chunks(p.schedule, p.pp, chunks);
+    if ((schedule.chunks == StageChunks::one && chunks != 1) || (has_two_chunks(p.schedule) && chunks != 2)) return SplitRule::schedule_chunks;
     if (p.pp % schedule.copies != 0) return SplitRule::paired_stages;
-    if (schedule.pieces == StagePieces::rounds && pieces > 1 && micro_batches(p) % p.pp != 0)
+    if (schedule.chunks == StageChunks::rounds && chunks > 1 && micro_batches(p) % p.pp != 0)
         return SplitRule::interleaved_rounds;
-    if (p.stage_layers.empty()) return when(all > workload_.layers, SplitRule::stage_pieces);
+    if (p.stage_layers.empty()) return when(all > workload_.layers, SplitRule::stage_chunks);
     const auto& stated = p.stage_layers;
     return when(
         static_cast<int>(stated.size()) != all || std::accumulate(stated.begin(), stated.end(), 0L) != workload_.layers,
@@ -110,8 +110,8 @@ Broken SplitRules::check_once(SplitKey key, const Parallelism& p) const {
         case SplitKey::schedule:
             return when(p.pp == 1 && p.schedule != Parallelism{}.schedule, SplitRule::schedule_alone);
         case SplitKey::vp:
-            if (p.pp == 1 && p.vp > 1) return SplitRule::pieces_alone;
-            return when(has_two_pieces(p.schedule) && p.vp == 2, SplitRule::same_pieces);
+            if (p.pp == 1 && p.vp > 1) return SplitRule::chunks_alone;
+            return when(has_two_chunks(p.schedule) && p.vp == 2, SplitRule::same_chunks);
         case SplitKey::recompute:
             return when(p.recompute == Recompute::selective && workload_.attention != AttentionKind::plain,
                         SplitRule::scores);
@@ -133,7 +133,7 @@ Broken SplitRules::check_framework(SplitKey key, const Parallelism& p) const {
         case SplitKey::sequence_parallel: return when(!can_.sequence && p.sequence_parallel, SplitRule::framework);
         case SplitKey::schedule: return when(p.pp > 1 && !has(can_.schedules, p.schedule), SplitRule::framework);
         case SplitKey::vp:
-            return when(!can_.interleaved && traits(p.schedule).pieces == StagePieces::rounds && p.vp > 1, SplitRule::framework);
+            return when(!can_.interleaved && traits(p.schedule).chunks == StageChunks::rounds && p.vp > 1, SplitRule::framework);
         case SplitKey::zero: return when(!has(can_.zero, p.zero), SplitRule::framework);
         case SplitKey::recompute: return when(!has(can_.recompute, p.recompute), SplitRule::framework);
         default: return std::nullopt;
@@ -161,7 +161,7 @@ Broken SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
         case SplitKey::sequence_parallel:
             return when(p.sequence_parallel && workload_.seq / p.cp % p.tp != 0, SplitRule::sequence_parallel);
         case SplitKey::micro_batch: return check_batch(p);
-        case SplitKey::vp: return check_pieces(p);
+        case SplitKey::vp: return check_chunks(p);
         case SplitKey::recompute_layers:
             return when(
                 p.recompute_layers != 0 && (p.recompute != Recompute::full || p.recompute_layers > workload_.layers),

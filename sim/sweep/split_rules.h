@@ -16,31 +16,31 @@ enum class SplitRule : std::uint8_t {
     kv_heads,
     ffn,
     seq,
-    stage_pieces,
+    stage_chunks,
     stage_layers,
     experts,
     expert_groups,
     sequence_parallel,
     batch,
     slots,
-    schedule_pieces,
+    schedule_chunks,
     paired_stages,
     interleaved_rounds,
     recompute_layers,
     shard,
     schedule_alone,
-    pieces_alone,
+    chunks_alone,
     sequence_alone,
     zero_alone,
     scores,
-    same_pieces,
+    same_chunks,
     framework
 };
 inline constexpr std::size_t split_rule_count = 24;
 std::string_view to_string(SplitRule rule);
 
 // For the workload and cluster of an experiment. `once`: also refuses what does the same as another split (schedules and
-// pieces without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores), and
+// chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores), and
 // what the experiment's framework has not.
 class SplitRules {
 public:
@@ -56,7 +56,7 @@ private:
     [[nodiscard]] std::optional<SplitRule> check_experts(const Parallelism& p) const;
     [[nodiscard]] std::optional<SplitRule> check_replicas(const Parallelism& p) const;
     [[nodiscard]] std::optional<SplitRule> check_batch(const Parallelism& p) const;
-    [[nodiscard]] std::optional<SplitRule> check_pieces(const Parallelism& p) const;
+    [[nodiscard]] std::optional<SplitRule> check_chunks(const Parallelism& p) const;
     [[nodiscard]] std::optional<SplitRule> check_once(SplitKey key, const Parallelism& p) const;
     [[nodiscard]] std::optional<SplitRule> check_framework(SplitKey key, const Parallelism& p) const;
 

@@ -338,19 +338,19 @@ TEST_CASE("stages balanced by matrix products may leave the last to the logits")
     CHECK(stages("4") == std::vector{6, 5, 5, 0});
 }
 
-// 126 layers over 8 stages of 8 pieces: 128 = 64 x 2, so the first and last piece hold one.
+// 126 layers over 8 stages of 8 chunks: 128 = 64 x 2, so the first and last chunk hold one.
 TEST_CASE("layers that do not divide leave room beside embedding and logits where that divides") {
     const CasesHome home;
-    const auto pieces = [](const std::string& layers) {
+    const auto chunks = [](const std::string& layers) {
         return case_with({{"layers", layers}, {"gpus", "64"}, {"tp", "1"}, {"pp", "8"}, {"vp", "8"}, {"dp", "8"}})
             .experiment.parallelism.stage_layers;
     };
-    REQUIRE(pieces("126").size() == 64);
-    CHECK(pieces("126").front() == 1);
-    CHECK(pieces("126").back() == 1);
-    CHECK(pieces("126")[1] == 2);
-    CHECK(pieces("128").empty());
-    CHECK(pieces("100").empty());
+    REQUIRE(chunks("126").size() == 64);
+    CHECK(chunks("126").front() == 1);
+    CHECK(chunks("126").back() == 1);
+    CHECK(chunks("126")[1] == 2);
+    CHECK(chunks("128").empty());
+    CHECK(chunks("100").empty());
 }
 
 TEST_CASE("fine-grained experts stay whole under tensor parallelism, wide ones are split") {

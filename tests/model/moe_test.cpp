@@ -137,8 +137,8 @@ TEST_CASE("the other systems refuse block totals by name") {
     CHECK_THROWS_AS(add_alltoall_forward(program, small_layer(), totals), ConfigError);
 }
 
-// 7 slots in 2 pieces: 3 and 4. The second dispatch is issued before the first experts, so it runs beside them.
-TEST_CASE("alltoall in two pieces issues both dispatches first and loses no slot") {
+// 7 slots in 2 chunks: 3 and 4. The second dispatch is issued before the first experts, so it runs beside them.
+TEST_CASE("alltoall in two chunks issues both dispatches first and loses no slot") {
     MoeLayer layer = small_layer();
     layer.overlap_chunks = 2;
     TaskGraph graph(2, false);

@@ -1,5 +1,5 @@
 // The breakdown of pipelines against the closed forms of their papers, schedule by schedule. A forward takes 1 s and a
-// backward 2 s a stage and micro-batch, whatever the pieces; where it is split, 1 s for each half. Sends take no time.
+// backward 2 s a stage and micro-batch, whatever the chunks; where it is split, 1 s for each half. Sends take no time.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -17,19 +17,19 @@ namespace {
 
 struct Pipeline {
     Schedule schedule = Schedule::one_f_one_b;
-    int stages = 4, micro_batches = 8, pieces = 1;
+    int stages = 4, micro_batches = 8, chunks = 1;
     int ranks_of_stage = 1;     // which meet in an exchange after every slot, as tensor-parallel ranks do
     bool meets_at_end = false;  // first and last stage sum what they share, then all ranks agree on a norm
     Seconds issue = {};         // of every kernel
 };
 
-// Writes each stage's order as the closed forms have it: a kernel a slot, a send to the stage of the next piece.
+// Writes each stage's order as the closed forms have it: a kernel a slot, a send to the stage of the next chunk.
 class Writer {
 public:
     explicit Writer(const Pipeline& p)
         : p_(p),
           graph_(p.stages * p.ranks_of_stage),
-          orders_(schedule_orders(p.schedule, p.stages, p.pieces, p.micro_batches)) {}
+          orders_(schedule_orders(p.schedule, p.stages, p.chunks, p.micro_batches)) {}
 
     std::pair<TaskGraph, Costs> write() {
         std::vector<std::size_t> next(orders_.size());
@@ -55,13 +55,13 @@ public:
 
 private:
     enum What { forward, backward };
-    using Key = std::tuple<What, int, int>;  // micro-batch, global piece
+    using Key = std::tuple<What, int, int>;  // micro-batch, global chunk
 
-    int global_piece(int stage, const stepcast::Slot& slot) const {
-        for (int g = 0; g < p_.stages * p_.pieces; ++g)
-            if (stage_of(p_.schedule, p_.stages, g) == stage && piece_of(p_.schedule, p_.stages, g) == slot.piece)
+    int global_chunk(int stage, const stepcast::Slot& slot) const {
+        for (int g = 0; g < p_.stages * p_.chunks; ++g)
+            if (stage_of(p_.schedule, p_.stages, g) == stage && chunk_of(p_.schedule, p_.stages, g) == slot.chunk)
                 return g;
-        throw std::logic_error("no such piece");
+        throw std::logic_error("no such chunk");
     }
 
     TaskId add(std::string_view name, Phase phase, Op op, const std::vector<Place>& places,
@@ -73,7 +73,7 @@ private:
 
     // One kernel on each rank of the stage; what the next slot of another stage waits for comes by a send a rank.
     bool write_slot(int stage, const stepcast::Slot& slot) {
-        const int g = global_piece(stage, slot), end = p_.stages * p_.pieces - 1;
+        const int g = global_chunk(stage, slot), end = p_.stages * p_.chunks - 1;
         const bool down = slot.pass != Pass::forward;
         std::vector<TaskId> after;
         if (slot.pass != Pass::weight_backward) {
@@ -85,7 +85,7 @@ private:
             } else if (down && !sent_.contains({forward, slot.micro_batch, g}))
                 return false;
         }
-        const double share = (slot.pass == Pass::backward ? 2.0 : 1.0) / p_.pieces;
+        const double share = (slot.pass == Pass::backward ? 2.0 : 1.0) / p_.chunks;
         std::vector<TaskId> done;
         for (int i = 0; i < p_.ranks_of_stage; ++i)
             done.push_back(add("kernel", down ? Phase::backward : Phase::forward, small_gemm(),
@@ -155,10 +155,10 @@ TEST_CASE("the bubble of GPipe and 1F1B is (p - 1) / m of the work on every rank
     check_bubble({.schedule = Schedule::one_f_one_b, .stages = 8, .micro_batches = 16}, 21);
 }
 
-// Interleaved over v pieces a stage: (p - 1) / (v m): 3 / 16 of 24 s = 4.5 s, with v = 4 2.25 s.
+// Interleaved over v chunks a stage: (p - 1) / (v m): 3 / 16 of 24 s = 4.5 s, with v = 4 2.25 s.
 TEST_CASE("the bubble of interleaved 1F1B is (p - 1) / (v m) of the work") {
-    check_bubble({.pieces = 2}, 4.5);
-    check_bubble({.pieces = 4}, 2.25);
+    check_bubble({.chunks = 2}, 4.5);
+    check_bubble({.chunks = 4}, 2.25);
 }
 
 // ZB-H1 fills the drain with weight gradients of 1 s: (p - 1) (f + b_input - w) with 1 + 1 - 1: 3 s, a third of 1F1B's.
@@ -168,7 +168,7 @@ TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") { check_bubble({.sch
 TEST_CASE("waiting for a stage is bubble also inside an exchange") {
     check_bubble({.meets_at_end = true}, 9);
     check_bubble({.schedule = Schedule::gpipe, .ranks_of_stage = 2, .meets_at_end = true}, 9);
-    check_bubble({.pieces = 2, .ranks_of_stage = 2, .meets_at_end = true}, 4.5);
+    check_bubble({.chunks = 2, .ranks_of_stage = 2, .meets_at_end = true}, 4.5);
 }
 
 // Hosts issue a kernel in 0.1 s and run ahead of devices that take at least 1 s: only the first kernel of the first stage

@@ -37,7 +37,7 @@ const std::string own_script = test_data() + "/launch/gpt_arrays.sh";
 }  // namespace
 
 // The script of tests/data: 4 nodes by default, 8 GPUs each, tp 2 x pp 4, so dp 4; global batch 32 / 8 x 16 = 64; 32 layers
-// over 4 stages in pieces of 2 are 4 pieces a stage.
+// over 4 stages in chunks of 2 are 4 chunks a stage.
 TEST_CASE("a launch script is read: arrays, +=, arithmetic, branches, defaults of its arguments") {
     const auto t = translate(own_script, {});
     CHECK(t.format == "Megatron-LM");
@@ -112,7 +112,7 @@ TEST_CASE("launchers in the forms of Megatron's relatives") {
                           {"parallelism.zero", "1"}, {"workload.dtype", "bf16"}, {"workload.linear_bias", "false"}});
 }
 
-// 61 layers over pp 4 x vp 2: 8 pieces. "Et*3|(tt|)*6t.." in Megatron's letters; 62 = 60 + embedding + loss over 2 stages.
+// 61 layers over pp 4 x vp 2: 8 chunks. "Et*3|(tt|)*6t.." in Megatron's letters; 62 = 60 + embedding + loss over 2 stages.
 TEST_CASE("layouts of a pipeline, and layers that count the ends") {
     const TestFolder folder;
     const auto with = [&](const std::string& flags) {

@@ -103,14 +103,14 @@ TEST_CASE("a dense workload has no experts") {
           "workload.moe.experts: 8, but workload.kind mlp is dense; expected 0");
 }
 
-TEST_CASE("every system spreads experts over all ranks, and the recorded ones have no overlapping pieces") {
+TEST_CASE("every system spreads experts over all ranks, and the recorded ones have no overlapping chunks") {
     for (const auto system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe}) {
         const std::string name(to_string(system));
         CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system; }).empty());
         CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system, e.parallelism.ep = 2; }) ==
               "parallelism.ep: 2, but " + name + " spreads its experts over all 4 ranks");
         CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system, e.parallelism.overlap_chunks = 2; }) ==
-              "parallelism.overlap_chunks: 2, but " + name + " has no overlapping pieces; expected 1");
+              "parallelism.overlap_chunks: 2, but " + name + " has no overlapping chunks; expected 1");
     }
     CHECK(told([](Experiment& e) { e.parallelism.overlap_chunks = 2; }).empty());
 }
@@ -150,12 +150,12 @@ TEST_CASE("the layers of a pipeline are divided over its pieces without remainde
     };
     CHECK(piped([](Experiment&) {}).empty());
     CHECK(piped([](Experiment& e) { e.workload.layers = 3; }) ==
-          "parallelism.pp: 4 stage pieces are more than workload.layers = 3; expected fewer, or "
+          "parallelism.pp: 4 stage chunks are more than workload.layers = 3; expected fewer, or "
           "parallelism.stage_layers");
     CHECK(piped([](Experiment& e) { e.parallelism.stage_layers = {1, 2, 2, 1}; }).empty());
     CHECK(piped([](Experiment& e) {
               e.parallelism.stage_layers = {3, 3};
-          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage pieces");
+          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage chunks");
     CHECK(piped([](Experiment& e) {
               e.parallelism.stage_layers = {2, 2, 2, 2};
           }) == "parallelism.stage_layers: 8 layers in all, but workload.layers is 6");
@@ -163,13 +163,13 @@ TEST_CASE("the layers of a pipeline are divided over its pieces without remainde
               e.parallelism.stage_layers = {4, 4, -1, -1};
           }) == "parallelism.stage_layers: -1 is no number of layers");
     CHECK(piped([](Experiment& e) { e.parallelism.vp = 2; }) ==
-          "parallelism.vp: 8 stage pieces are more than workload.layers = 6; expected fewer, or "
+          "parallelism.vp: 8 stage chunks are more than workload.layers = 6; expected fewer, or "
           "parallelism.stage_layers");
     CHECK(piped([](Experiment& e) {
               e.parallelism.schedule = Schedule::zb_h1;
               e.parallelism.vp = 2;
           }) ==
-          "parallelism.schedule: zb-h1 has one piece a stage, but parallelism.vp is 2; expected 1f1b or "
+          "parallelism.schedule: zb-h1 has one chunk a stage, but parallelism.vp is 2; expected 1f1b or "
           "parallelism.vp = 1");
     CHECK(piped([](Experiment& e) {
               e.parallelism.vp = 2;

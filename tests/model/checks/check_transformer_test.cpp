@@ -110,13 +110,13 @@ TEST_CASE("context and sequence parallelism divide the sequence") {
     CHECK(told([](auto&, auto& p) { widen(p, 1), p.sequence_parallel = true; }).empty());
 }
 
-TEST_CASE("every stage piece has layers, or says how many") {
+TEST_CASE("every stage chunk has layers, or says how many") {
     CHECK(told([](auto& w, auto&) { w.layers = 3; }).empty());
     CHECK(told([](auto& w, auto& p) { w.layers = 3, p.vp = 2; }) ==
-          "parallelism.vp: 4 stage pieces are more than workload.layers = 3; expected fewer, or "
+          "parallelism.vp: 4 stage chunks are more than workload.layers = 3; expected fewer, or "
           "parallelism.stage_layers");
     CHECK(told([](auto& w, auto&) { w.layers = 1; }) ==
-          "parallelism.pp: 2 stage pieces are more than workload.layers = 1; expected fewer, or "
+          "parallelism.pp: 2 stage chunks are more than workload.layers = 1; expected fewer, or "
           "parallelism.stage_layers");
     CHECK(told([](auto& w, auto& p) { w.layers = 1, p.stage_layers = {0, 1}; }).empty());
     CHECK(told([](auto&, auto& p) { p.stage_layers = {9, 7}; }).empty());
@@ -130,11 +130,11 @@ TEST_CASE("every stage piece has layers, or says how many") {
           }) == "parallelism.stage_layers: -1 is no number of layers");
     CHECK(told([](auto&, auto& p) {
               p.stage_layers = {8, 8}, p.vp = 2;
-          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage pieces");
+          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage chunks");
 }
 
-// zb-v and dualpipe hold two pieces a stage whatever vp says; dualpipe's are two copies of one model.
-TEST_CASE("the schedule runs the stages, pieces and micro-batches that it is given") {
+// zb-v and dualpipe hold two chunks a stage whatever vp says; dualpipe's are two copies of one model.
+TEST_CASE("the schedule runs the stages, chunks and micro-batches that it is given") {
     CHECK(told([](auto&, auto& p) { p.vp = 2; }).empty());
     CHECK(told([](auto&, auto& p) { p.vp = 2, p.global_batch = 6; }) ==
           "parallelism.global_batch: makes 3 micro-batches, but interleaved 1f1b (parallelism.vp = 2) runs them in "
@@ -144,7 +144,7 @@ TEST_CASE("the schedule runs the stages, pieces and micro-batches that it is giv
           "parallelism.schedule:");
     CHECK(told([](auto&, auto& p) {
               p.schedule = Schedule::zb_v, p.stage_layers = {8, 8};
-          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage pieces");
+          }) == "parallelism.stage_layers: 2 entries, but there are 4 stage chunks");
     CHECK(told([](auto&, auto& p) { p.schedule = Schedule::dualpipe, p.stage_layers = {8, 8}; }).empty());
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("recompute by layers and shards of zero 3 are refused where they mean 
           "parallelism.shard: 2, but parallelism.zero is 1; expected 0, or zero = 3");
 }
 
-TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no overlapping pieces") {
+TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no overlapping chunks") {
     const auto with_experts = [](auto change) {
         return told([&](auto& w, auto& p) {
             w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe, p.ep = p.dp;

@@ -27,14 +27,14 @@ struct Walk {
 // forward beside a backward of the other direction is one unit, as dualpipe runs them.
 class Walker {
 public:
-    Walker(Schedule schedule, int stages, int pieces, int micro_batches, Times times, bool paired)
+    Walker(Schedule schedule, int stages, int chunks, int micro_batches, Times times, bool paired)
         : schedule_(schedule),
           stages_(stages),
-          pieces_(pieces),
+          chunks_(chunks),
           micro_batches_(micro_batches),
           times_(times),
           paired_(paired),
-          orders_(schedule_orders(schedule, stages, pieces, micro_batches)) {}
+          orders_(schedule_orders(schedule, stages, chunks, micro_batches)) {}
 
     Walk run() {
         const auto stages = static_cast<std::size_t>(stages_);
@@ -62,7 +62,7 @@ public:
             walk.idle.push_back(walk.span - busy[s]);
             walk.inner_idle.push_back(free[s] - first[s] - busy[s]);
         }
-        const auto expected = 3 * micro_batches_ * model_pieces(schedule_, stages_, pieces_);
+        const auto expected = 3 * micro_batches_ * model_chunks(schedule_, stages_, chunks_);
         walk.complete = walk.complete && !twice_ && static_cast<int>(done_.size()) == expected;
         return walk;
     }
@@ -72,21 +72,21 @@ private:
 
     [[nodiscard]] std::size_t unit(const Order& order, std::size_t at) const {
         return paired_ && at + 1 < order.size() && order[at].pass == Pass::forward &&
-                       order[at + 1].pass == Pass::backward && order[at].piece != order[at + 1].piece
+                       order[at + 1].pass == Pass::backward && order[at].chunk != order[at + 1].chunk
                    ? 2
                    : 1;
     }
     [[nodiscard]] int global(std::size_t stage, const Slot& slot) const {
         int g = 0;
         while (stage_of(schedule_, stages_, g) != static_cast<int>(stage) ||
-               piece_of(schedule_, stages_, g) != slot.piece)
+               chunk_of(schedule_, stages_, g) != slot.chunk)
             ++g;
         return g;
     }
-    // The pieces that a slot's micro-batch goes through; each copy of dualpipe is a path of its own.
+    // The chunks that a slot's micro-batch goes through; each copy of dualpipe is a path of its own.
     [[nodiscard]] std::pair<int, int> path(const Slot& slot) const {
-        const int length = model_pieces(schedule_, stages_, pieces_);
-        const int first = schedule_ == Schedule::dualpipe ? slot.piece * stages_ : 0;
+        const int length = model_chunks(schedule_, stages_, chunks_);
+        const int first = schedule_ == Schedule::dualpipe ? slot.chunk * stages_ : 0;
         return {first, first + length - 1};
     }
     [[nodiscard]] std::optional<double> ready_at(std::size_t stage, std::size_t at, std::size_t count) const {
@@ -103,8 +103,8 @@ private:
                 if (g < end) inputs.emplace_back(g + 1, input);
             } else if (g > entry)
                 inputs = {{g - 1, forward}};
-            for (const auto& [piece, work] : inputs) {
-                const auto found = done_.find({slot.micro_batch, piece, work});
+            for (const auto& [chunk, work] : inputs) {
+                const auto found = done_.find({slot.micro_batch, chunk, work});
                 if (found == done_.end()) return std::nullopt;
                 ready = std::max(ready, found->second);
             }
@@ -133,34 +133,34 @@ private:
     }
 
     Schedule schedule_;
-    int stages_, pieces_, micro_batches_;
+    int stages_, chunks_, micro_batches_;
     Times times_;
     bool paired_, twice_ = false;
     std::vector<Order> orders_;
     std::map<std::tuple<int, int, Work>, double> done_;
 };
 
-Walk walk(Schedule schedule, int stages, int pieces, int micro_batches, Times times = {}, bool paired = false) {
-    return Walker(schedule, stages, pieces, micro_batches, times, paired).run();
+Walk walk(Schedule schedule, int stages, int chunks, int micro_batches, Times times = {}, bool paired = false) {
+    return Walker(schedule, stages, chunks, micro_batches, times, paired).run();
 }
 
 double bubble(const Walk& walk) { return *std::max_element(walk.idle.begin(), walk.idle.end()); }
 
-std::vector<int> in_flight_per_stage(Schedule schedule, int stages, int pieces, int micro_batches) {
+std::vector<int> in_flight_per_stage(Schedule schedule, int stages, int chunks, int micro_batches) {
     std::vector<int> counts;
-    for (const Order& order : schedule_orders(schedule, stages, pieces, micro_batches))
+    for (const Order& order : schedule_orders(schedule, stages, chunks, micro_batches))
         counts.push_back(in_flight(order));
     return counts;
 }
 
-constexpr Slot f(int m, int piece = 0) { return {m, piece, Pass::forward}; }
-constexpr Slot b(int m, int piece = 0) { return {m, piece, Pass::backward}; }
-constexpr Slot bi(int m, int piece = 0) { return {m, piece, Pass::input_backward}; }
-constexpr Slot bw(int m, int piece = 0) { return {m, piece, Pass::weight_backward}; }
+constexpr Slot f(int m, int chunk = 0) { return {m, chunk, Pass::forward}; }
+constexpr Slot b(int m, int chunk = 0) { return {m, chunk, Pass::backward}; }
+constexpr Slot bi(int m, int chunk = 0) { return {m, chunk, Pass::input_backward}; }
+constexpr Slot bw(int m, int chunk = 0) { return {m, chunk, Pass::weight_backward}; }
 
 }  // namespace
 
-TEST_CASE("every schedule runs every micro-batch once through every piece without deadlock") {
+TEST_CASE("every schedule runs every micro-batch once through every chunk without deadlock") {
     for (const int stages : {1, 2, 3, 4, 6, 8})
         for (const int micro_batches : {1, 2, 3, 5, 7, 8, 15, 16, 24, 33}) {
             CAPTURE(stages, micro_batches);
@@ -172,9 +172,9 @@ TEST_CASE("every schedule runs every micro-batch once through every piece withou
                 CHECK(walk(Schedule::dualpipe, stages, 2, micro_batches).complete);
                 CHECK(walk(Schedule::dualpipe, stages, 2, micro_batches, {}, true).complete);
             }
-            for (const int pieces : {2, 3, 5})
+            for (const int chunks : {2, 3, 5})
                 if (micro_batches % stages == 0)
-                    CHECK(walk(Schedule::one_f_one_b, stages, pieces, micro_batches).complete);
+                    CHECK(walk(Schedule::one_f_one_b, stages, chunks, micro_batches).complete);
         }
 }
 
@@ -185,8 +185,8 @@ TEST_CASE("1F1B of three stages and three micro-batches, slot by slot") {
                                                                                 {f(0), b(0), f(1), b(1), f(2), b(2)}});
 }
 
-// Two stages of two pieces: rounds of two micro-batches. Stage 0 runs 2 * 1 + 1 * 2 = 4 forwards ahead, stage 1 two.
-TEST_CASE("interleaved 1F1B of two stages with two pieces and two micro-batches, slot by slot") {
+// Two stages of two chunks: rounds of two micro-batches. Stage 0 runs 2 * 1 + 1 * 2 = 4 forwards ahead, stage 1 two.
+TEST_CASE("interleaved 1F1B of two stages with two chunks and two micro-batches, slot by slot") {
     CHECK(schedule_orders(Schedule::one_f_one_b, 2, 2, 2) ==
           std::vector<Order>{{f(0, 0), f(1, 0), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0, 0), b(1, 0)},
                              {f(0, 0), f(1, 0), f(0, 1), b(0, 1), f(1, 1), b(1, 1), b(0, 0), b(1, 0)}});
@@ -211,9 +211,9 @@ TEST_CASE("the bubble of GPipe and of 1F1B is (p - 1) / m of the work") {
         }
 }
 
-// Filling and draining cost slots of one piece, each 1/v of the stage: in units of a piece's F + B = 3 still (p - 1) * 3
+// Filling and draining cost slots of one chunk, each 1/v of the stage: in units of a chunk's F + B = 3 still (p - 1) * 3
 // while the work is v times as many of them.
-TEST_CASE("interleaving divides the bubble by the pieces of a stage") {
+TEST_CASE("interleaving divides the bubble by the chunks of a stage") {
     for (const int p : {2, 4, 8})
         for (const int v : {2, 3, 4}) {
             const int m = 2 * p;
@@ -266,7 +266,7 @@ TEST_CASE("DualPipe of four ranks and eight micro-batches, slot by slot") {
                        f(7, 1), b(1, 0), b(6, 1), b(2, 0), bi(7, 1), bi(3, 0), bw(7, 1), bw(3, 0)};
     const auto mirrored = [](Order order) {
         for (Slot& slot : order) {
-            slot.piece = 1 - slot.piece;
+            slot.chunk = 1 - slot.chunk;
             slot.micro_batch = (slot.micro_batch + 4) % 8;
         }
         return order;
@@ -275,9 +275,9 @@ TEST_CASE("DualPipe of four ranks and eight micro-batches, slot by slot") {
           std::vector<Order>{rank_0, rank_1, mirrored(rank_1), mirrored(rank_0)});
 }
 
-// GPipe m. 1F1B min(m, p - s). Interleaved 2 (p - s - 1) + (v - 1) p + 1 pieces of 1/v stage (arXiv 2205.05198, section
+// GPipe m. 1F1B min(m, p - s). Interleaved 2 (p - s - 1) + (v - 1) p + 1 chunks of 1/v stage (arXiv 2205.05198, section
 // 4.2.3: 1 + (p - 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1 p on every stage: 1F1B's peak. ZB-V
-// 2p half-size pieces: the same. DualPipe p + 1 (arXiv 2412.19437, table 2).
+// 2p half-size chunks: the same. DualPipe p + 1 (arXiv 2412.19437, table 2).
 TEST_CASE("activations in flight are those of the papers") {
     using Counts = std::vector<int>;
     CHECK(in_flight_per_stage(Schedule::gpipe, 4, 1, 12) == Counts{12, 12, 12, 12});
@@ -291,45 +291,45 @@ TEST_CASE("activations in flight are those of the papers") {
     CHECK(in_flight_per_stage(Schedule::dualpipe, 4, 2, 12) == Counts{5, 5, 5, 5});
 }
 
-TEST_CASE("pieces lie on the stages as each schedule says") {
-    const auto stages_of_pieces = [](Schedule schedule, int stages, int pieces) {
+TEST_CASE("chunks lie on the stages as each schedule says") {
+    const auto stages_of_chunks = [](Schedule schedule, int stages, int chunks) {
         std::vector<int> found;
-        for (int g = 0; g < stages * pieces; ++g) found.push_back(stage_of(schedule, stages, g));
+        for (int g = 0; g < stages * chunks; ++g) found.push_back(stage_of(schedule, stages, g));
         return found;
     };
-    CHECK(stages_of_pieces(Schedule::one_f_one_b, 3, 2) == std::vector<int>{0, 1, 2, 0, 1, 2});
-    CHECK(stages_of_pieces(Schedule::zb_v, 3, 2) == std::vector<int>{0, 1, 2, 2, 1, 0});
-    CHECK(stages_of_pieces(Schedule::dualpipe, 4, 2) == std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0});
-    CHECK(piece_of(Schedule::zb_v, 3, 2) == 0);
-    CHECK(piece_of(Schedule::zb_v, 3, 3) == 1);
-    CHECK(model_pieces(Schedule::zb_v, 4, 2) == 8);
-    CHECK(model_pieces(Schedule::dualpipe, 4, 2) == 4);
+    CHECK(stages_of_chunks(Schedule::one_f_one_b, 3, 2) == std::vector<int>{0, 1, 2, 0, 1, 2});
+    CHECK(stages_of_chunks(Schedule::zb_v, 3, 2) == std::vector<int>{0, 1, 2, 2, 1, 0});
+    CHECK(stages_of_chunks(Schedule::dualpipe, 4, 2) == std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0});
+    CHECK(chunk_of(Schedule::zb_v, 3, 2) == 0);
+    CHECK(chunk_of(Schedule::zb_v, 3, 3) == 1);
+    CHECK(model_chunks(Schedule::zb_v, 4, 2) == 8);
+    CHECK(model_chunks(Schedule::dualpipe, 4, 2) == 4);
 }
 
-// Nine micro-batches over two ranks: 0 .. 4 enter at the first (piece 0 there), 5 .. 8 at the last.
+// Nine micro-batches over two ranks: 0 .. 4 enter at the first (chunk 0 there), 5 .. 8 at the last.
 TEST_CASE("half of the micro-batches of DualPipe take the other copy, an odd one the first") {
     for (const Order& order : schedule_orders(Schedule::dualpipe, 2, 2, 9))
-        for (const Slot& slot : order) CHECK(slot.piece == (slot.micro_batch < 5 ? 0 : 1));
+        for (const Slot& slot : order) CHECK(slot.chunk == (slot.micro_batch < 5 ? 0 : 1));
 }
 
-TEST_CASE("pieces of a stage are vp, two where the schedule fixes them") {
+TEST_CASE("chunks of a stage are vp, two where the schedule fixes them") {
     Parallelism p;
     p.vp = 3;
-    CHECK(pieces_per_stage(p) == 3);
+    CHECK(chunks_per_stage(p) == 3);
     p.schedule = Schedule::zb_v;
-    CHECK(pieces_per_stage(p) == 3);  // and check_schedule() refuses it
+    CHECK(chunks_per_stage(p) == 3);  // and check_schedule() refuses it
     p.vp = 1;
-    CHECK(pieces_per_stage(p) == 2);
+    CHECK(chunks_per_stage(p) == 2);
 }
 
 TEST_CASE("a schedule that cannot run says which key to change") {
     using Catch::Equals;
     CHECK_THROWS_WITH(
         check_schedule(Schedule::zb_h1, 4, 2, 8),
-        Equals("parallelism.schedule: zb-h1 has one piece a stage, but parallelism.vp is 2; expected 1f1b "
+        Equals("parallelism.schedule: zb-h1 has one chunk a stage, but parallelism.vp is 2; expected 1f1b "
                "or parallelism.vp = 1"));
     CHECK_THROWS_WITH(check_schedule(Schedule::zb_v, 4, 3, 8),
-                      Equals("parallelism.schedule: zb-v has two pieces a stage, but parallelism.vp is 3; expected "
+                      Equals("parallelism.schedule: zb-v has two chunks a stage, but parallelism.vp is 3; expected "
                              "parallelism.vp = 1 or 2"));
     CHECK_THROWS_WITH(
         check_schedule(Schedule::dualpipe, 3, 2, 8),

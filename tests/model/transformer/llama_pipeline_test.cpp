@@ -19,7 +19,7 @@ struct Parts {
     Experiment e = recorded();
     Routing routing;
     LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
-    Path path = pieces_of(e.workload, e.parallelism);
+    Path path = chunks_of(e.workload, e.parallelism);
 };
 
 std::string complaint(const std::function<void(Experiment&)>& change) {
@@ -66,11 +66,11 @@ TEST_CASE("cut by modules every cut of the Llama pipeline falls behind an up pro
     const Parts p;
     CHECK(module_count(p.e.workload) == 130);
     REQUIRE(p.path.size() == 8);
-    CHECK(p.path[0] == Piece{.stage = 0, .first = 0, .last = 2, .embedding = true, .ends_inside = true});
+    CHECK(p.path[0] == Chunk{.stage = 0, .first = 0, .last = 2, .embedding = true, .ends_inside = true});
     for (int s = 1; s < 7; ++s)
         CHECK(p.path[static_cast<std::size_t>(s)] ==
-              Piece{.stage = s, .first = 2 * s, .last = 2 * s + 2, .begins_inside = true, .ends_inside = true});
-    CHECK(p.path[7] == Piece{.stage = 7, .first = 14, .last = 16, .head = true, .begins_inside = true});
+              Chunk{.stage = s, .first = 2 * s, .last = 2 * s + 2, .begins_inside = true, .ends_inside = true});
+    CHECK(p.path[7] == Chunk{.stage = 7, .first = 14, .last = 16, .head = true, .begins_inside = true});
 }
 
 // A down projection is 8192 x 2048 = 16,777,216; an interior stage holds it, a layer, and a layer without one.
@@ -125,7 +125,7 @@ TEST_CASE("a hop between layers carries the hidden state alone") {
     e.parallelism.pp = 4;
     const Routing routing;
     const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), routing};
-    const Path path = pieces_of(e.workload, e.parallelism);
+    const Path path = chunks_of(e.workload, e.parallelism);
     const Bytes hidden(128 * 64 * 2);
     for (const bool back : {false, true}) CHECK(hop_load(c, path, 1, back).bytes == hidden);
     CHECK(messages_of(hop_load(c, path, 1, false), e.parallelism) == 1);
@@ -142,7 +142,7 @@ TEST_CASE("the products of a step are the same whether stages are cut by layers 
         check_experiment(e);
         CHECK(flops_in(build_transformer_step(e, {})) == Approx(by_layers).epsilon(1e-12));
         CHECK(by_layers == Approx(model_flops(e.workload, 4).si()));
-        CHECK(pieces_of(e.workload, e.parallelism)[1].begins_inside == (stages == 4));
+        CHECK(chunks_of(e.workload, e.parallelism)[1].begins_inside == (stages == 4));
     }
 }
 
@@ -158,9 +158,9 @@ TEST_CASE("with the head apart the last stage holds the logits alone") {
     Parts p;
     p.e.parallelism.pp = 9;
     p.e.parallelism.head_apart = true;
-    const Path path = pieces_of(p.e.workload, p.e.parallelism);
-    CHECK(path[7] == Piece{.stage = 7, .first = 14, .last = 16, .begins_inside = true});
-    CHECK(path[8] == Piece{.stage = 8, .first = 16, .last = 16, .head = true});
+    const Path path = chunks_of(p.e.workload, p.e.parallelism);
+    CHECK(path[7] == Chunk{.stage = 7, .first = 14, .last = 16, .begins_inside = true});
+    CHECK(path[8] == Chunk{.stage = 8, .first = 16, .last = 16, .head = true});
 }
 
 // 130 / 5 = 26 modules: stage 1 would begin with module 25 of the layers' = the second of layer 3.

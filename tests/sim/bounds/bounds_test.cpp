@@ -91,7 +91,7 @@ TEST_CASE("on one rank without hosts the bound, the estimate and the engine are 
 }
 
 // 1F1B of p equal stages without transfers: (m + p - 1)(F + B) and what follows the slots.
-TEST_CASE("the longest way of 1F1B is (m + p - 1)(F + B), however many micro-batches there are") {
+TEST_CASE("the longest path of 1F1B is (m + p - 1)(F + B), however many micro-batches there are") {
     Experiment e = middle_gpt();
     e.cluster.nodes = 1;
     e.parallelism.pp = 4;

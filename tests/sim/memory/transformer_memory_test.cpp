@@ -277,7 +277,7 @@ TEST_CASE("an allocator that holds 5 % more than tensors take holds 5 % more of 
 }
 
 // Four stages of 8 layers, 12 micro-batches. Stage 1 has no ends of the model. In flight: GPipe 12, 1F1B 3 of the whole
-// stage; interleaved 9 of its two halves; DualPipe p + 1 = 5 pieces of a whole stage (stages 1 and 2, no ends either).
+// stage; interleaved 9 of its two halves; DualPipe p + 1 = 5 chunks of a whole stage (stages 1 and 2, no ends either).
 TEST_CASE("activations are those that the schedule keeps in flight") {
     Experiment e = llama();
     Parallelism& p = e.parallelism;
@@ -297,7 +297,7 @@ TEST_CASE("activations are those that the schedule keeps in flight") {
     CHECK(layers_of_stage_1() == Approx(9 * 4));
 }
 
-// DualPipe holds the weights of two pieces: stage 1's and stage 2's.
+// DualPipe holds the weights of two chunks: stage 1's and stage 2's.
 TEST_CASE("DualPipe holds its weights twice") {
     Experiment e = llama();
     e.parallelism.pp = 4;

@@ -118,7 +118,7 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
         CHECK((split.pp > 1 || (split.schedule == Schedule::one_f_one_b && split.vp == 1)));
     }
     // with tp = 4, pp = 2 and the rest fixed: micro-batches 1, 2, 3, 4, 6, 12 of 12 sequences; the schedules gpipe, zb-h1
-    // and zb-v (two pieces, four layers), dualpipe, 1f1b with vp 1, and vp 2 where their number is even (12, 6, 4, 2)
+    // and zb-v (two chunks, four layers), dualpipe, 1f1b with vp 1, and vp 2 where their number is even (12, 6, 4, 2)
     const SweepSpace narrow(
         e, axes({"parallelism=all", "parallelism.tp=4", "parallelism.pp=2", "parallelism.cp=1",
                  "parallelism.recompute=none", "parallelism.zero=0", "parallelism.sequence_parallel=false"}));

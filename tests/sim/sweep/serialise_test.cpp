@@ -1,4 +1,4 @@
-#include "sim/sweep/words.h"
+#include "sim/sweep/serialise.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,7 @@ using namespace stepcast;
 TEST_CASE("jobs and results of a sweep come back from words as they were") {
     const Candidate candidate{{1, 2}, Seconds(0.1), Seconds(0.2), Bytes(3e9), 4096, 0.25, -3};
     const SweepJob job{.items = {7, 1ULL << 60}, .points = {candidate}, .incumbents = {{{1.5, 2.5}, {3, 4}, 16}}};
-    const SweepJob same = job_of(to_words(job));
+    const SweepJob same = job_of(serialised(job));
     CHECK(same.items == job.items);
     CHECK(same.points == job.points);
     CHECK(same.incumbents == job.incumbents);
@@ -20,13 +20,13 @@ TEST_CASE("jobs and results of a sweep come back from words as they were") {
                        .candidates = {candidate, candidate},
                        .cells = {{{-1, 2}, Seconds(0.3)}}};
     result.simulated = {{{5, 6}, Seconds(0.7), ""}, {{5, 7}, Seconds(0), "because \"so\""}};
-    const SweepJobResult back = result_of(to_words(result));
+    const SweepJobResult back = result_of(serialised(result));
     CHECK(back.screened == result.screened);
     CHECK(back.simulated == result.simulated);
 }
 
 TEST_CASE("words that are cut off or go on are our mistake") {
-    Words words = to_words(SweepJob{.items = {1, 2, 3}, .points = {}, .incumbents = {}});
+    Words words = serialised(SweepJob{.items = {1, 2, 3}, .points = {}, .incumbents = {}});
     words.push_back(0);
     CHECK_THROWS_AS(job_of(words), std::logic_error);
     words.resize(2);

@@ -1,4 +1,4 @@
-#include "sim/sweep/words.h"
+#include "sim/sweep/serialise.h"
 
 #include <bit>
 #include <stdexcept>
@@ -139,7 +139,7 @@ private:
 
 }  // namespace
 
-Words to_words(const SweepJob& job) {
+Words serialised(const SweepJob& job) {
     Writer writer;
     writer.put(job.items);
     writer.put(job.points);
@@ -147,7 +147,7 @@ Words to_words(const SweepJob& job) {
     return writer.take();
 }
 
-Words to_words(const SweepJobResult& result) {
+Words serialised(const SweepJobResult& result) {
     const Screened& s = result.screened;
     Writer writer;
     writer.put(s.legal);

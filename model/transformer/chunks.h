@@ -1,4 +1,4 @@
-// Where the layers of the model live: pieces of consecutive layers, on stages.
+// Where the layers of the model live: chunks of consecutive layers, on stages.
 #pragma once
 
 #include <iterator>
@@ -10,21 +10,21 @@
 
 namespace stepcast {
 
-// Layers [first, last) of a model piece, and whether it begins with the embedding or ends with the logits. Cut by modules it
+// Layers [first, last) of a model chunk, and whether it begins with the embedding or ends with the logits. Cut by modules it
 // may begin inside layer first - 1, with its down projection, and end inside layer last - 1, behind its up projection.
-struct Piece {
+struct Chunk {
     int stage = 0;
-    int index = 0;  // among the pieces of its stage: what a Slot calls `piece`
+    int index = 0;  // among the chunks of its stage: what a Slot calls `chunk`
     int first = 0, last = 0;
     bool embedding = false, head = false;
     bool begins_inside = false, ends_inside = false;
-    friend bool operator==(const Piece&, const Piece&) = default;
+    friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-// The pieces that a micro-batch goes through, in forward order. `direction` is 0 but for the second direction of
-// dualpipe. Layers are spread by stage_layers, or as evenly as possible; modules as StageCut says, the last piece taking
+// The chunks that a micro-batch goes through, in forward order. `direction` is 0 but for the second direction of
+// dualpipe. Layers are spread by stage_layers, or as evenly as possible; modules as StageCut says, the last chunk taking
 // what is left over.
-std::vector<Piece> pieces_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
+std::vector<Chunk> chunks_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
 
 // The modules of a layer that StageCut::modules counts.
 inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_proj",  "o_proj",
@@ -35,7 +35,7 @@ inline constexpr int modules_per_layer = std::size(layer_modules);
 int first_module(const Workload& workload, const Parallelism& parallelism, int stage);
 int module_count(const Workload& workload);
 
-// Copies of the model; of two, micro-batches of stage piece 1 go the other way.
+// Copies of the model; of two, micro-batches of stage chunk 1 go the other way.
 int directions(const Parallelism& parallelism);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "sim/sweep/team.h"
+#include "sim/sweep/pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -93,7 +93,7 @@ int stated(std::initializer_list<const char*> names, int otherwise) {
 int mpi_processes() { return stated({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, 1); }
 int mpi_process() { return mpi_processes() > 1 ? stated({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0) : 0; }
 
-RunJobs open_team(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map) {
+RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map) {
     if (mpi_processes() > 1) return open_mpi_team(space, question);
     if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const auto workers = std::make_shared<std::vector<SweepWorker>>();

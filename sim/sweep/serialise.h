@@ -11,8 +11,8 @@ namespace stepcast {
 
 using Words = std::vector<std::uint64_t>;
 
-Words to_words(const SweepJob& job);
-Words to_words(const SweepJobResult& result);
+Words serialised(const SweepJob& job);
+Words serialised(const SweepJobResult& result);
 // Throw std::logic_error for words that were not made so.
 SweepJob job_of(std::span<const std::uint64_t> words);
 SweepJobResult result_of(std::span<const std::uint64_t> words);

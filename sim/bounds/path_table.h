@@ -1,34 +1,34 @@
-// The longest ways of a pipeline, packed: of their features only those that occur in any of them, side by side, so that
-// the time of a way is a short product.
+// The longest paths of a pipeline, packed: of their features only those that occur in any of them, side by side, so that
+// the time of a path is a short product.
 #pragma once
 
 #include "sim/bounds/pipeline.h"
 
 namespace stepcast {
 
-class Ways {
+class PathTable {
 public:
     // Times of the features that occur, in the order kept here; those that data parallelism changes and the others
     // apart.
     using Times = std::array<double, std::tuple_size_v<Features>>;
     struct Group {
-        std::size_t first = 0, first_sharded = 0, last = 0;  // of its ways
+        std::size_t first = 0, first_sharded = 0, last = 0;  // of its paths
     };
 
-    explicit Ways(const Pipeline& pipeline);
+    explicit PathTable(const Pipeline& pipeline);
 
     [[nodiscard]] std::size_t size() const { return by_host_.size(); }
     [[nodiscard]] const Group& group(std::size_t g) const { return groups_[g]; }
-    [[nodiscard]] bool by_host(std::size_t way) const { return by_host_[way] != 0; }
+    [[nodiscard]] bool by_host(std::size_t path) const { return by_host_[path] != 0; }
 
     [[nodiscard]] Times changing(const Features& times) const { return take(times, 0, changing_); }
     [[nodiscard]] Times settled(const Features& times) const { return take(times, changing_, features_.size()); }
-    // Of a way with so many rounds: the part of its time that these times are about.
-    [[nodiscard]] double changing_time(std::size_t way, int rounds, const Times& times) const {
-        return time(way * features_.size(), changing_, rounds, times);
+    // Of a path with so many rounds: the part of its time that these times are about.
+    [[nodiscard]] double changing_time(std::size_t path, int rounds, const Times& times) const {
+        return time(path * features_.size(), changing_, rounds, times);
     }
-    [[nodiscard]] double settled_time(std::size_t way, int rounds, const Times& times) const {
-        return time(way * features_.size() + changing_, features_.size() - changing_, rounds, times);
+    [[nodiscard]] double settled_time(std::size_t path, int rounds, const Times& times) const {
+        return time(path * features_.size() + changing_, features_.size() - changing_, rounds, times);
     }
 
 private:
@@ -53,7 +53,7 @@ private:
 
     std::vector<std::uint8_t> features_;  // those that change, then the others; both fours
     std::size_t changing_ = 0;
-    std::vector<double> once_, round_;  // [way][feature kept]
+    std::vector<double> once_, round_;  // [path][feature kept]
     std::vector<char> by_host_;
     std::vector<Group> groups_;
 };

@@ -1,25 +1,25 @@
-#include "sim/bounds/ways.h"
+#include "sim/bounds/path_table.h"
 
 #include <algorithm>
 
 namespace stepcast {
 
-Ways::Ways(const Pipeline& pipeline) {
+PathTable::PathTable(const Pipeline& pipeline) {
     keep(0, feature::settled, pipeline);
     changing_ = features_.size();
     keep(feature::settled, std::tuple_size_v<Features>, pipeline);
     for (const StageGroup& group : pipeline.groups) {
-        Group& ways = groups_.emplace_back();
-        ways.first = size();
+        Group& paths = groups_.emplace_back();
+        paths.first = size();
         add(group.paths);
-        ways.first_sharded = size();
+        paths.first_sharded = size();
         add(group.sharded_paths);
-        ways.last = size();
+        paths.last = size();
     }
 }
 
-// Filled up with features that occur in no way, of which each range has enough: it is fours itself.
-void Ways::keep(std::size_t begin, std::size_t end, const Pipeline& pipeline) {
+// Filled up with features that occur in no path, of which each range has enough: it is fours itself.
+void PathTable::keep(std::size_t begin, std::size_t end, const Pipeline& pipeline) {
     const auto occurs = [&](std::size_t f) {
         const auto has = [&](const PipelinePath& path) { return path.once[f] != 0 || path.round[f] != 0; };
         return std::ranges::any_of(pipeline.groups, [&](const StageGroup& group) {
@@ -31,7 +31,7 @@ void Ways::keep(std::size_t begin, std::size_t end, const Pipeline& pipeline) {
     for (std::size_t i = 0; features_.size() % 4 != 0; ++i) features_.push_back(others[i]);
 }
 
-void Ways::add(const std::vector<PipelinePath>& paths) {
+void PathTable::add(const std::vector<PipelinePath>& paths) {
     for (const PipelinePath& path : paths) {
         by_host_.push_back(path.by_host ? 1 : 0);
         for (const std::uint8_t f : features_) {

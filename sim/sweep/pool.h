@@ -14,6 +14,6 @@ using RunJobs = std::function<std::vector<SweepJobResult>(std::span<const SweepJ
 
 // `threads` 0: one a core, or one alone where a launcher started several processes. Points of a map are collected in `map`
 // where it is given and all of this process's threads; other processes collect none.
-RunJobs open_team(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map = nullptr);
+RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map = nullptr);
 
 }  // namespace stepcast

@@ -1,0 +1,67 @@
+#include "model/transformer/chunks.h"
+
+#include "model/pipeline/schedule.h"
+
+namespace stepcast {
+
+int directions(const Parallelism& p) { return traits(p.schedule).copies; }
+
+int module_count(const Workload& w) { return w.layers * modules_per_layer + 2; }
+
+int first_module(const Workload& w, const Parallelism& p, int stage) {
+    const int apart = p.head_apart ? 1 : 0;
+    if (p.head_apart && stage + 1 == p.pp) return module_count(w) - 1;
+    return stage * ((module_count(w) - apart) / (p.pp - apart));
+}
+
+namespace {
+
+// Modules 1 .. are the layers'. A chunk that begins with the last module of a layer begins inside it.
+void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
+    const int count = static_cast<int>(chunks.size());
+    const auto layer_of = [](int module) { return (module - 1) / modules_per_layer; };
+    const auto inside = [](int module) { return (module - 1) % modules_per_layer == modules_per_layer - 1; };
+    for (int g = 0; g < count; ++g) {
+        Chunk& chunk = chunks[static_cast<std::size_t>(g)];
+        if (const int begin = first_module(w, p, g); g > 0) {
+            chunk.begins_inside = inside(begin);
+            chunk.first = layer_of(begin) + (chunk.begins_inside ? 1 : 0);
+        }
+        chunk.last = w.layers;
+        if (g + 1 == count) continue;
+        const int end = first_module(w, p, g + 1);
+        chunk.ends_inside = inside(end);
+        chunk.last = layer_of(end) + (chunk.ends_inside ? 1 : 0);
+    }
+}
+
+void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
+    const auto count = static_cast<long>(chunks.size());
+    for (int g = 0, layer = 0; g < count; ++g) {
+        Chunk& chunk = chunks[static_cast<std::size_t>(g)];
+        chunk.first = layer;
+        layer = p.stage_layers.empty() ? static_cast<int>((g + 1) * static_cast<long>(w.layers) / count)
+                                       : layer + p.stage_layers[static_cast<std::size_t>(g)];
+        chunk.last = layer;
+    }
+}
+
+}  // namespace
+
+std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direction) {
+    const int count = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
+    std::vector<Chunk> chunks(static_cast<std::size_t>(count));
+    for (int g = 0; g < count; ++g) {
+        Chunk& chunk = chunks[static_cast<std::size_t>(g)];
+        chunk.stage = stage_of(p.schedule, p.pp, direction * count + g);
+        chunk.index = chunk_of(p.schedule, p.pp, direction * count + g);
+    }
+    chunks.front().embedding = chunks.back().head = true;
+    if (p.cut == StageCut::modules)
+        cut_by_modules(w, p, chunks);
+    else
+        cut_by_layers(w, p, chunks);
+    return chunks;
+}
+
+}  // namespace stepcast
