@@ -155,7 +155,7 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
         p.recompute = Recompute::none;
     } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
         p.recompute = Recompute::full;
-    } else if (contains(text, "selective (op)")) {
+    } else if (contains(text, "selective (op)") || contains(text, "selective per op")) {
         p.recompute = Recompute::full;
         p.recompute_layers = layers_of_operator_policy(e.workload, p.pp);
         assumptions.push_back(
@@ -183,7 +183,7 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
 }
 
 // A block goes to the stage whose share of all matrix products is not yet full (nanotron's pipeline blocks: layers of
-// 4 h^2 + 3 h ffn and logits of h x vocabulary), but every stage holds a layer.
+// 4 h^2 + 3 h ffn and logits of h x vocabulary). The last may hold the logits alone, no other is without a layer.
 std::vector<int> balanced_stages(const Workload& w, int stages) {
     const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
     const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
@@ -192,7 +192,7 @@ std::vector<int> balanced_stages(const Workload& w, int stages) {
     for (int l = 1; l <= w.layers; ++l) {
         ++layers[stage];
         const bool full = l * layer > whole * static_cast<double>(stage + 1) / stages;
-        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 1;  // a layer for each that follows
+        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 2;  // a layer for each before the last
         if ((full || needed) && stage + 1 < layers.size()) ++stage;
     }
     return layers;

@@ -163,7 +163,8 @@ struct KernelCosts {
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
     double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
     double attention_backward = 0.75;         // rate of its backward relative to its forward
-    double attention_v2 = 1;                  // rate of FlashAttention-2 relative to the best kernel of the device
+    double attention_v2 = 1;                  // rate of FlashAttention-2's products relative to the best kernel of the device
+    double attention_triton = 0;              // the same of Triton's kernel of 2022 and 2023; 0 = attention_v2
     AttentionKernel attention;                // of steps: blocks of queries against SMs, fp8
     double optimizer_efficiency = 0.8;        // of the datasheet bandwidth, optimizer passes
     PerDtype<NarrowGemm> narrow;              // one scale a tensor; of nvfp4 its own

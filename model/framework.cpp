@@ -30,7 +30,7 @@ constexpr auto decided = std::to_array<std::string_view>(
      "cluster.host.layer",          "cluster.host.expert_layer",
      "cluster.host.micro_batch",    "cluster.host.exchange",
      "cluster.host.exchange_setup", "cluster.host.update",
-     "cluster.noise.step"});
+     "cluster.noise.step",          "cluster.link.inter.training"});
 
 bool states(const Framework& framework, std::string_view key) {
     return std::find(framework.stated.begin(), framework.stated.end(), key) != framework.stated.end();
@@ -111,6 +111,8 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
     adopt.set("parallelism.unfused", p.unfused, f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
+    if (p.zero == 3 && f.shard_rate.value_or(0) > 0)
+        adopt.set("cluster.link.inter.training", e.cluster.inter.training, f.shard_rate);
     if (f.gradients)
         adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(*f.gradients, e.workload.dtype));
     constexpr double everything = 1e12;  // more weights than any model has

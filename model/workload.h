@@ -19,12 +19,12 @@ enum class Norm : std::uint8_t { layernorm, rmsnorm };
 constexpr auto names_of(Norm) { return name_table<Norm>("a norm", {{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}); }
 
 // plain: scores, softmax and dropout go through memory; flash: one kernel, scores stay on chip; flash2: the same of the
-// second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); mla: flash over keys and
-// values that are projected from a low-rank latent (Mla).
-enum class AttentionKind : std::uint8_t { plain, flash, flash2, mla };
+// second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); triton: the same algorithm
+// as Triton compiled it in 2022 and 2023; mla: flash over keys and values that are projected from a low-rank latent (Mla).
+enum class AttentionKind : std::uint8_t { plain, flash, flash2, triton, mla };
 constexpr auto names_of(AttentionKind) {
     using enum AttentionKind;
-    return name_table<AttentionKind>("an attention kind", {{plain, "plain"}, {flash, "flash"}, {flash2, "flash2"}, {mla, "mla"}});
+    return name_table<AttentionKind>("an attention kind", {{plain, "plain"}, {flash, "flash"}, {flash2, "flash2"}, {triton, "triton"}, {mla, "mla"}});
 }
 
 // learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860): scores of

@@ -79,6 +79,11 @@ bool gates_at_once(const Workload& w) { return w.gated && w.fused_projections; }
 
 }  // namespace
 
+FlashGeneration flash_generation(AttentionKind kind) {
+    if (kind == AttentionKind::flash2) return FlashGeneration::second;
+    return kind == AttentionKind::triton ? FlashGeneration::triton : FlashGeneration::best;
+}
+
 Block attention_block(const Workload& w, const RankShape& s) {
     if (w.positions == Positions::relative) return relative_attention(w, s);
     const bool latent = w.attention == AttentionKind::mla;

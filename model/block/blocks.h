@@ -2,9 +2,13 @@
 #pragma once
 
 #include "model/block/operators.h"
+#include "model/graph/op.h"
 #include "model/transformer/rank_shape.h"
 
 namespace stepcast {
+
+// Which kernel runs attention in one.
+FlashGeneration flash_generation(AttentionKind kind);
 
 // Norm, projections, attention, output projection, residual; of relative positions the norm comes last.
 Block attention_block(const Workload& workload, const RankShape& shape);

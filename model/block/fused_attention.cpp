@@ -3,6 +3,7 @@
 //   Else one kernel, which computes the scores again in the backward. Only that one leaves out what a window hides.
 // Context parallel: causal work is spread evenly (each rank holds an early and a late part of the sequence), so a rank's
 // queries see half of the keys; keys and values of the others come round a ring beside the attention, or before it.
+#include "model/block/blocks.h"
 #include "model/block/fused.h"
 #include "model/block/linear.h"
 
@@ -65,7 +66,7 @@ Attention Fused::one_kernel(const Attend& a, bool backward) const {
     const RankShape& s = c_.shape;
     const Workload& w = workload();
     Attention op{s.batch, a.heads, s.seq_q, s.seq, s.qk_dim, w.causal, backward, s.storage, true};
-    op.second_generation = w.attention == AttentionKind::flash2;
+    op.generation = flash_generation(w.attention);
     op.value_dim = s.value_dim;
     if (w.window < s.seq && w.window_share > 0) {
         op.window = w.window;

@@ -115,7 +115,7 @@ private:
     void flash_attention(bool backward) {
         Attention op{batch_, w_.heads, w_.seq, w_.seq, head_, w_.causal, backward, w_.dtype, true};
         if (w_.dtype == Dtype::tf32) op.dtype = Dtype::fp32;
-        op.second_generation = w_.attention == AttentionKind::flash2;
+        op.generation = flash_generation(w_.attention);
         script_.host(backward ? issue::attention_node + 2 * issue::launch : issue::attention);
         script_.kernel(backward ? "attention_backward" : "attention", op);
     }

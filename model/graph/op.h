@@ -54,8 +54,12 @@ struct FusedGemm {
     friend bool operator==(const FusedGemm&, const FusedGemm&) = default;
 };
 
+// The device's best kernel, FlashAttention-2, or Triton's kernel of 2022 and 2023.
+enum class FlashGeneration : std::uint8_t { best, second, triton };
+
 // softmax(Q K^T) V for `batch` sequences and `heads` heads. Causal: query i sees the keys up to i + seq_k - seq_q. With
 // `flash` one kernel keeps the scores on chip (and computes them again in the backward), else they go through memory.
+// `generation`: of flash kernels (kernel.attention_v2, kernel.attention_triton).
 // `window`: a query sees only so many keys, its own among them, in `window_share` of the layers that the op stands for
 // (where some layers slide and some do not, each is given the mean of both).
 struct Attention {
@@ -64,9 +68,9 @@ struct Attention {
     bool backward = false;
     Dtype dtype = Dtype::fp16;
     bool flash = false;
-    bool second_generation = false;  // of flash: FlashAttention-2
-    long value_dim = 0;              // width of a value; 0 = head_dim
-    long window = 0;                 // 0 = all
+    FlashGeneration generation = FlashGeneration::best;
+    long value_dim = 0;  // width of a value; 0 = head_dim
+    long window = 0;     // 0 = all
     double window_share = 1;
     friend bool operator==(const Attention&, const Attention&) = default;
 };

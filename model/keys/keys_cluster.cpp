@@ -233,7 +233,8 @@ void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::training_fp8>(kernel, "training_fp8", "rate of an fp8 or fp4 GEMM inside a transformer step, on top of training_gemm", least_share, most_share);
     add<&C::kernel, &K::attention, &A::efficiency>( kernel, "attention_efficiency", "share of the peak in flash attention forward", least_share, most_share);
     add<&C::kernel, &K::attention_backward>(kernel, "attention_backward", "flash attention: rate of the backward relative to the forward", least_share, most_share);
-    add<&C::kernel, &K::attention_v2>(kernel, "attention_v2", "rate of FlashAttention-2 relative to the device's best kernel", least_share, most_share);
+    add<&C::kernel, &K::attention_v2>(kernel, "attention_v2", "rate of FlashAttention-2's products relative to the device's best kernel's; their exponentials take equally long", least_share, most_share);
+    add<&C::kernel, &K::attention_triton>(kernel, "attention_triton", "the same of the kernel that Triton compiled in 2022 and 2023; 0 = attention_v2", 0, most_share);
     add<&C::kernel, &K::attention, &A::ramp>( kernel, "attention_ramp", "flash attention: tokens of a sequence at which half of the rate is reached", 0, 1e6);
     add<&C::kernel, &K::attention, &A::width>( kernel, "attention_width", "flash attention: width of a head whose products take as long as its exponentials", 0, 1e4);
     add<&C::kernel, &K::attention, &A::name>(kernel, "attention_kernel", "flash attention: which of the tables' kernels a fit takes for steps");

@@ -46,6 +46,8 @@ const Key table[] = {
     {"framework.eager", field<&E::framework, &F::eager>, "element-wise passes run operation by operation"},
     {"framework.eager_traffic", field<&E::framework, &F::eager_traffic>,
      "eager: bytes of element-wise passes over those of fused ones", 0, 10},
+    {"framework.shard_rate", field<&E::framework, &F::shard_rate>,
+     "zero 3: rate of its exchanges between nodes over the law's, in place of link.inter.training; 0 = that", 0, 10},
     {"framework.unfused", field<&E::framework, &F::unfused>, "each element-wise operation is a kernel by itself"},
     {"framework.recompute_stops_early", field<&E::framework, &F::recompute_stops_early>,
      "full recompute ends with the last tensor that the backward needs"},

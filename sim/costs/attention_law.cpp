@@ -44,10 +44,15 @@ double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width)
 
 // fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels of the second
 // generation.
-FlopsPerSecond attention_peak(const Attention& op, const Cluster& cluster) {
-    const bool split = op.dtype == Dtype::fp32 && cluster.gpu.peaks[Dtype::tf32] > FlopsPerSecond(0);
-    const FlopsPerSecond rate = split ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, op.dtype);
-    return op.second_generation || split ? cluster.kernel.attention_v2 * rate : rate;
+bool in_three(const Attention& op, const Cluster& cluster) {
+    return op.dtype == Dtype::fp32 && cluster.gpu.peaks[Dtype::tf32] > FlopsPerSecond(0);
+}
+
+// Products of the best kernel over those of the op's, at the same rate of exponentials.
+double slower_products(const Attention& op, const Cluster& cluster) {
+    if (op.generation == FlashGeneration::triton && cluster.kernel.attention_triton > 0)
+        return 1 / cluster.kernel.attention_triton;
+    return op.generation != FlashGeneration::best || in_three(op, cluster) ? 1 / cluster.kernel.attention_v2 : 1;
 }
 
 }  // namespace
@@ -67,20 +72,21 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const auto width = static_cast<double>(op.head_dim);
     const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
     const bool eight = op.dtype == Dtype::fp8;
-    const FlopsPerSecond rate = attention_peak(op, cluster) * (eight ? kernel.fp8_efficiency : kernel.efficiency) *
+    const FlopsPerSecond peak_rate = in_three(op, cluster) ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, op.dtype);
+    const FlopsPerSecond rate = peak_rate * (eight ? kernel.fp8_efficiency : kernel.efficiency) *
                                 (op.backward ? cluster.kernel.attention_backward : 1.0);
     const double times = op.backward ? backward_products : 1;
     const Flops work(2 * heads * queries * keys * seen_share(op) * (width + values) * times);
     const Bytes operands = heads * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
-    const double exponentials = eight ? kernel.fp8_width : kernel.width;
+    const double exponentials = eight ? kernel.fp8_width : kernel.width, products = slower_products(op, cluster);
     Seconds time;
     if (kernel.tile == 0) {
-        time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) / (1 + exponentials / std::max(1.0, width)));
+        time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) / (products + exponentials / std::max(1.0, width)));
     } else {
         const Pairs pairs = pairs_in_blocks(shape, kernel);
         const double on_an_sm = corner(heads * pairs.all / cluster.gpu.sms, pairs.longest, kernel.corner);
         const double both = rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
-        const double widths = (both + 2 * exponentials) / (1 + exponentials / usual_width);
+        const double widths = (products * both + 2 * exponentials) / (1 + exponentials / usual_width);
         time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
     }
     time = std::max(time, operands / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency));

@@ -22,7 +22,9 @@ struct AttentionShape {
 // d rounded up to a multiple of 32. `width` is what a pair's exponential costs beside its products, so that a head of 64 runs at
 // about half the rate of one of 256; `efficiency` is that of heads of 128. With tile = 0: efficiency / (1 + ramp / queries), no blocks. The backward makes 5 products
 // for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at kernel.attention_backward
-// times the rate. Of an op with a window_share, the mean of both. Never below the operands' bytes. Source: eight devices' atlas, docs/calibration.md.
+// times the rate. Kernels of another generation divide the products' part, 2 (d_qk + d_v), by kernel.attention_v2 or .attention_triton: exponentials run at the
+// same rate in all. So FlashAttention-2 loses less at a head of 64 than at one of 128 (H100: 300 of some 440 TFLOP/s against 370 of 640; FlashAttention-3,
+// arXiv 2407.08608, figure 5). Of an op with a window_share, the mean of both. Never below the operands' bytes. Source: eight devices' atlas, docs/calibration.md.
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
                            GemmSetting setting);
 

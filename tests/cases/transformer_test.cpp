@@ -318,6 +318,24 @@ TEST_CASE("torchtitan's operator policy is as many whole layers as its matrix pr
     CHECK(c.experiment.workload.dtype == Dtype::fp8);
     CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
     CHECK(assumes(c, "recompute selective (op): every second matrix product, as 12 whole layers of a stage"));
+    CHECK(case_with({{"source", "torchtitan"}, {"gpus", "8"}, {"tp", "1"}, {"pp", "1"}, {"dp", "8"},
+                     {"recompute", "selective per op"}})
+              .experiment.parallelism.recompute == Recompute::full);
+}
+
+// nanotron's blocks by matrix products (models/base.py, build_model), 16 layers of 67.1 million and logits of 268.4 million, as
+// much as 4 layers: 20 units. pp 4, 5 a stage: the first is full after 6 layers, 11 > 10 ends the second, 16 > 15 the third, and
+// the last holds the logits alone. pp 2: 11 > 10, then 5.
+TEST_CASE("stages balanced by matrix products may leave the last to the logits") {
+    const CasesHome home;
+    const auto stages = [](const std::string& pp) {
+        return case_with({{"framework", "nanotron"}, {"layers", "16"}, {"hidden", "2048"}, {"heads", "32"}, {"kv_heads", "32"},
+                          {"ffn", "8192"}, {"vocab", "131072"}, {"model", "llama-1.3b"}, {"gpus", "8"}, {"tp", "1"},
+                          {"pp", pp}, {"dp", std::to_string(8 / std::stoi(pp))}})
+            .experiment.parallelism.stage_layers;
+    };
+    CHECK(stages("2") == std::vector{11, 5});
+    CHECK(stages("4") == std::vector{6, 5, 5, 0});
 }
 
 // 126 layers over 8 stages of 8 chunks: 128 = 64 x 2, so the first and last chunk hold one.

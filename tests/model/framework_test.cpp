@@ -71,6 +71,22 @@ TEST_CASE("naming another framework gives back what the one before had replaced"
     CHECK(second == first);
 }
 
+// 0.12 of deepspeed-2021; the machine's own rate stays below ZeRO 3 and comes back when another framework is named.
+TEST_CASE("a framework's rate of sharded exchanges is that of ZeRO 3 between nodes alone") {
+    const double usual = read(run_13b).cluster.inter.training;
+    CHECK(read(run_13b, {{"framework.preset", "deepspeed-2021"}}).cluster.inter.training == usual);
+    const std::vector<Override> sharded{{"parallelism.tp", "1"}, {"parallelism.pp", "1"}, {"parallelism.dp", "16"},
+                                        {"parallelism.sequence_parallel", "false"}, {"parallelism.zero", "3"},
+                                        {"framework.preset", "deepspeed-2021"}};
+    Experiment e = read(run_13b, sharded);
+    CHECK(e.cluster.inter.training == 0.12);
+    set_key(e, {"framework.preset", "native"});
+    CHECK(e.cluster.inter.training == usual);
+    std::vector<Override> stated = sharded;
+    stated.push_back({"cluster.link.inter.training", "0.74"});
+    CHECK(read(run_13b, stated).cluster.inter.training == 0.74);
+}
+
 TEST_CASE("costs of a framework's own code replace the cluster's, and those that it does not state stay") {
     const Experiment e = read(run_13b + "[framework]\npreset = \"nemo\"\nhost.layer = \"1.5 ms\"\n");
     CHECK(e.cluster.host.layer == Seconds(1.5e-3));

@@ -96,3 +96,33 @@ TEST_CASE("fused attention pays for exponentials, and for fp32 with three produc
     op.dtype = Dtype::fp32;
     CHECK(micros(op, c) == Approx(126.03).epsilon(1e-3));
 }
+
+// Exponentials that take as long as the products of a head of 64, and products at half the rate: a head of 64 takes (2 + 1) / 2
+// = 1.5 of the best kernel's time, one of 128 (2 x 2 + 1) / (2 + 1) = 1.667; at a third of the rate, Triton's, 2 and 2.333.
+// By blocks of queries the same: 2 x 64 (2 + 2) and 2 x 64 (2 x 2 + 2) of widths.
+TEST_CASE("kernels of another generation lose on the products of a pair, not on its exponential") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e18);
+    c.kernel.launch = Seconds(0);
+    c.kernel.attention.efficiency = 0.5;
+    c.kernel.attention.width = 64;
+    c.kernel.attention_v2 = 0.5;
+    Attention narrow{8, 1, 1000, 1000, 64, false, false, Dtype::bf16, true}, wide = narrow;
+    wide.head_dim = 128;
+    const auto slower = [&](Attention op, FlashGeneration generation) {
+        const double best = micros(op, c);
+        op.generation = generation;
+        return micros(op, c) / best;
+    };
+    for (const int tile : {0, 64}) {
+        INFO("tile " << tile);
+        c.kernel.attention.tile = tile;
+        c.kernel.attention_triton = 0;
+        CHECK(slower(narrow, FlashGeneration::second) == Approx(1.5));
+        CHECK(slower(wide, FlashGeneration::second) == Approx(5.0 / 3));
+        CHECK(slower(wide, FlashGeneration::triton) == Approx(5.0 / 3));
+        c.kernel.attention_triton = 1.0 / 3;
+        CHECK(slower(narrow, FlashGeneration::triton) == Approx(2));
+        CHECK(slower(wide, FlashGeneration::triton) == Approx(7.0 / 3));
+    }
+}
