@@ -95,12 +95,12 @@ int fitted_steps(const std::optional<Fitted>& fitted) {
 }
 
 // Each reading's step over the experiment's, both of one routing and without noise. A reading that is no legal experiment
-// is none.
-std::vector<OtherReading> other_readings(const Experiment& e, int draw) {
+// is none. `printed`: the simulation of that draw.
+std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Simulated& printed) {
     std::vector<OtherReading> found;
     const std::vector<Reading> readings = readings_of(e);
     if (readings.empty()) return found;
-    const Seconds as_read = simulate_quiet(e, draw).timeline.end;
+    const Seconds as_read = e.routing.draws == 1 ? printed.timeline.end : simulate_quiet(e, draw).timeline.end;
     for (const Reading& reading : readings) {
         Experiment other = e;
         try {
@@ -200,7 +200,7 @@ Prediction predict_step(const Experiment& e) {
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.doubts = doubts_of(e, f.basis);
-    f.doubts.readings = other_readings(e, median_draw.index);
+    f.doubts.readings = other_readings(e, median_draw.index, s);
     f.step = interval_of(draws, &StepTimes::step, f.doubts);
     f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
     f.backward = interval_of(draws, &StepTimes::backward, f.doubts);
