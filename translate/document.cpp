@@ -24,24 +24,31 @@ std::string trimmed(const std::string& text) {
 
 std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
 
-std::string list_text(const YAML::Node& list, int depth) {
-    std::string text = "[";
-    std::size_t count = 0;
+// One value of a list. Aliases may repeat a list of lists again and again: the text ends where it is long enough.
+void append_list(const YAML::Node& list, int depth, std::string& text) {
+    constexpr std::size_t longest = std::size_t{1} << 16;
+    text += "[";
+    bool first = true;
     for (const auto& element : list) {
-        if (++count > 1000 || depth > deepest) return text + ", ..]";
-        text += text.size() > 1 ? ", " : "";
+        text += first ? "" : ", ";
+        first = false;
+        if (text.size() > longest || depth > deepest) {
+            text += "..";
+            break;
+        }
         if (element.IsScalar())
             text += element.Scalar();
         else if (element.IsSequence())
-            text += list_text(element, depth + 1);
+            append_list(element, depth + 1, text);
         else
             text += "..";
     }
-    return text + "]";
+    text += "]";
 }
 
-void flatten(const YAML::Node& node, const std::string& name, int depth, Document& into) {
+void flatten(const YAML::Node& node, const std::string& name, int depth, Document& into, std::size_t& visited) {
     const auto at = place(into.path, node.Mark());
+    if (++visited > 2 * most_values) throw ConfigError(at + ": aliases repeat more than " + std::to_string(2 * most_values) + " nodes; expected a configuration");
     if (depth > deepest) throw ConfigError(at + ": nested deeper than " + std::to_string(deepest) + " levels");
     if (into.values.size() > most_values)
         throw ConfigError(at + ": more than " + std::to_string(most_values) + " values; expected a configuration");
@@ -49,13 +56,15 @@ void flatten(const YAML::Node& node, const std::string& name, int depth, Documen
         for (const auto& entry : node)
             flatten(entry.second,
                     (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? trimmed(entry.first.Scalar()) : "?"),
-                    depth + 1, into);
+                    depth + 1, into, visited);
     } else if (node.IsNull()) {
         into.values.push_back({name, "", at, true});
     } else if (node.IsScalar()) {
         into.add(name, trimmed(node.Scalar()), at);
     } else if (node.IsSequence()) {
-        into.add(name, list_text(node, depth), at);
+        std::string text;
+        append_list(node, depth, text);
+        into.add(name, text, at);
     }
 }
 
@@ -147,7 +156,8 @@ std::string Document::text(std::string_view name, const std::string& otherwise) 
 Document read_yaml(const std::string& text, const std::string& path) {
     Document document{path, {}};
     try {
-        flatten(YAML::Load(text), "", 0, document);
+        std::size_t visited = 0;
+        flatten(YAML::Load(text), "", 0, document, visited);
     } catch (const YAML::Exception& error) {
         throw ConfigError(fmt::format("{}:{}:{}: {}", path, error.mark.line + 1, error.mark.column + 1, error.msg));
     }

@@ -237,6 +237,25 @@ TEST_CASE("hostile text is bounded and refused with its place") {
 }
 
 // An import that writes an experiment which no forecast reads would say yes too early.
+// Ten names of ten aliases each: 10^10 words, or as many empty tables, if they were written out.
+TEST_CASE("aliases of YAML that repeat each other are cut, or refused") {
+    const TestFolder folder;
+    for (const std::string& leaf : {std::string("[x, x, x]"), std::string("{}")}) {
+        const bool list = leaf[0] == '[';
+        std::string text = "trainer: {devices: 8}\nmodel:\n  a: &a " + leaf + "\n";
+        for (char name = 'b'; name < 'l'; ++name) {
+            text += std::string("  ") + name + ": &" + name + (list ? " [" : " {");
+            for (int i = 0; i < 10; ++i) text += (i > 0 ? ", " : "") + (list ? std::string() : "k" + std::to_string(i) + ": ") + "*" + static_cast<char>(name - 1);
+            text += list ? "]\n" : "}\n";
+        }
+        const auto path = folder.write("bomb.yaml", text);
+        if (list)
+            CHECK_NOTHROW(translate(path, {}));
+        else
+            CHECK_THAT(complaint([&] { translate(path, {}); }), Contains("aliases repeat more than"));
+    }
+}
+
 TEST_CASE("a config.json without its sizes is refused when it is imported") {
     const TestFolder folder;
     const auto path = folder.write("config.json", "{\"model_type\": \"llama\", \"hidden_size\": 64}");
