@@ -90,8 +90,9 @@ void adopt_experts(Experiment& e, Adoption& adopt) {
     const Workload& w = e.workload;
     Parallelism& p = e.parallelism;
     if (w.moe.experts == 0) return;
-    const bool fuses = f.expert_products != ExpertProducts::fused || (is_narrow(w.dtype) && is_blackwell(e.cluster.gpu));
-    adopt.set("parallelism.expert_products", p.expert_products, fuses ? f.expert_products : ExpertProducts::each);
+    const bool has_fused_kernel = is_narrow(w.dtype) && is_blackwell(e.cluster.gpu);  // other types and devices run each by itself
+    const bool as_stated = f.expert_products != ExpertProducts::fused || has_fused_kernel;
+    adopt.set("parallelism.expert_products", p.expert_products, as_stated ? f.expert_products : ExpertProducts::each);
     // Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
     const bool narrow = expert_ffn(w) < w.hidden;
     if (p.tp > 1 && f.expert_tensor_parallel)

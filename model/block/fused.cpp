@@ -28,11 +28,12 @@ Bytes Fused::inner(const Activate& op) const {
     return op.rows == Activate::Rows::tokens ? c_.shape.inner(op.width.rank) : rows(op.width.rank);
 }
 
-// Backward: reads what it read and the gradient, writes the gradients of what it read; the bias sums those.
 bool Fused::in_products(const Activate& op) const {
     return op.rows == Activate::Rows::expert_slots &&
            c_.experiment.parallelism.expert_products == ExpertProducts::fused;
 }
+
+// Backward: reads what it read and the gradient, writes the gradients of what it read; the bias sums those.
 void Fused::forward(Planner& planner, const Activate& op) const {
     if (in_products(op)) return;
     planner.compute("activation", MemoryPass{static_cast<double>(op.inputs) * inner(op), inner(op)});
