@@ -259,10 +259,8 @@ std::vector<std::string> measured_machines() {
     const std::string path = home_folder() + "/model/presets/priors.toml";
     if (!std::filesystem::is_regular_file(path)) return names;
     for (const TomlEntry& entry : read_toml(path).entries) {
-        const auto* listed = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-        if (entry.path != "machines" || !listed)
-            throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines, an array of clusters");
-        for (const ConfigValue& name : *listed) read_value(name, names.emplace_back());
+        if (entry.path != "machines") throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines, an array of clusters");
+        read_value(entry.value, names);
     }
     return names;
 }
