@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/errors.h"
-#include "model/moe/exchange.h"
+#include "model/moe/layer.h"
 
 using namespace stepcast;
 
