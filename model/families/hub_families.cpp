@@ -242,34 +242,15 @@ void read_deepseek_v3(HubValues& c) {
     c.workload().moe.router_bias = true;
 }
 
-constexpr std::array<ModelType, 28> types{{{"gpt2", read_gpt2},
-                                                 {"bert", read_bert},
-                                                 {"gpt_neox", read_neox},
-                                                 {"llama", read_llama},
-                                                 {"mistral", read_llama},
-                                                 {"mixtral", read_mixtral},
-                                                 {"qwen2", read_llama},
-                                                 {"qwen3", read_llama},
-                                                 {"qwen3_moe", read_qwen3_experts},
-                                                 {"qwen2_moe", read_qwen2_experts},
-                                                 {"gemma", read_gemma},
-                                                 {"gemma2", read_sliding_gemma<2>},
-                                                 {"gemma3_text", read_sliding_gemma<6>},
-                                                 {"phi3", read_llama},
-                                                 {"olmo", read_llama},
-                                                 {"olmo2", read_llama},
-                                                 {"olmoe", read_olmo_experts},
-                                                 {"granite", read_llama},
-                                                 {"granitemoe", read_mixtral},
-                                                 {"gpt_oss", read_gpt_oss},
-                                                 {"llama4", read_llama4},
-                                                 {"llama4_text", read_llama4},
-                                                 {"nemotron_h", read_nemotron_h},
-                                                 {"kimi_k2", read_deepseek_v3},
-                                                 {"glm4", read_llama},
-                                                 {"glm4_moe", read_glm4_experts},
-                                                 {"deepseek_v2", read_deepseek},
-                                                 {"deepseek_v3", read_deepseek_v3}}};
+constexpr std::array<ModelType, 28> types{{
+    {"gpt2", read_gpt2}, {"bert", read_bert}, {"gpt_neox", read_neox}, {"llama", read_llama}, {"mistral", read_llama},
+    {"mixtral", read_mixtral}, {"qwen2", read_llama}, {"qwen3", read_llama}, {"qwen3_moe", read_qwen3_experts},
+    {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma}, {"gemma2", read_sliding_gemma<2>},
+    {"gemma3_text", read_sliding_gemma<6>}, {"phi3", read_llama}, {"olmo", read_llama}, {"olmo2", read_llama},
+    {"olmoe", read_olmo_experts}, {"granite", read_llama}, {"granitemoe", read_mixtral}, {"gpt_oss", read_gpt_oss},
+    {"llama4", read_llama4}, {"llama4_text", read_llama4}, {"nemotron_h", read_nemotron_h},
+    {"kimi_k2", read_deepseek_v3}, {"glm4", read_llama}, {"glm4_moe", read_glm4_experts},
+    {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_deepseek_v3}}};
 
 }  // namespace
 
