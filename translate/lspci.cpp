@@ -55,11 +55,8 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
         }
     }
     if (gpus == 0) throw ConfigError(path + ": no GPU of NVIDIA or AMD in it; expected the output of lspci of a GPU node");
-    if (machine.gpus == 0) {  // no other file: links stay those of the device's preset
-        machine.gpus = gpus;
-        machine.nics = nics;
-        machine.links_told = false;
-    }
+    if (machine.gpus == 0) machine.nics = nics;
+    machine.count_devices(gpus, path);
     if (machine.gpu.empty()) machine.gpu = name;
     if (machine.pci.empty()) machine.pci = number;
     machine.from.push_back(fmt::format("{}: {} x {}{}{}{}", path, gpus, name, number.empty() ? "" : " (" + number + ")",

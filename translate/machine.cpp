@@ -71,7 +71,7 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
     const Cluster& known = sheet.cluster;
     c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
     if (!m.links_told) {
-        report.push_back("assumed: the NVLink of " + known.name + "; the files do not tell");
+        report.push_back("assumed: the links of " + known.name + "; the files do not tell");
         c.network.nics = m.nics;
         return;
     }
@@ -99,6 +99,15 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
 bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 
 }  // namespace
+
+void Machine::count_devices(int listed, const std::string& path) {
+    if (gpus == 0) {
+        gpus = listed;
+        links_told = false;
+    } else if (gpus != listed) {
+        notes.push_back(fmt::format("{}: {} GPUs, where another file has {}, which are taken", path, listed, gpus));
+    }
+}
 
 MachineFile cluster_of_machine(Machine m, const std::string& name, const std::string& gpu) {
     MachineFile file;

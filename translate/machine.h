@@ -27,6 +27,9 @@ struct Machine {
     BytesPerSecond nic;            // of one
     std::vector<std::string> from;   // "topo.txt: 8 GPUs, all pairs NV18 .."
     std::vector<std::string> notes;  // what had to be left open or assumed
+
+    // Of a list of devices that speaks of no links: where no other file did, they stay those of the device's preset.
+    void count_devices(int listed, const std::string& path);
 };
 
 // Each adds what its file says. Throw ConfigError with the place of what is not understood.

@@ -148,8 +148,9 @@ void read_nvidia_smi(const std::string& text, const std::string& path, Machine& 
     const auto document = parse(text, path);
     const auto log = document.child("nvidia_smi_log");
     if (!log) throw ConfigError(path + ": no element <nvidia_smi_log>; expected the output of nvidia-smi -q -x");
-    int gpus = 0;
+    int gpus = 0, parted = 0;
     for (const auto& gpu : log.children("gpu")) {
+        parted += std::string_view(gpu.child("mig_mode").child("current_mig").text().as_string()) == "Enabled" ? 1 : 0;
         const std::string name = gpu.child("product_name").text().as_string();
         if (gpus++ == 0)
             machine.gpu = name;
@@ -159,7 +160,8 @@ void read_nvidia_smi(const std::string& text, const std::string& path, Machine& 
         if (const long mib = std::atol(memory.c_str()); mib > 0) machine.memory = Bytes(static_cast<double>(mib) * 1048576);
     }
     if (gpus == 0) throw ConfigError(path + ": no GPU in it");
-    if (machine.gpus == 0) machine.gpus = gpus;
+    machine.count_devices(gpus, path);
+    if (parted > 0) machine.notes.push_back(fmt::format("{}: MIG parts {} of the GPUs; they are taken whole", path, parted));
     machine.from.push_back(fmt::format("{}: {} x {}, {}", path, gpus, machine.gpu, to_string(machine.memory)));
 }
 

@@ -97,11 +97,13 @@ int nvlinks_in(const std::string& cell) { return cell.starts_with("NV") ? std::a
 void read_links(const Matrix& m, Machine& machine) {
     const auto gpus = static_cast<std::size_t>(machine.gpus);
     bool all = true, pairs = true;
+    int least = 0;
     for (std::size_t r = 0; r < gpus; ++r) {
         int joined = 0;
         for (std::size_t c = 0; c < gpus; ++c) {
             const int links = r == c ? 0 : nvlinks_in(m.rows[r][c]);
             if (links > 0) ++joined;
+            if (links > 0 && (least == 0 || links < least)) least = links;
             machine.nvlinks = std::max(machine.nvlinks, links);
         }
         all = all && joined + 1 == machine.gpus;
@@ -109,6 +111,9 @@ void read_links(const Matrix& m, Machine& machine) {
     }
     machine.paired = pairs && !all && machine.nvlinks > 0;
     machine.meshed = !all && !pairs && machine.nvlinks > 0;
+    if (all && least < machine.nvlinks)
+        machine.notes.push_back(fmt::format("some pairs are joined by NV{} only, others by NV{}: links are down, or this is a mesh; all are taken for NV{}", least,
+                                            machine.nvlinks, machine.nvlinks));
 }
 
 // Those behind a switch with a GPU carry its traffic; where there is none, as in a virtual machine, those at the same host bridge

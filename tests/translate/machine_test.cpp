@@ -45,6 +45,36 @@ TEST_CASE("a matrix of links is read through colours, glued cells and missing fi
 
 // A virtual machine shows no switch: its NICs stand at the host bridge. Cards joined in pairs by as many links as A100 has are
 // several kinds of card.
+TEST_CASE("a matrix with a link down says so") {
+    std::string text = four;
+    CHECK(matrix(text).notes.empty());
+    text.replace(text.find("NV18", text.find("GPU0\t X")), 4, "NV17");
+    const Machine m = matrix(text);
+    CHECK(m.nvlinks == 18);
+    REQUIRE(m.notes.size() == 1);
+    CHECK_THAT(m.notes[0], Contains("NV17 only"));
+}
+
+// nvidia-smi and lspci speak of no links: a board of SXM modules keeps its preset's, and is not taken for cards.
+TEST_CASE("lists of devices leave the links to the preset, and contradictions are said") {
+    const std::string log = "<nvidia_smi_log>" + [] {
+        std::string gpus;
+        for (int i = 0; i < 4; ++i)
+            gpus += "<gpu><product_name>NVIDIA A100-SXM4-80GB</product_name><mig_mode><current_mig>" + std::string(i == 3 ? "Enabled" : "Disabled") +
+                    "</current_mig></mig_mode><fb_memory_usage><total>81920 MiB</total></fb_memory_usage></gpu>";
+        return gpus;
+    }() + "</nvidia_smi_log>";
+    Machine m;
+    read_nvidia_smi(log, "q.xml", m);
+    CHECK(m.gpus == 4);
+    CHECK_FALSE(m.links_told);
+    REQUIRE(m.notes.size() == 1);
+    CHECK_THAT(m.notes[0], Contains("MIG parts 1 of the GPUs"));
+    CHECK_THAT(cluster_of_machine(m, "node", "").text, Contains("fabric = \"nvswitch\""));
+    read_lspci("07:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)\n", "lspci.txt", m);
+    CHECK_THAT(m.notes.back(), Contains("1 GPUs, where another file has 4"));
+}
+
 TEST_CASE("a matrix without switches, and cards in pairs") {
     const Machine vm = matrix("\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\nGPU0\t X \tNV12\tPHB\tSYS\t0-7\nGPU1\tNV12\t X \tPHB\tSYS\t0-7\n");
     CHECK(vm.nics == 1);
