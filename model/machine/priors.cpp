@@ -53,10 +53,10 @@ bool is_fitted(const TomlFile& file) {
 }
 
 // Narrow types name the generation: fp4 at three times fp8 Blackwell Ultra, fp4 Blackwell, fp8 Hopper and Ada, tf32 Ampere;
-// other makers have none.
+// other makers have none. Hopper is two on from Ampere: its tensor cores take operands from shared memory, asynchronously.
 int generation(const Gpu& gpu) {
     const FlopsPerSecond none(0);
-    return gpu.peaks[Dtype::fp4] > 2.5 * gpu.peaks[Dtype::fp8] ? 4 : gpu.peaks[Dtype::fp4] > none ? 3 : gpu.peaks[Dtype::fp8] > none ? 2 : gpu.peaks[Dtype::tf32] > none ? 1 : -6;
+    return gpu.peaks[Dtype::fp4] > 2.5 * gpu.peaks[Dtype::fp8] ? 4 : gpu.peaks[Dtype::fp4] > none ? 3 : gpu.peaks[Dtype::fp8] > none ? 2 : gpu.peaks[Dtype::tf32] > none ? 0 : -6;
 }
 
 // Dies for NVSwitch and dies for PCIe differ more than generations do.
@@ -176,9 +176,7 @@ void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::v
     }
     for (const AttentionKernel& k : kernel.attention_kernels) {
         if (named.empty() || k.name != named) continue;
-        kernel.attention = k;
-        kernel.attention.launch = Seconds(0);
-        kernel.attention.traffic = 0;
+        kernel.attention = alone(k);
     }
 }
 
