@@ -77,7 +77,7 @@ TEST_CASE("a smaller tile loses what it loads more of") {
 TEST_CASE("causal attention: blocks of queries see what lies before them, over all SMs or the longest alone") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e14);
-    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .tile = 64};
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .tile = 64};
     const auto seconds = [&](long heads, long window) {
         AttentionShape shape{Attention{1, heads, 256, 256, 64, true, false, Dtype::bf16, true}, heads};
         shape.op.window = window;
@@ -102,7 +102,7 @@ TEST_CASE("causal attention: blocks of queries see what lies before them, over a
 TEST_CASE("attention: the longest block is exposed by a share, and masked windows save nothing") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e14);
-    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .corner = 0.5, .tile = 64};
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .corner = 0.5, .token = {}, .tile = 64};
     AttentionShape shape{Attention{1, 1000, 256, 256, 64, true, false, Dtype::bf16, true}, 1000};
     const auto seconds = [&] { return attention_law_time(shape, kernel, c, GemmSetting::step).si(); };
     const double all = 1000.0 * 640 * 64 * 256 / 1e14, longest = 64.0 * 256 * 256 / 1e12;
@@ -119,7 +119,7 @@ TEST_CASE("attention: the longest block is exposed by a share, and masked window
 
 TEST_CASE("attention: a head's width without tiles, and what is written to a cache beside it") {
     Cluster c = device();
-    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .odd = 0.25, .tile = 64};
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .odd = 0.25, .tile = 64};
     const auto seconds = [&](long width, Dtype dtype = Dtype::bf16) {
         return attention_law_time({Attention{1, 1000, 4096, 4096, width, false, false, dtype, true}, 1000}, kernel, c,
                                   GemmSetting::step).si();
