@@ -40,8 +40,7 @@ const std::vector<NamedNetwork>& Shelf::networks() {
         network.name = file.path().stem().string();
         for (const TomlEntry& entry : read_toml(file.path().string()).entries) {
             if (entry.path == "names") {
-                for (const ConfigValue& name : std::get<std::vector<ConfigValue>>(entry.value.value))
-                    read_value(name, network.names.emplace_back());
+                read_value(entry.value, network.names);
                 continue;
             }
             std::string text;

@@ -96,7 +96,7 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
 }
 
-void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
+void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
     verb->add_option("EXPERIMENT", options.inputs,
                      "files, presets, workloads or config.json; several stand beside each other, as do the values of a key "
@@ -110,18 +110,20 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
     verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain")->type_name("DIR");
+}
 
-    add_sweep(app, options, verbs);
-
-    verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
+void add_execute(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
     add_experiment(verb, options);
     add_trace(verb, options);
     verb->add_option("--out", options.out, "folder for the run: every sample and trace")->type_name("DIR");
     add_device(verb, options)->required();
     verb->add_option("--steps", options.steps, "samples")->check(count_from(1));
     verb->add_option("--warmup", options.warmup, "steps before the first sample")->check(count_from(0));
+}
 
-    verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
+void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
                     verbs.calibrate, options);
     add_device(verb, options);
     verb->add_option("--measurements", options.measurements, "FILE.csv...")->type_name("FILE.csv");
@@ -133,8 +135,10 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
                      "errors of blocks left out; device --out FILE: spreads of machines without measurements")->type_name("model|ranks|framework|device|block");
     verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml")->type_name("FILE.toml");
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
+}
 
-    verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
+void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
     verb->add_option("INPUT", options.inputs,
                      "CASES.csv, MEASUREMENTS.csv, a table of kernels, RUN_DIR, or a profiler's traces, one a rank")
         ->required();
@@ -149,8 +153,10 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--out", options.out, "folder for tables, summary.md and plots")->type_name("DIR");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
+}
 
-    verb = add_verb(app, "import",
+void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "import",
                     "training logs, profiles and nccl-tests to tables; launch scripts and configurations to experiments; descriptions of "
                     "machines to clusters",
                     verbs.import, options);
@@ -173,18 +179,27 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--op", options.op, "of nccl-tests output that does not say it: all_gather, ..");
     verb->add_option("--ranks", options.ranks, "the same: its ranks")->check(count_from(2));
     verb->add_option("--nodes", options.nodes, "nodes of the job, where profiles or nccl-tests do not say")->check(count_from(1));
+}
 
-    verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
+void add_list(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
     verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
     verb->add_option("WORD|FILE.csv", options.inputs,
                      "of keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
                      "seen_rows.txt keep");
+}
 
-    verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
+void add_show(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
     verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
     verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file")->type_name("CLUSTER");
     verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1, 1 << 20));
     verb->add_option("--set", options.set, "KEY=VALUE")->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
+void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
+    for (const auto add : {add_simulate, add_sweep, add_execute, add_calibrate, add_compare, add_import, add_list, add_show})
+        add(app, options, verbs);
 }
 
 // Not for people: what the installation and the shells' completion ask.

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "model/errors.h"
-#include "model/experiment_files.h"
 #include "model/experiment_text.h"
 #include "model/files/whole_files.h"
 #include "translate/emit.h"

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/experiment_files.h"
 #include "model/experiment_text.h"
 #include "model/files/plain_text.h"
 #include "model/keys/keys.h"

@@ -15,6 +15,9 @@ Experiment read_experiment_text(const std::string& text, const std::string& path
 Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
                                           std::span<const Override> overrides);
 
+// Its own file, and those that it or an override names.
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
+
 // What a config.json is read with: kinds that were guessed, parts that are left out.
 std::vector<std::string> notes_of_hub_config(const std::string& path);
 

@@ -7,6 +7,7 @@
 #include "model/experiment.h"
 #include "model/keys/keys.h"
 #include "model/keys/layers.h"
+#include "model/machine/generation.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -63,8 +64,6 @@ Dtype gradient_dtype(GradientType type, Dtype training) {
     if (training == Dtype::fp32 || training == Dtype::tf32) return Dtype::fp32;
     return training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
 }
-
-bool is_blackwell(const Gpu& gpu) { return gpu.peaks[Dtype::fp4] > FlopsPerSecond(0); }  // the first devices with this type
 
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;

@@ -1,36 +1,16 @@
-#include "model/mlp.h"
+#include "model/builders.h"
 
+#include "model/moe/perceptron.h"
 #include "model/moe/program.h"
 
 namespace stepcast {
 namespace {
 
-struct Shape {
-    long tokens, hidden, ffn;
-    Dtype dtype;
-    [[nodiscard]] Bytes inner() const {
-        return static_cast<double>(tokens) * static_cast<double>(ffn) * size_of(dtype);
-    }
-    [[nodiscard]] Bytes gradients() const {
-        return 2.0 * static_cast<double>(hidden) * static_cast<double>(ffn) * size_of(dtype);
-    }
-};
-
-void add_layer_forward(Program& program, const Shape& s) {
-    program.on_each("gemm1", Phase::forward, Gemm{s.tokens, s.ffn, s.hidden, 1, s.dtype});
-    program.on_each("gelu", Phase::forward, MemoryPass{s.inner(), s.inner()});
-    program.on_each("gemm2", Phase::forward, Gemm{s.tokens, s.hidden, s.ffn, 1, s.dtype});
-}
-
-// Returns the last task of the layer on each rank.
-std::vector<TaskId> add_layer_backward(Program& program, const Shape& s) {
-    program.on_each("dgrad2", Phase::backward, Gemm{s.tokens, s.ffn, s.hidden, 1, s.dtype});
-    program.on_each("wgrad2", Phase::backward, Gemm{s.ffn, s.hidden, s.tokens, 1, s.dtype});
-    program.on_each("gelu_backward", Phase::backward, MemoryPass{2.0 * s.inner(), s.inner()});
-    program.on_each("dgrad1", Phase::backward, Gemm{s.tokens, s.hidden, s.ffn, 1, s.dtype});
+// Each layer's kernels on every rank; returns the last task on each.
+std::vector<TaskId> add_layer(Program& program, const std::vector<NamedOp>& kernels, Phase phase) {
+    for (const NamedOp& kernel : kernels) program.on_each(kernel.name, phase, kernel.op);
     std::vector<TaskId> last;
-    for (int r = 0; r < program.rank_count(); ++r)
-        last.push_back(program.on_rank(r, "wgrad1", Phase::backward, Gemm{s.hidden, s.ffn, s.tokens, 1, s.dtype}));
+    for (const auto& task : program.last()) last.push_back(*task);
     return last;
 }
 
@@ -64,18 +44,21 @@ MemoryPass optimizer_pass(const Workload& w, double parameters) {
 TaskGraph build_mlp_step(const Experiment& e) {
     const Workload& w = e.workload;
     const Parallelism& p = e.parallelism;
-    const Shape shape{static_cast<long>(p.micro_batch) * w.seq, w.hidden, w.ffn, w.dtype};
+    const Perceptron layer{w.hidden, w.ffn, w.dtype};
+    const std::vector<long> rows{static_cast<long>(p.micro_batch) * w.seq};
+    const auto forward = perceptron_kernels(layer, Phase::forward, rows), backward = perceptron_kernels(layer, Phase::backward, rows);
+    const Bytes gradients = 2.0 * static_cast<double>(w.hidden) * static_cast<double>(w.ffn) * size_of(w.dtype);
     TaskGraph graph(rank_count(e.cluster), e.cluster.launch_blocking);
     Program program(graph);
     std::vector<Bucket> buckets(1);
     std::vector<TaskId> reduced;
     for (int m = 0; m < micro_batches(p); ++m) {
         const bool last_micro_batch = m + 1 == micro_batches(p);
-        for (int l = 0; l < w.layers; ++l) add_layer_forward(program, shape);
+        for (int l = 0; l < w.layers; ++l) (void)add_layer(program, forward, Phase::forward);
         for (int l = w.layers; l-- > 0;) {
-            buckets.back().ready = add_layer_backward(program, shape);
+            buckets.back().ready = add_layer(program, backward, Phase::backward);
             if (!last_micro_batch) continue;
-            buckets.back().bytes += shape.gradients();
+            buckets.back().bytes += gradients;
             if (buckets.back().bytes < p.bucket && l > 0) continue;
             if (p.overlap && p.dp > 1) reduced.push_back(add_all_reduce(program, buckets.back()));
             if (l > 0) buckets.emplace_back();

@@ -5,13 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "model/eager/moe_layer.h"
-#include "model/eager/transformer.h"
 #include "model/errors.h"
 #include "model/graph_limits.h"
-#include "model/mlp.h"
+#include "model/builders.h"
 #include "model/moe/layer.h"
-#include "model/multimodal/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/step.h"
 

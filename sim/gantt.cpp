@@ -9,7 +9,7 @@
 #include "model/step.h"
 #include "model/transformer/step.h"
 #include "sim/breakdown.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 
 namespace stepcast {
 namespace {

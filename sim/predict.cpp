@@ -140,6 +140,30 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
     return notes;
 }
 
+// Whose forecast it is, and what it was fitted on.
+void describe(const Experiment& e, Forecast& f) {
+    f.experiment = e.name;
+    f.cluster = e.cluster.name;
+    f.framework = e.framework.name;
+    f.calibrated = e.cluster.fitted.has_value();
+    f.cluster_steps = fitted_steps(e.cluster.fitted);
+    f.framework_steps = fitted_steps(e.framework.fitted);
+    f.draws = e.routing.draws;
+    f.noise = f.draws > 1 && has_noise(e.cluster.noise);
+}
+
+void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
+    f.step = interval_of(draws, &StepTimes::step, f.doubts);
+    f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
+    f.backward = interval_of(draws, &StepTimes::backward, f.doubts);
+    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync, f.doubts);
+    f.optimizer = interval_of(draws, &StepTimes::optimizer, f.doubts);
+    f.doubts.draws_faster = f.doubts.draws_slower = 0;
+    std::vector<double> steps;
+    for (const Draw& draw : draws) steps.push_back(draw.times.step.si());
+    reach_of_draws(steps, f.step.p50.si(), f.doubts);
+}
+
 }  // namespace
 
 double middle_of(std::vector<double> values) {
@@ -184,14 +208,7 @@ Prediction predict_step(const Experiment& e) {
     }
     Prediction result;
     Forecast& f = result.forecast;
-    f.experiment = e.name;
-    f.cluster = e.cluster.name;
-    f.framework = e.framework.name;
-    f.calibrated = e.cluster.fitted.has_value();
-    f.cluster_steps = fitted_steps(e.cluster.fitted);
-    f.framework_steps = fitted_steps(e.framework.fitted);
-    f.draws = e.routing.draws;
-    f.noise = f.draws > 1 && has_noise(e.cluster.noise);
+    describe(e, f);
     std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
     Simulated s = only ? std::move(*only) : simulate_draw(e, median_draw.index);
@@ -201,15 +218,7 @@ Prediction predict_step(const Experiment& e) {
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.doubts = doubts_of(e, f.basis);
     f.doubts.readings = other_readings(e, median_draw.index, s);
-    f.step = interval_of(draws, &StepTimes::step, f.doubts);
-    f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
-    f.backward = interval_of(draws, &StepTimes::backward, f.doubts);
-    f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync, f.doubts);
-    f.optimizer = interval_of(draws, &StepTimes::optimizer, f.doubts);
-    f.doubts.draws_faster = f.doubts.draws_slower = 0;
-    std::vector<double> steps;
-    for (const Draw& draw : draws) steps.push_back(draw.times.step.si());
-    reach_of_draws(steps, f.step.p50.si(), f.doubts);
+    add_intervals(draws, f);
     f.memory = memory_use(e, routing_of(e, median_draw.index));
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();

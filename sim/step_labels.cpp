@@ -4,7 +4,7 @@
 #include <map>
 
 #include "model/transformer/step.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 
 namespace stepcast {
 namespace {

@@ -132,9 +132,9 @@ private:
     std::size_t keep_from_ = none;
 };
 
-class Reading {
+class FileReading {
 public:
-    Reading(const std::string& path, const std::function<void(const TraceText&)>& event,
+    FileReading(const std::string& path, const std::function<void(const TraceText&)>& event,
             const std::function<void(std::string_view, const TraceText&)>& member)
         : window_(path), event_(event), member_(member) {}
 
@@ -214,7 +214,7 @@ private:
 
 TraceReading read_trace_events(const std::string& path, const std::function<void(const TraceText&)>& event,
                                const std::function<void(std::string_view key, const TraceText&)>& member) {
-    return Reading(path, event, member).run(path);
+    return FileReading(path, event, member).run(path);
 }
 
 }  // namespace stepcast

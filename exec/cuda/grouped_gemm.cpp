@@ -170,14 +170,15 @@ void GroupedProducts::launch(const GroupedGemm& op, const Planned& plan, const C
     check(cublasSetStream(handle_.get(), stream));  // takes the workspace away, so that comes second
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));
     const auto groups = plan.m.size();
+    const std::size_t at_once = op.kernels > 0 ? 1 : groups;  // a kernel for each, or one over all
     auto* pointers = reinterpret_cast<void**>(place.data());
     const cudaDataType_t type = grouped_type(op.dtype);
-    check(cublasGemmGroupedBatchedEx(handle_.get(), plan.first_operation.data(), plan.second_operation.data(),
-                                     plan.m.data(), plan.n.data(), plan.k.data(), plan.alpha.data(), pointers, type,
-                                     plan.first_lead.data(), pointers + groups, type, plan.second_lead.data(),
-                                     plan.beta.data(), pointers + 2 * groups, type, plan.c_lead.data(),
-                                     static_cast<int>(groups), plan.sizes.data(),
-                                     op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
+    for (std::size_t g = 0; g < groups; g += at_once)
+        check(cublasGemmGroupedBatchedEx(
+            handle_.get(), &plan.first_operation[g], &plan.second_operation[g], &plan.m[g], &plan.n[g], &plan.k[g],
+            &plan.alpha[g], pointers + g, type, &plan.first_lead[g], pointers + groups + g, type, &plan.second_lead[g],
+            &plan.beta[g], pointers + 2 * groups + g, type, &plan.c_lead[g], static_cast<int>(at_once), &plan.sizes[g],
+            op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
 }
 
 }  // namespace stepcast

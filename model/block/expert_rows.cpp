@@ -51,7 +51,7 @@ ExpertRows expert_rows(const LayerContext& c) {
     x.tokens = c.shape.routed_tokens;
     x.slots = x.tokens * moe.top_k;
     x.gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
-    x.exchange = c.groups.expert;
+    x.all_to_all = c.groups.expert;
     x.tensor = x.gathered > 1 ? c.groups.tensor : Group{};
     if (c.routing.counts.empty()) {
         const long slots = x.slots * x.gathered;

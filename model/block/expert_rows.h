@@ -12,7 +12,7 @@ struct ExpertRows {
     long tokens = 0;    // that this rank routes
     long slots = 0;     // tokens x top_k
     long gathered = 1;  // tensor-parallel ranks whose slots an expert sees
-    Group exchange, tensor;
+    Group all_to_all, tensor;
     std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced
     [[nodiscard]] long most() const;      // of one rank
 };

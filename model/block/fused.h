@@ -86,7 +86,7 @@ private:
     [[nodiscard]] Bytes rows(long width) const;
     [[nodiscard]] Bytes slots() const;
     [[nodiscard]] Bytes choices() const;
-    void exchange(Planner& planner, bool back) const;
+    void all_to_all(Planner& planner, bool back) const;
     void sort(Planner& planner, bool back) const;
     void counts(Planner& planner, bool back) const;
     void to_experts(Planner& planner) const;

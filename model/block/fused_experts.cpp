@@ -3,11 +3,12 @@
 // over the tensor-parallel ranks needs the slots of all of them: gathered after the all-to-all, reduce-scattered before it.
 // dispatch_once: a token crosses to each node, and there to each rank, once; the rank that it comes to copies it for its
 // experts, and sums their results before they go back (expert_rows.cpp has the shares). Fused products hold the activation
-// (fused.cpp) and all casts but that of what arrives; the exchange's kernels then sort.
+// (fused.cpp) and all casts but that of what arrives; the all-to-all's kernels then sort.
 #include <map>
 
 #include "model/block/fused.h"
 #include "model/block/linear.h"
+#include "model/machine/generation.h"
 
 namespace stepcast {
 namespace {
@@ -21,15 +22,14 @@ bool is_fused(const LayerContext& c) { return c.experiment.parallelism.expert_pr
 int kernels_of_each(const LayerContext& c, bool weight_gradient) {
     if (c.experiment.parallelism.expert_products != ExpertProducts::each) return 0;
     if (!is_narrow(c.shape.matrix)) return 1;
-    const bool scaled_blocks = c.experiment.cluster.gpu.peaks[Dtype::fp4] > FlopsPerSecond(0);
-    return 1 + (weight_gradient ? 0 : 1) + (scaled_blocks ? 2 : 0);
+    return 1 + (weight_gradient ? 0 : 1) + (is_blackwell(c.experiment.cluster.gpu) ? 2 : 0);
 }
 
 void send_once(AllToAll& op, const LayerContext& c, const ExpertRows& x) {
     const Moe& moe = c.experiment.workload.moe;
     op.row = static_cast<double>(c.shape.hidden) * c.shape.element();
     op.tokens = static_cast<double>(x.tokens);
-    const std::vector<int> ranks = members(x.exchange, x.exchange.first);
+    const std::vector<int> ranks = members(x.all_to_all, x.all_to_all.first);
     std::map<int, int> in_node;
     const auto node = [&](std::size_t i) { return ranks[i] / c.experiment.cluster.gpus_per_node; };
     for (std::size_t i = 0; i < ranks.size(); ++i) ++in_node[node(i)];
@@ -63,11 +63,11 @@ AllToAll all_slots(const LayerContext& c, const ExpertRows& x, bool back) {
 Bytes Fused::rows(long width) const { return tensor(static_cast<double>(experts_->most() * width)); }
 Bytes Fused::slots() const { return tensor(static_cast<double>(experts_->slots * c_.shape.hidden)); }
 
-void Fused::exchange(Planner& planner, bool back) const {
+void Fused::all_to_all(Planner& planner, bool back) const {
     if (experts_->ranks == 1) return;
     AllToAll op = all_slots(c_, *experts_, back);
     if (goes_once(c_)) send_once(op, c_, *experts_);
-    planner.collective("ep_all_to_all", op, experts_->exchange);
+    planner.collective("ep_all_to_all", op, experts_->all_to_all);
 }
 
 // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
@@ -80,8 +80,8 @@ void Fused::sort(Planner& planner, bool back) const {
     planner.compute("sort_by_expert", MemoryPass{back ? all : tokens, back ? tokens : all}, 2);
 }
 
-// The host reads how many slots every expert has before it can issue the exchange (dropless: sizes are data; with a capacity it
-// knows them, and Megatron-Core's dispatcher reads nothing), and sets it up; the backward's exchange is set up again.
+// The host reads how many slots every expert has before it can issue the all-to-all (dropless: sizes are data; with a capacity it
+// knows them, and Megatron-Core's dispatcher reads nothing), and sets it up; the backward's all-to-all is set up again.
 // A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
 void Fused::counts(Planner& planner, bool back) const {
     if (c_.experiment.framework.host.expert_layer && !goes_once(c_)) {
@@ -97,14 +97,14 @@ void Fused::counts(Planner& planner, bool back) const {
 
 // Slots to where their experts are, with those of the tensor-parallel ranks that share them; and back.
 void Fused::to_experts(Planner& planner) const {
-    exchange(planner, false);
+    all_to_all(planner, false);
     planner.collective("tp_all_gather", AllGather{rows(c_.shape.hidden)}, experts_->tensor);
     sort(planner, false);
 }
 void Fused::from_experts(Planner& planner) const {
     sort(planner, true);
     planner.collective("tp_reduce_scatter", ReduceScatter{rows(c_.shape.hidden)}, experts_->tensor);
-    exchange(planner, true);
+    all_to_all(planner, true);
 }
 
 // Scores in fp32.

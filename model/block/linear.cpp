@@ -35,7 +35,7 @@ void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e
     if (p.fused_accumulation || p.zero == 3 || micro_batches(p) == 1) return;
     const double weights = elements(l.out.rank, l.in);
     const Bytes made = size_of(between_products(l.dtype)), kept = size_of(p.gradient_dtype);
-    planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept});
+    planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});
 }
 
 }  // namespace stepcast

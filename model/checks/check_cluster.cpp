@@ -1,16 +1,9 @@
 // Rules between keys of a cluster, one function each. A complaint begins with the key that it is about.
-#include <fmt/format.h>
-
+#include "model/checks/checks.h"
 #include "model/cluster.h"
-#include "model/errors.h"
 
 namespace stepcast {
 namespace {
-
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
-}
 
 bool there(BytesPerSecond bandwidth) { return bandwidth > BytesPerSecond(0); }
 

@@ -1,21 +1,10 @@
 // Cross rules between keys, one function each. A complaint begins with the key that it is about.
-#include <fmt/format.h>
-
-#include "model/checks/check_transformer.h"
-#include "model/eager/transformer.h"
-#include "model/errors.h"
-#include "model/experiment.h"
+#include "model/checks/checks.h"
 #include "model/keys/keys.h"
-#include "model/multimodal/step.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
 namespace {
-
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
-}
 
 void check_required(const Experiment& e) {
     for (const auto& key : all_keys())
@@ -73,31 +62,14 @@ void check_tokens(const Experiment& e) {
 }
 
 // Keys that only a transformer's step knows, and those of the optimizer, which a single MoE layer has not.
-constexpr std::string_view transformer_keys[] = {"parallelism.tp",
-                                                 "parallelism.pp",
-                                                 "parallelism.vp",
-                                                 "parallelism.cp",
-                                                 "parallelism.sequence_parallel",
-                                                 "parallelism.zero",
-                                                 "parallelism.shard",
-                                                 "parallelism.schedule",
-                                                 "parallelism.stage_layers",
-                                                 "parallelism.recompute",
-                                                 "parallelism.recompute_layers",
-                                                 "parallelism.overlap_tp",
-                                                 "parallelism.cut",
-                                                 "parallelism.blocking_p2p",
-                                                 "parallelism.messages_per_tensor",
-                                                 "parallelism.messages_per_tuple",
-                                                 "parallelism.resend_first_stage",
-                                                 "parallelism.gradient_tensors",
-                                                 "parallelism.clip_per_rank",
-                                                 "workload.fused_projections",
-                                                 "workload.moe.capacity_factor",
-                                                 "workload.moe.shared_experts",
-                                                 "workload.moe.dense_layers",
-                                                 "workload.moe.interval",
-                                                 "workload.gated"};
+constexpr std::string_view transformer_keys[] = {
+    "parallelism.tp", "parallelism.pp", "parallelism.vp", "parallelism.cp", "parallelism.sequence_parallel",
+    "parallelism.zero", "parallelism.shard", "parallelism.schedule", "parallelism.stage_layers",
+    "parallelism.recompute", "parallelism.recompute_layers", "parallelism.overlap_tp", "parallelism.cut",
+    "parallelism.blocking_p2p", "parallelism.messages_per_tensor", "parallelism.messages_per_tuple",
+    "parallelism.resend_first_stage", "parallelism.gradient_tensors", "parallelism.clip_per_rank",
+    "workload.fused_projections", "workload.moe.capacity_factor", "workload.moe.shared_experts",
+    "workload.moe.dense_layers", "workload.moe.interval", "workload.gated"};
 
 void check_modelled(const Experiment& e) {
     const auto kind = e.workload.kind;

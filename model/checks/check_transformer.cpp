@@ -1,23 +1,15 @@
 // One function a rule. A complaint begins with the key that it is about.
-#include "model/checks/check_transformer.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 #include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/chunks.h"
 
 namespace stepcast {
 namespace {
-
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
-}
 
 void check_heads(const Workload& w) {
     if (w.heads < 1) refuse("workload.heads: missing; expected attention heads");

@@ -1,6 +1,6 @@
 // N tokens, each sent to k of E experts: S = N x k slots of width d, gathered expert by expert, two linear layers d -> h -> d
 // with GELU between, put back, weighted and summed. Slices of the gathered slots and their gradients are views.
-#include "model/eager/moe_layer.h"
+#include "model/builders.h"
 
 #include <vector>
 

@@ -1,5 +1,6 @@
 // T tokens, A = T x hidden elements, F = T x ffn, S = batch x heads x seq^2 scores, L = T x vocabulary.
-#include "model/eager/transformer.h"
+#include "model/checks/checks.h"
+#include "model/builders.h"
 
 #include <span>
 

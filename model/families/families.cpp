@@ -4,39 +4,11 @@
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
-#include "model/keys/key_values.h"
+#include "model/keys/fields.h"
 #include "model/keys/layers.h"
 
 namespace stepcast {
 namespace {
-
-std::vector<std::string> names_in(const ConfigValue& value) {
-    const auto* array = std::get_if<std::vector<ConfigValue>>(&value.value);
-    if (!array) throw ConfigError("found no array; expected an array of names");
-    std::vector<std::string> names;
-    for (const auto& one : *array) read_value(one, names.emplace_back());
-    return names;
-}
-
-// A key of the table [family], or false.
-bool read_own(const TomlEntry& entry, ModelFamily& family, std::string& base) {
-    const auto name = entry.path.substr(entry.path.find('.') + 1);
-    if (name == "base")
-        read_value(entry.value, base);
-    else if (name == "about")
-        read_value(entry.value, family.about);
-    else if (name == "not_modelled")
-        read_value(entry.value, family.not_modelled);
-    else if (name == "blocks_a_layer")
-        read_value(entry.value, family.blocks_a_layer);
-    else if (name == "models")
-        family.models = names_in(entry.value);
-    else if (name == "hub")
-        family.hub = names_in(entry.value);
-    else
-        return false;
-    return true;
-}
 
 ModelFamily lay(Layers& layers, const std::string& path, int depth) {
     auto file = read_toml(path);
@@ -46,13 +18,15 @@ ModelFamily lay(Layers& layers, const std::string& path, int depth) {
     std::string base;
     std::erase_if(file.entries, [&](const TomlEntry& entry) {
         if (!entry.path.starts_with("family.")) return false;
-        try {
-            if (!read_own(entry, family, base))
-                throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
-            if (entry.path == "family.base") (void)preset_path(PresetKind::family, base);
-        } catch (const ConfigError& e) {
-            throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
-        }
+        each_entry({entry}, [&](const TomlEntry& own) {
+            const bool known = read_field(own.path.substr(own.path.find('.') + 1), own.value,
+                                          {{"base", base}, {"about", family.about}, {"not_modelled", family.not_modelled},
+                                           {"blocks_a_layer", family.blocks_a_layer}, {"models", family.models},
+                                           {"hub", family.hub}});
+            if (!known) throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
+            if (own.path == "family.base") (void)preset_path(PresetKind::family, base);
+            return known;
+        }, [](const TomlEntry& own) { return own.path; });
         return true;
     });
     file.tables.erase("family");

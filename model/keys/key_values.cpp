@@ -144,6 +144,9 @@ void read_value(const ConfigValue& found, std::vector<int>& out) {
 void read_value(const ConfigValue& found, std::vector<double>& out) {
     for (const auto& value : list_in(found, "numbers")) read_value(value, out.emplace_back());
 }
+void read_value(const ConfigValue& found, std::vector<std::string>& out) {
+    for (const auto& value : list_in(found, "texts")) read_value(value, out.emplace_back());
+}
 
 void read_value(const ConfigValue& found, Curve& out) {
     each_row(found, 2, R"([["4 KiB", "3.1 us"]])", [&](const std::vector<ConfigValue>& row) {

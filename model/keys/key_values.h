@@ -17,6 +17,7 @@ void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
 void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
 void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
+void read_value(const ConfigValue& found, std::vector<std::string>& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);

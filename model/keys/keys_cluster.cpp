@@ -68,15 +68,11 @@ void add_link(const Rows& link, bool within) {
     add<Level, &L::ring_efficiency>(link, "ring_efficiency", "share of the bandwidth that ring collectives reach", 1e-3, 1);
     if (within) {
         add<Level, &L::pair_bandwidth>(link, "pair_bandwidth", "nvlink_pairs: between the two ranks of a pair", 0, fastest);
-        add<Level, &L::socket_bandwidth>(link, "socket_bandwidth", "between the two sockets of a node without NVSwitch; 0 = as the other links",
-                                         0, fastest);
+        add<Level, &L::socket_bandwidth>(link, "socket_bandwidth", "between the two sockets of a node without NVSwitch; 0 = as the other links", 0, fastest);
     }
     add<Level, &L::nvls_efficiency>(link, "nvls_efficiency", "reduction in the switch: share of the bandwidth reached; 0 = none", 0, 2);
     add<Level, &L::all_to_all_efficiency>(link, "all_to_all_efficiency", "share of the bandwidth that grouped sends and receives reach", 1e-3, 1);
-    add<Level, &L::dispatch_efficiency>( link, "dispatch_efficiency", within ? "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = DeepEP's law, or "
-                 "all_to_all_efficiency"
-               : "share of the bandwidth that kernels dispatching tokens reach; 0 = as all_to_all_efficiency",
-        0, 1);
+    add<Level, &L::dispatch_efficiency>(link, "dispatch_efficiency", within ? "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = DeepEP's law, or " "all_to_all_efficiency" : "share of the bandwidth that kernels dispatching tokens reach; 0 = as all_to_all_efficiency", 0, 1);
     add<Level, &L::launch>(link, "launch", "fixed cost of a collective call", 0, longest);
     add<Level, &L::training>(link, "training", "rate of an exchange inside a transformer step relative to the law", 0.01, 10);
     add<Level, &L::latency>(link, "latency", "one message round", 0, longest);
@@ -96,14 +92,13 @@ void add_link(const Rows& link, bool within) {
     add<Level, &L::all_to_all>(link, "all_to_all", "measured bytes and times");
     add<Level, &L::send_recv>(link, "send_recv", "measured bytes and times");
     add_protocol<Level, &L::low_latency>(link.below("low_latency", "small messages (LL)"));
-    add_protocol<Level, &L::low_latency_128>( link.below("low_latency_128", "medium messages (LL128), more than two ranks"));
+    add_protocol<Level, &L::low_latency_128>(link.below("low_latency_128", "medium messages (LL128), more than two ranks"));
     add_protocol<Level, &L::exchange>(link.below("exchange", "all-to-all and sends of small messages"), "each peer");
 }
 
 template <auto... Type>
 void add_narrow_gemm(const Rows& rows) {
-    add<&C::kernel, Type..., &NarrowGemm::efficiency>(rows, "efficiency", "share of its peak; 0 = as 16 bits", 0,
-                                                   most_share);
+    add<&C::kernel, Type..., &NarrowGemm::efficiency>(rows, "efficiency", "share of its peak; 0 = as 16 bits", 0, most_share);
     add<&C::kernel, Type..., &NarrowGemm::k0>(rows, "k0", "fill and drain of the k loop, in its elements", 0, 1e6);
     add<&C::kernel, Type..., &NarrowGemm::tile_reuse>(rows, "tile_reuse", "what a smaller tile loses", 0, 1e4);
     add<&C::kernel, Type..., &NarrowGemm::wave_loss>(rows, "wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
@@ -136,8 +131,7 @@ void add_machine(const Rows& rows) {
     add<&C::nodes>(rows, "nodes", "nodes", 1, 1 << 17);
     add<&C::gpus_per_node>(rows, "gpus_per_node", "ranks of a node", 1, 1024);
     add<&C::launch_blocking>(rows, "launch_blocking", "the host waits for every kernel");
-    add<&C::price_per_gpu_hour>(rows, "price_per_gpu_hour", "what a rank costs an hour, in any currency; 0 = not known",
-                                0, 1e6);
+    add<&C::price_per_gpu_hour>(rows, "price_per_gpu_hour", "what a rank costs an hour, in any currency; 0 = not known", 0, 1e6);
     add<&C::fabric>(rows, "fabric", "how the ranks of a node reach each other");
     add<&C::gpu, &G::name>(gpu, "name", "device");
     add<&C::gpu, &G::aliases>(gpu, "aliases", "its other names in tables, separated by commas");
@@ -150,7 +144,7 @@ void add_machine(const Rows& rows) {
     add<&C::network, &N::rails>(network, "rails", "NIC i of every node meets on a leaf of its own");
     add<&C::network, &N::nodes_per_leaf>(network, "nodes_per_leaf", "nodes that meet below the spine", 1, 1 << 17);
     add<&C::network, &N::oversubscription>(network, "oversubscription", "how many times too few links go to the spine", 0.1, 1000);
-    add<&C::network, &N::partial_ring>( network, "partial_ring", "rings with some, not one or all, ranks of a node: share of their NICs' rate that they reach", 0.01, 1);
+    add<&C::network, &N::partial_ring>(network, "partial_ring", "rings with some, not one or all, ranks of a node: share of their NICs' rate that they reach", 0.01, 1);
 }
 
 void add_links(const Rows& rows) {
@@ -160,43 +154,15 @@ void add_links(const Rows& rows) {
     };
     const Rows deep_ep = dispatch("dispatch", "DeepEP's dispatch and combine");
     add_dispatch<&C::intra, &L::dispatch>(deep_ep);
-    add<&C::intra, &L::dispatch, &D::per_sm>(deep_ep, "per_sm", "what one SM moves; 0 = the link alone limits", 0,
-                                             fastest);
+    add<&C::intra, &L::dispatch, &D::per_sm>(deep_ep, "per_sm", "what one SM moves; 0 = the link alone limits", 0, fastest);
     add<&C::intra, &L::dispatch, &D::sms>(deep_ep, "sms", "SMs that a training step lends", 1, 1e6);
     add_dispatch<&C::intra, &L::dispatch_low_latency>(dispatch("dispatch_low_latency", "DeepEP's low-latency mode"));
-    add_dispatch<&C::intra, &L::dispatch_one_sided>( dispatch("dispatch_one_sided", "TensorRT-LLM's one-sided kernels over NVLink"));
-    add_dispatch<&C::intra, &L::dispatch_two_sided>( dispatch("dispatch_two_sided", "TensorRT-LLM's two-sided kernels over NVLink"));
+    add_dispatch<&C::intra, &L::dispatch_one_sided>(dispatch("dispatch_one_sided", "TensorRT-LLM's one-sided kernels over NVLink"));
+    add_dispatch<&C::intra, &L::dispatch_two_sided>(dispatch("dispatch_two_sided", "TensorRT-LLM's two-sided kernels over NVLink"));
     add_link<&C::inter>(rows.below("link.inter"), false);
 }
 
-void add_products(const Rows& kernel) {
-    add<&C::kernel, &K::launch>(kernel, "launch", "fixed device-side cost of a kernel", 0, longest);
-    add<&C::kernel, &K::gemm_efficiency>(kernel, "gemm_efficiency", "share of the peak in a full wave of the best tile", least_share, most_share);
-    add<&C::kernel, &K::gemm_k0>( kernel, "gemm_k0", "fill and drain of the k loop, in k elements at the 16-bit rate: a time, so slower types lose fewer elements", 0, 1e6);
-    add<&C::kernel, &K::gemm_tile_256>(kernel, "gemm_tile_256", "rate of a 256x128 tile relative to the best", least_share, most_share);
-    add<&C::kernel, &K::gemm_tile_128>(kernel, "gemm_tile_128", "128x128 tile", least_share, most_share);
-    add<&C::kernel, &K::gemm_tile_64>(kernel, "gemm_tile_64", "128x64 tile", least_share, most_share);
-    add<&C::kernel, &K::gemm_tile_32>(kernel, "gemm_tile_32", "64x64 tile", least_share, most_share);
-    add<&C::kernel, &K::gemm_tile_wide>(kernel, "gemm_tile_wide", "256x256 tile; 0 = never used", 0, most_share);
-    add<&C::kernel, &K::gemm_tile_192>(kernel, "gemm_tile_192", "192x128 tile; 0 = never used", 0, most_share);
-    add<&C::kernel, &K::gemm_tile_narrow>(kernel, "gemm_tile_narrow", "256x64 tile; 0 = never used", 0, most_share);
-    add<&C::kernel, &K::gemm_tile_reuse>( kernel, "gemm_tile_reuse", "what a smaller tile loses: its rate is 1 / (1 + reuse (1/m + 1/n - 3/256)) of the best's", 0, 1e4);
-    add<&C::kernel, &K::gemm_wave_loss>(kernel, "gemm_wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
-    add<&C::kernel, &K::gemm_traffic_efficiency>(kernel, "gemm_traffic_efficiency", "share of the memory bandwidth that operands of a GEMM reach", least_share, most_share);
-    add<&C::kernel, &K::gemm_corner>(kernel, "gemm_corner", "0: the longer of arithmetic and traffic; 1: their sum", 0,
-                                     1);
-    add<&C::kernel, &K::gemm_split>(kernel, "gemm_split", "more for a GEMM split along k", 0, longest);
-    add<&C::kernel, &K::gemm_split_traffic>(kernel, "gemm_split_traffic", "times that a split's fp32 partial result crosses the memory", 0, 100);
-    add<&C::kernel, &K::gemm_boost>(kernel, "gemm_boost", "clock above the sustained one in short kernels, as a share", 0, 10);
-    add<&C::kernel, &K::gemm_boost_time>(kernel, "gemm_boost_time", "how long a kernel keeps that clock", 1e-9, longest);
-    add<&C::kernel, &K::gemm_unaligned>(kernel, "gemm_unaligned", "rate of a GEMM whose rows are not aligned to 8 elements", 0.01, 1);
-    add<&C::kernel, &K::gemm_fp32>(kernel, "gemm_fp32", "rate of an fp32 GEMM relative to the law", least_share, most_share);
-    add<&C::kernel, &K::gemm_nn>(kernel, "gemm_nn", "rate of an input gradient's layout relative to the forward's", least_share, most_share);
-    add<&C::kernel, &K::gemm_tn>(kernel, "gemm_tn", "rate of a weight gradient's layout relative to the forward's", least_share, most_share);
-    add<&C::kernel, &K::batched_gemm>(kernel, "batched_gemm", "rate of a batch of GEMMs in one kernel relative to one GEMM of as many tiles", least_share, most_share);
-    add<&C::kernel, &K::gemm_accumulate>(kernel, "gemm_accumulate", "rate of a GEMM that adds to fp32", least_share, most_share);
-    add<&C::kernel, &K::grouped_gemm>(kernel, "grouped_gemm", "rate of one kernel over groups relative to one GEMM", least_share, most_share);
-    add_narrow_gemms(kernel, std::make_index_sequence<std::size(dtypes)>());
+void add_experts_and_casts(const Rows& kernel) {
     const Rows experts = kernel.below("experts", "an expert layer alone");
     add<&C::kernel, &K::experts, &X::launch>(experts, "launch", "all launches of the layer", 0, longest);
     add<&C::kernel, &K::experts, &X::token>(experts, "token", "routing and sorting, a token", 0, longest);
@@ -213,62 +179,77 @@ void add_products(const Rows& kernel) {
     add<&C::kernel, &K::cast, &CastCosts::row>(cast, "row", "a row with a scale of its own, on one SM", 0, longest);
 }
 
+void add_products(const Rows& kernel) {
+    add<&C::kernel, &K::launch>(kernel, "launch", "fixed device-side cost of a kernel", 0, longest);
+    add<&C::kernel, &K::gemm_efficiency>(kernel, "gemm_efficiency", "share of the peak in a full wave of the best tile", least_share, most_share);
+    add<&C::kernel, &K::gemm_k0>(kernel, "gemm_k0", "fill and drain of the k loop, in k elements at the 16-bit rate: a time, so slower types lose fewer elements", 0, 1e6);
+    add<&C::kernel, &K::gemm_tile_256>(kernel, "gemm_tile_256", "rate of a 256x128 tile relative to the best", least_share, most_share);
+    add<&C::kernel, &K::gemm_tile_128>(kernel, "gemm_tile_128", "128x128 tile", least_share, most_share);
+    add<&C::kernel, &K::gemm_tile_64>(kernel, "gemm_tile_64", "128x64 tile", least_share, most_share);
+    add<&C::kernel, &K::gemm_tile_32>(kernel, "gemm_tile_32", "64x64 tile", least_share, most_share);
+    add<&C::kernel, &K::gemm_tile_wide>(kernel, "gemm_tile_wide", "256x256 tile; 0 = never used", 0, most_share);
+    add<&C::kernel, &K::gemm_tile_192>(kernel, "gemm_tile_192", "192x128 tile; 0 = never used", 0, most_share);
+    add<&C::kernel, &K::gemm_tile_narrow>(kernel, "gemm_tile_narrow", "256x64 tile; 0 = never used", 0, most_share);
+    add<&C::kernel, &K::gemm_tile_reuse>(kernel, "gemm_tile_reuse", "what a smaller tile loses: its rate is 1 / (1 + reuse (1/m + 1/n - 3/256)) of the best's", 0, 1e4);
+    add<&C::kernel, &K::gemm_wave_loss>(kernel, "gemm_wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
+    add<&C::kernel, &K::gemm_traffic_efficiency>(kernel, "gemm_traffic_efficiency", "share of the memory bandwidth that operands of a GEMM reach", least_share, most_share);
+    add<&C::kernel, &K::gemm_corner>(kernel, "gemm_corner", "0: the longer of arithmetic and traffic; 1: their sum", 0, 1);
+    add<&C::kernel, &K::gemm_split>(kernel, "gemm_split", "more for a GEMM split along k", 0, longest);
+    add<&C::kernel, &K::gemm_split_traffic>(kernel, "gemm_split_traffic", "times that a split's fp32 partial result crosses the memory", 0, 100);
+    add<&C::kernel, &K::gemm_boost>(kernel, "gemm_boost", "clock above the sustained one in short kernels, as a share", 0, 10);
+    add<&C::kernel, &K::gemm_boost_time>(kernel, "gemm_boost_time", "how long a kernel keeps that clock", 1e-9, longest);
+    add<&C::kernel, &K::gemm_unaligned>(kernel, "gemm_unaligned", "rate of a GEMM whose rows are not aligned to 8 elements", 0.01, 1);
+    add<&C::kernel, &K::gemm_fp32>(kernel, "gemm_fp32", "rate of an fp32 GEMM relative to the law", least_share, most_share);
+    add<&C::kernel, &K::gemm_nn>(kernel, "gemm_nn", "rate of an input gradient's layout relative to the forward's", least_share, most_share);
+    add<&C::kernel, &K::gemm_tn>(kernel, "gemm_tn", "rate of a weight gradient's layout relative to the forward's", least_share, most_share);
+    add<&C::kernel, &K::batched_gemm>(kernel, "batched_gemm", "rate of a batch of GEMMs in one kernel relative to one GEMM of as many tiles", least_share, most_share);
+    add<&C::kernel, &K::gemm_accumulate>(kernel, "gemm_accumulate", "rate of a GEMM that adds to fp32", least_share, most_share);
+    add<&C::kernel, &K::grouped_gemm>(kernel, "grouped_gemm", "rate of one kernel over groups relative to one GEMM", least_share, most_share);
+    add_narrow_gemms(kernel, std::make_index_sequence<std::size(dtypes)>());
+}
+
 void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::memory_efficiency>(kernel, "memory_efficiency", "share of the memory bandwidth in memory passes", least_share, most_share);
     add<&C::kernel, &K::fused_ramp>(kernel, "fused_ramp", "fused expert kernel: start, before the first wave", 0, longest);
     add<&C::kernel, &K::fused_efficiency>(kernel, "fused_efficiency", "fused expert kernel: share of the peak in a wave", least_share, most_share);
     add<&C::kernel, &K::fused_tail>(kernel, "fused_tail", "fused expert kernel: left after the last remote row", 0, longest);
-    add<&C::kernel, &K::fused_scatter_exposed>( kernel, "fused_scatter_exposed", "fused expert kernel: share of remote writes not hidden by compute", 0, 1);
-    add<&C::kernel, &K::wgrad_efficiency>(kernel, "wgrad_efficiency", "share of the peak in weight gradients over block lists; 0 = by the GEMM law",
-                                          0, most_share);
-    add<&C::kernel, &K::transpose_efficiency>( kernel, "transpose_efficiency", "share of the memory bandwidth in weight transposes", least_share, most_share);
+    add<&C::kernel, &K::fused_scatter_exposed>(kernel, "fused_scatter_exposed", "fused expert kernel: share of remote writes not hidden by compute", 0, 1);
+    add<&C::kernel, &K::wgrad_efficiency>(kernel, "wgrad_efficiency", "share of the peak in weight gradients over block lists; 0 = by the GEMM law", 0, most_share);
+    add<&C::kernel, &K::transpose_efficiency>(kernel, "transpose_efficiency", "share of the memory bandwidth in weight transposes", least_share, most_share);
     add<&C::kernel, &K::row_efficiency>(kernel, "row_efficiency", "share of the memory bandwidth in norms and softmax", least_share, most_share);
     add<&C::kernel, &K::strided_efficiency>(kernel, "strided_efficiency", "share of the memory bandwidth in permuted copies and sums over columns", least_share, most_share);
-    add<&C::kernel, &K::cache>(kernel, "cache", "passes well below this find their operands in the L2; 0 = none do", 0,
-                               1e12);
+    add<&C::kernel, &K::cache>(kernel, "cache", "passes well below this find their operands in the L2; 0 = none do", 0, 1e12);
     add<&C::kernel, &K::cache_gain>(kernel, "cache_gain", "rate of such passes relative to memory's", 0.01, 100);
-    add<&C::kernel, &K::event>(kernel, "event", "more that a pair of events around one kernel shows; tables only", 0,
-                               longest);
+    add<&C::kernel, &K::event>(kernel, "event", "more that a pair of events around one kernel shows; tables only", 0, longest);
     add<&C::kernel, &K::training_gemm>(kernel, "training_gemm", "rate of a GEMM inside a transformer step relative to the law", least_share, most_share);
     add<&C::kernel, &K::training_fp8>(kernel, "training_fp8", "rate of an fp8 or fp4 GEMM inside a transformer step, on top of training_gemm", least_share, most_share);
-    add<&C::kernel, &K::attention, &A::efficiency>( kernel, "attention_efficiency", "share of the peak in flash attention forward", least_share, most_share);
+    add<&C::kernel, &K::attention, &A::efficiency>(kernel, "attention_efficiency", "share of the peak in flash attention forward", least_share, most_share);
     add<&C::kernel, &K::attention_backward>(kernel, "attention_backward", "flash attention: rate of the backward relative to the forward", least_share, most_share);
     add<&C::kernel, &K::attention_v2>(kernel, "attention_v2", "rate of FlashAttention-2's products relative to the device's best kernel's; their exponentials take equally long", least_share, most_share);
     add<&C::kernel, &K::attention_triton>(kernel, "attention_triton", "the same of the kernel that Triton compiled in 2022 and 2023; 0 = attention_v2", 0, most_share);
-    add<&C::kernel, &K::attention, &A::ramp>( kernel, "attention_ramp", "flash attention: tokens of a sequence at which half of the rate is reached", 0, 1e6);
-    add<&C::kernel, &K::attention, &A::width>( kernel, "attention_width", "flash attention: width of a head whose products take as long as its exponentials", 0, 1e4);
+    add<&C::kernel, &K::attention, &A::ramp>(kernel, "attention_ramp", "flash attention: tokens of a sequence at which half of the rate is reached", 0, 1e6);
+    add<&C::kernel, &K::attention, &A::width>(kernel, "attention_width", "flash attention: width of a head whose products take as long as its exponentials", 0, 1e4);
     add<&C::kernel, &K::attention, &A::name>(kernel, "attention_kernel", "flash attention: which of the tables' kernels a fit takes for steps");
     add<&C::kernel, &K::attention, &A::launch>(kernel, "attention_launch", "flash attention: fixed cost; 0 = kernel.launch", 0, longest);
-    add<&C::kernel, &K::attention, &A::tile>( kernel, "attention_tile", "flash attention: queries of a thread block; 0 = blocks are not counted against SMs",
-        0, 4096);
+    add<&C::kernel, &K::attention, &A::tile>(kernel, "attention_tile", "flash attention: queries of a thread block; 0 = blocks are not counted against SMs", 0, 4096);
     add<&C::kernel, &K::attention, &A::slides>(kernel, "attention_slides", "flash attention: passes over keys that lie before a sliding window; else it masks their scores");
     add<&C::kernel, &K::attention, &A::fill>(kernel, "attention_fill", "flash attention: fixed cost of a block of queries, in keys", 0, 1e6);
-    add<&C::kernel, &K::attention, &A::corner>( kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum", 0, 10);
-    add<&C::kernel, &K::attention, &A::traffic>( kernel, "attention_traffic", "flash attention: times that queries and results cross the memory beside the kernel", 0, 100);
-    add<&C::kernel, &K::attention, &A::cache>( kernel, "attention_cache", "flash attention: times that keys and values cross the memory beside the kernel, as where they are written to a cache", 0, 100);
-    add<&C::kernel, &K::attention, &A::token>( kernel, "attention_token", "flash attention: what each token costs beside the kernel", 0, longest);
-    add<&C::kernel, &K::attention, &A::odd>( kernel, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", least_share, most_share);
-    add<&C::kernel, &K::attention, &A::fp8_efficiency>( kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak", least_share, most_share);
-    add<&C::kernel, &K::attention, &A::fp8_width>( kernel, "attention_fp8_width", "flash attention in fp8: width of a head whose products take as long as its exponentials", 0, 1e4);
+    add<&C::kernel, &K::attention, &A::corner>(kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum", 0, 10);
+    add<&C::kernel, &K::attention, &A::traffic>(kernel, "attention_traffic", "flash attention: times that queries and results cross the memory beside the kernel", 0, 100);
+    add<&C::kernel, &K::attention, &A::cache>(kernel, "attention_cache", "flash attention: times that keys and values cross the memory beside the kernel, as where they are written to a cache", 0, 100);
+    add<&C::kernel, &K::attention, &A::token>(kernel, "attention_token", "flash attention: what each token costs beside the kernel", 0, longest);
+    add<&C::kernel, &K::attention, &A::odd>(kernel, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", least_share, most_share);
+    add<&C::kernel, &K::attention, &A::fp8_efficiency>(kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak", least_share, most_share);
+    add<&C::kernel, &K::attention, &A::fp8_width>(kernel, "attention_fp8_width", "flash attention in fp8: width of a head whose products take as long as its exponentials", 0, 1e4);
     add<&C::kernel, &K::attention_kernels>(kernel, "attention_kernels", "attention by the kernels that tables name");
     add<&C::kernel, &K::expert_kernels>(kernel, "expert_kernels", "whole expert layers by the implementations that tables name");
-    add<&C::kernel, &K::optimizer_efficiency>( kernel, "optimizer_efficiency", "share of the memory bandwidth in optimizer passes", least_share, most_share);
+    add<&C::kernel, &K::optimizer_efficiency>(kernel, "optimizer_efficiency", "share of the memory bandwidth in optimizer passes", least_share, most_share);
     add<&C::kernel, &K::gemm_table>(kernel, "gemm_table", "measured shapes, used before the law");
-    add<&C::kernel, &K::gemm_table_by_weight>( kernel, "gemm_table_by_weight", "the table holds rows of single weights (n, k); the law answers elsewhere");
+    add<&C::kernel, &K::gemm_table_by_weight>(kernel, "gemm_table_by_weight", "the table holds rows of single weights (n, k); the law answers elsewhere");
     add<&C::kernel, &K::memory_curve>(kernel, "memory_curve", "measured memory passes, bytes read and written");
 }
 
-void add_behaviour(const Rows& rows) {
-    const Rows power = rows.below("power"), host = rows.below("host"), interference = rows.below("interference");
-    const Rows overheads = rows.below("overheads"), noise = rows.below("noise");
-    add<&C::power, &Power::limit>(power, "limit_w", "what the board may draw, W; 0 = not known, the clock stays up", 0,
-                                  1e5);
-    add<&C::power, &Power::idle>(power, "idle_w", "what it draws idle, W", 0, 1e5);
-    add<&C::power, &Power::flop>(power, "flop_pj", "energy of a floating-point operation of 16 bits at full clock, pJ", 0, 1e4);
-    add<&C::power, &Power::byte>(power, "byte_pj", "energy of a byte moved to or from memory, pJ", 0, 1e6);
-    add<&C::power, &Power::in_rates>(power, "in_rates", "the kernels' rates were measured at the clock that the limit leaves: it tells energy only");
-    add<&C::power, &Power::response>( power, "response", "length of a repeated kernel at which half of the clock's fall has happened; tables only",
-        1e-9, longest);
+void add_host(const Rows& host) {
     add<&C::host, &H::call>(host, "call", "issue one kernel", 0, longest);
     add<&C::host, &H::framework>(host, "framework", "one framework operation", 0, longest);
     add<&C::host, &H::module_forward>(host, "module_forward", "one module call in forward", 0, longest);
@@ -286,12 +267,10 @@ void add_behaviour(const Rows& rows) {
     add<&C::host, &H::update>(host, "update", "call the optimizer of a parameter group", 0, longest);
     add<&C::host, &H::gather>(host, "gather", "gather the updated parameters of a group and hand them back", 0, longest);
     add<&C::host, &H::input>(host, "input", "the next batch and what a training script does once a step", 0, longest);
-    add<&C::host, &H::load>( host, "load", "all of these take so many times longer: other work on the machine's processors", 1e-3, 1000);
-    add<&C::interference, &I::compute_slowdown>(interference, "compute_slowdown", "a kernel beside communication takes so much longer", 0, 10);
-    add<&C::interference, &I::communication_slowdown>(interference, "communication_slowdown", "communication beside a kernel takes so much longer", 0, 10);
-    add<&C::interference, &I::shared_links>( interference, "shared_links", "exchanges of different kinds that cross a link at once share its bandwidth");
-    add<&C::overheads, &MemoryOverheads::context>(overheads, "context", "memory of the CUDA context and libraries", 0, 1e15);
-    add<&C::overheads, &MemoryOverheads::fragmentation>(overheads, "fragmentation", "share of the tensors' memory that the allocator loses", 0, 1);
+    add<&C::host, &H::load>(host, "load", "all of these take so many times longer: other work on the machine's processors", 1e-3, 1000);
+}
+
+void add_noise(const Rows& noise) {
     add<&C::noise, &Noise::op>(noise, "op", "standard deviation of the logarithm, per task and step", 0, 2);
     add<&C::noise, &Noise::step>(noise, "step", "standard deviation of the logarithm, common to a step", 0, 2);
     add<&C::noise, &Noise::host>(noise, "host", "standard deviation of the logarithm of host work, common to a step", 0, 2);
@@ -302,6 +281,23 @@ void add_behaviour(const Rows& rows) {
     add<&C::noise, &Noise::straggler_delay>(noise, "straggler_delay", "median lateness of a late rank", 0, longest);
     add<&C::noise, &Noise::straggler_spread>(noise, "straggler_spread", "standard deviation of the logarithm of the lateness", 0, 5);
 }
+
+void add_power(const Rows& power) {
+    add<&C::power, &Power::limit>(power, "limit_w", "what the board may draw, W; 0 = not known, the clock stays up", 0, 1e5);
+    add<&C::power, &Power::idle>(power, "idle_w", "what it draws idle, W", 0, 1e5);
+    add<&C::power, &Power::flop>(power, "flop_pj", "energy of a floating-point operation of 16 bits at full clock, pJ", 0, 1e4);
+    add<&C::power, &Power::byte>(power, "byte_pj", "energy of a byte moved to or from memory, pJ", 0, 1e6);
+    add<&C::power, &Power::in_rates>(power, "in_rates", "the kernels' rates were measured at the clock that the limit leaves: it tells energy only");
+    add<&C::power, &Power::response>(power, "response", "length of a repeated kernel at which half of the clock's fall has happened; tables only", 1e-9, longest);
+}
+
+void add_losses(const Rows& interference, const Rows& overheads) {
+    add<&C::interference, &I::compute_slowdown>(interference, "compute_slowdown", "a kernel beside communication takes so much longer", 0, 10);
+    add<&C::interference, &I::communication_slowdown>(interference, "communication_slowdown", "communication beside a kernel takes so much longer", 0, 10);
+    add<&C::interference, &I::shared_links>(interference, "shared_links", "exchanges of different kinds that cross a link at once share its bandwidth");
+    add<&C::overheads, &MemoryOverheads::context>(overheads, "context", "memory of the CUDA context and libraries", 0, 1e15);
+    add<&C::overheads, &MemoryOverheads::fragmentation>(overheads, "fragmentation", "share of the tensors' memory that the allocator loses", 0, 1);
+}
 // clang-format on
 
 std::vector<Key> all_rows() {
@@ -310,8 +306,12 @@ std::vector<Key> all_rows() {
     add_machine(rows);
     add_links(rows);
     add_products(rows.below("kernel"));
+    add_experts_and_casts(rows.below("kernel"));
     add_kernels(rows.below("kernel"));
-    add_behaviour(rows);
+    add_power(rows.below("power"));
+    add_host(rows.below("host"));
+    add_losses(rows.below("interference"), rows.below("overheads"));
+    add_noise(rows.below("noise"));
     return keys;
 }
 

@@ -11,31 +11,14 @@ namespace {
 
 // The first that a key begins with counts.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kinds{{
-    {"kernel.training_", "steps"},
-    {"link.intra.training", "steps"},
-    {"link.inter.training", "steps"},
-    {"interference.", "steps"},
-    {"noise.", "steps"},
-    {"kernel.gemm_", "GEMM"},
-    {"kernel.batched_gemm", "GEMM"},
-    {"kernel.grouped_gemm", "GEMM"},
-    {"kernel.attention_", "attention"},
-    {"kernel.memory_", "memory passes"},
-    {"kernel.row_", "memory passes"},
-    {"kernel.strided_", "memory passes"},
-    {"kernel.transpose_", "memory passes"},
-    {"kernel.optimizer_", "memory passes"},
-    {"kernel.cache", "memory passes"},
-    {"kernel.fused_", "expert kernels"},
-    {"kernel.wgrad_", "expert kernels"},
-    {"link.intra.", "collectives inside a node"},
-    {"link.inter.", "collectives between nodes"},
-    {"network.partial_ring", "collectives between nodes"},
-    {"kernel.launch", "host"},
-    {"kernel.event", "host"},
-    {"host.", "host"},
-    {"overheads.", ""},
-}};
+    {"kernel.training_", "steps"}, {"link.intra.training", "steps"}, {"link.inter.training", "steps"},
+    {"interference.", "steps"}, {"noise.", "steps"}, {"kernel.gemm_", "GEMM"}, {"kernel.batched_gemm", "GEMM"},
+    {"kernel.grouped_gemm", "GEMM"}, {"kernel.attention_", "attention"}, {"kernel.memory_", "memory passes"},
+    {"kernel.row_", "memory passes"}, {"kernel.strided_", "memory passes"}, {"kernel.transpose_", "memory passes"},
+    {"kernel.optimizer_", "memory passes"}, {"kernel.cache", "memory passes"}, {"kernel.fused_", "expert kernels"},
+    {"kernel.wgrad_", "expert kernels"}, {"link.intra.", "collectives inside a node"},
+    {"link.inter.", "collectives between nodes"}, {"network.partial_ring", "collectives between nodes"},
+    {"kernel.launch", "host"}, {"kernel.event", "host"}, {"host.", "host"}, {"overheads.", ""}}};
 constexpr std::array names{
     "GEMM", "attention", "memory passes", "expert kernels", "collectives inside a node", "collectives between nodes",
     "host", "steps"};

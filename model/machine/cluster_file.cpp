@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/cluster.h"
-#include "model/errors.h"
-#include "model/keys/key_values.h"
+#include "model/keys/fields.h"
 #include "model/keys/keys.h"
 #include "model/keys/layers.h"
 #include "model/machine/priors.h"
@@ -15,119 +14,28 @@ namespace {
 
 bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
 
-// "fitted.parameters.2.key" -> the third element of `rows`, field "key"; nullptr for another table.
-template <class Row>
-Row* row_of(std::vector<Row>& rows, const std::string& path, const std::string& table, std::string& name) {
-    if (!path.starts_with(table)) return nullptr;
-    const auto dot = path.find('.', table.size());
-    if (dot == std::string::npos) return nullptr;
-    const auto digits = path.substr(table.size(), dot - table.size());
-    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos)
-        return nullptr;
-    const auto index = static_cast<std::size_t>(std::stoul(digits));
-    if (index >= rows.size()) rows.resize(index + 1);
-    name = path.substr(dot + 1);
-    return &rows[index];
-}
-
-bool read_parameter(const std::string& name, const ConfigValue& value, FittedParameter& p) {
-    if (name == "key")
-        read_value(value, p.key);
-    else if (name == "value")
-        read_value(value, p.value);
-    else if (name == "prior")
-        read_value(value, p.prior);
-    else if (name == "relative_error")
-        read_value(value, p.relative_error);
-    else if (name == "determined")
-        read_value(value, p.determined);
-    else
-        return false;
-    return true;
-}
-
-bool read_error(const std::string& name, const ConfigValue& value, HeldOutError& e) {
-    if (name == "kind")
-        read_value(value, e.kind);
-    else if (name == "method")
-        read_value(value, e.method);
-    else if (name == "samples")
-        read_value(value, e.samples);
-    else if (name == "mape")
-        read_value(value, e.mape);
-    else if (name == "bias")
-        read_value(value, e.bias);
-    else if (name == "worst")
-        read_value(value, e.worst);
-    else if (name == "median")
-        read_value(value, e.median);
-    else
-        return false;
-    return true;
-}
-
-bool read_range(const std::string& name, const ConfigValue& value, FittedRange& r) {
-    if (name == "what")
-        read_value(value, r.what);
-    else if (name == "least")
-        read_value(value, r.least);
-    else if (name == "most")
-        read_value(value, r.most);
-    else
-        return false;
-    return true;
-}
-
-bool read_constants(const std::string& name, const ConfigValue& value, FittedConstants& c) {
-    if (name == "what")
-        read_value(value, c.what);
-    else if (name == "count")
-        read_value(value, c.count);
-    else if (name == "from")
-        read_value(value, c.from);
-    else
-        return false;
-    return true;
-}
-
-const std::vector<ConfigValue>& texts_in(const ConfigValue& value, const char* of) {
-    const auto* texts = std::get_if<std::vector<ConfigValue>>(&value.value);
-    if (!texts) throw ConfigError(fmt::format("found no array; expected an array of {}", of));
-    return *texts;
-}
-
-void read_rows(const ConfigValue& value, Fitted& fitted) {
-    for (const auto& line : texts_in(value, "lines of hashes")) {
-        std::string text;
-        read_value(line, text);
-        fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
-    }
-}
-
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
+    const auto& [path, value, key_at, value_at] = entry;
     std::string name;
-    if (auto* p = row_of(fitted.parameters, entry.path, "fitted.parameters.", name))
-        return read_parameter(name, entry.value, *p);
-    if (auto* e = row_of(fitted.errors, entry.path, "fitted.errors.", name)) return read_error(name, entry.value, *e);
-    if (auto* r = row_of(fitted.ranges, entry.path, "fitted.ranges.", name)) return read_range(name, entry.value, *r);
-    if (auto* c = row_of(fitted.constants, entry.path, "fitted.constants.", name))
-        return read_constants(name, entry.value, *c);
-    if (entry.path == "fitted.date")
-        read_value(entry.value, fitted.date);
-    else if (entry.path == "fitted.samples")
-        read_value(entry.value, fitted.samples);
-    else if (entry.path == "fitted.condition")
-        read_value(entry.value, fitted.condition);
-    else if (entry.path == "fitted.correlation")
-        read_value(entry.value, fitted.correlation);
-    else if (entry.path == "fitted.sources" || entry.path == "fitted.measured") {
-        auto& texts = entry.path == "fitted.sources" ? fitted.sources : fitted.measured;
-        for (const auto& text : texts_in(entry.value, "text")) read_value(text, texts.emplace_back());
-    } else if (entry.path == "fitted.rows.hashes")
-        read_rows(entry.value, fitted);
-    else
-        return false;
-    return true;
+    if (auto* p = row_of(fitted.parameters, path, "fitted.parameters", name))
+        return read_field(name, value, {{"key", p->key}, {"value", p->value}, {"prior", p->prior},
+                                        {"relative_error", p->relative_error}, {"determined", p->determined}});
+    if (auto* e = row_of(fitted.errors, path, "fitted.errors", name))
+        return read_field(name, value, {{"kind", e->kind}, {"method", e->method}, {"samples", e->samples}, {"mape", e->mape},
+                                        {"bias", e->bias}, {"worst", e->worst}, {"median", e->median}});
+    if (auto* r = row_of(fitted.ranges, path, "fitted.ranges", name))
+        return read_field(name, value, {{"what", r->what}, {"least", r->least}, {"most", r->most}});
+    if (auto* c = row_of(fitted.constants, path, "fitted.constants", name))
+        return read_field(name, value, {{"what", c->what}, {"count", c->count}, {"from", c->from}});
+    const auto rows = [&](const ConfigValue& lines) {
+        std::vector<std::string> texts;
+        read_value(lines, texts);
+        for (const auto& text : texts) fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
+    };
+    return read_field(path, value, {{"fitted.date", fitted.date}, {"fitted.samples", fitted.samples},
+                                    {"fitted.condition", fitted.condition}, {"fitted.correlation", fitted.correlation},
+                                    {"fitted.sources", fitted.sources}, {"fitted.measured", fitted.measured},
+                                    {"fitted.rows.hashes", rows}});
 }
 
 // `at` says where a field of the parameter stands. The prior is only tried: the nameplate holds it already.
@@ -153,18 +61,9 @@ void lay_parameter(Layers& layers, const std::string& prefix, const FittedParame
 Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
     Fitted fitted;
     std::map<std::string, std::string> value_at;  // path -> where
-    for (const auto& entry : entries) {
-        bool known = false;
-        try {
-            known = read_fitted_entry(entry, fitted);
-        } catch (const ConfigError& e) {
-            throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
-        }
-        if (!known)
-            throw ConfigError(entry.key_at + ": " + entry.path +
-                              ": unknown key; docs/formats.md lists those of [fitted]");
-        value_at[entry.path] = entry.value_at;
-    }
+    each_entry(entries, [&](const TomlEntry& entry) { return read_fitted_entry(entry, fitted); },
+               [](const TomlEntry& entry) { return entry.path + ": unknown key; docs/formats.md lists those of [fitted]"; });
+    for (const auto& entry : entries) value_at[entry.path] = entry.value_at;
     for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
         const auto row = "fitted.parameters." + std::to_string(i);
         lay_parameter(layers, prefix, fitted.parameters[i], [&](const std::string& name) {

@@ -5,9 +5,7 @@
 #include <string_view>
 
 #include "model/answers/campaign.h"
-#include "model/errors.h"
-#include "model/keys/key_values.h"
-#include "model/keys/toml_reader.h"
+#include "model/keys/fields.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -43,79 +41,41 @@ std::string text_of(const ConfigValue& value) {
     read_value(value, text);
     return text;
 }
-double number_of(const ConfigValue& value) {
-    double number = 0;
-    read_value(value, number);
-    if (!(number >= 0) || !std::isfinite(number)) throw ConfigError("expected 0 or more");
-    return number;
+auto duration(Seconds& field) {
+    return [&field](const ConfigValue& value) { field = parse_duration(text_of(value)); };
+}
+auto power(Watts& field) {
+    return [&field](const ConfigValue& value) {
+        field = Watts(parse(text_of(value), power_units, "a power, for example \"700 W\""));
+    };
+}
+auto number(double& field, double least = 0) {
+    return [&field, least](const ConfigValue& value) {
+        read_value(value, field);
+        if (!(field >= 0) || !std::isfinite(field)) throw ConfigError("expected 0 or more");
+        field = std::max(least, field);
+    };
 }
 
-// One key of the file; false where there is none of this name.
-bool read_failures(const std::string& key, const ConfigValue& value, Failures& f) {
-    if (key == "source")
-        f.source = text_of(value);
-    else if (key == "mtbf_per_gpu")
-        f.mtbf_per_gpu = parse_duration(text_of(value));
-    else if (key == "checkpoint_time")
-        f.checkpoint_time = parse_duration(text_of(value));
-    else if (key == "restart_time")
-        f.restart_time = parse_duration(text_of(value));
-    else
-        return false;
-    return true;
-}
-bool read_offer(const std::string& key, const ConfigValue& value, Offer& o) {
-    const auto watts = [&] { return Watts(parse(text_of(value), power_units, "a power, for example \"700 W\"")); };
-    if (key == "name")
-        o.gpu = text_of(value);
-    else if (key == "price_per_gpu_hour")
-        o.price_per_gpu_hour = number_of(value);
-    else if (key == "price_source")
-        o.price_source = text_of(value);
-    else if (key == "board_power")
-        o.board = watts();
-    else if (key == "idle_power")
-        o.idle = watts();
-    else if (key == "node_power")
-        o.rest = watts();
-    else if (key == "building")
-        o.building = std::max(1.0, number_of(value));
-    else if (key == "power_source")
-        o.power_source = text_of(value);
-    else
-        return false;
-    return true;
-}
-
-const std::vector<std::string> known{"currency",
-                                     "failures.mtbf_per_gpu",
-                                     "failures.checkpoint_time",
-                                     "failures.restart_time",
-                                     "failures.source",
-                                     "gpu.name",
-                                     "gpu.price_per_gpu_hour",
-                                     "gpu.price_source",
-                                     "gpu.board_power",
-                                     "gpu.idle_power",
-                                     "gpu.node_power",
-                                     "gpu.building",
-                                     "gpu.power_source"};
+const std::vector<std::string> known{"currency", "failures.mtbf_per_gpu", "failures.checkpoint_time",
+                                    "failures.restart_time", "failures.source", "gpu.name", "gpu.price_per_gpu_hour",
+                                    "gpu.price_source", "gpu.board_power", "gpu.idle_power", "gpu.node_power",
+                                    "gpu.building", "gpu.power_source"};
 
 bool read_entry(const TomlEntry& entry, Market& market) {
-    constexpr std::string_view failures = "failures.", gpu = "gpu.";
-    if (entry.path == "currency") {
-        market.currency = text_of(entry.value);
-        return true;
+    std::string name;
+    if (Offer* o = row_of(market.offers, entry.path, "gpu", name)) {
+        const auto price = number(o->price_per_gpu_hour), building = number(o->building, 1);
+        const auto board = power(o->board), idle = power(o->idle), rest = power(o->rest);
+        return read_field(name, entry.value, {{"name", o->gpu}, {"price_per_gpu_hour", price}, {"price_source", o->price_source},
+                                              {"board_power", board}, {"idle_power", idle}, {"node_power", rest},
+                                              {"building", building}, {"power_source", o->power_source}});
     }
-    if (entry.path.starts_with(failures))
-        return read_failures(entry.path.substr(failures.size()), entry.value, market.failures);
-    if (!entry.path.starts_with(gpu)) return false;
-    std::size_t index = 0;  // "gpu.2.name" of [[gpu]]
-    const char* const begin = entry.path.data() + gpu.size();
-    const auto [end, error] = std::from_chars(begin, entry.path.data() + entry.path.size(), index);
-    if (error != std::errc() || *end != '.' || index > 10'000) return false;
-    if (index >= market.offers.size()) market.offers.resize(index + 1);
-    return read_offer(std::string(end + 1), entry.value, market.offers[index]);
+    Failures& f = market.failures;
+    const auto mtbf = duration(f.mtbf_per_gpu), checkpoint = duration(f.checkpoint_time), restart = duration(f.restart_time);
+    return read_field(entry.path, entry.value, {{"currency", market.currency}, {"failures.source", f.source},
+                                                {"failures.mtbf_per_gpu", mtbf}, {"failures.checkpoint_time", checkpoint},
+                                                {"failures.restart_time", restart}});
 }
 
 }  // namespace
@@ -128,17 +88,10 @@ double parse_count(const std::string& text) {
 }
 
 Market read_market(const std::string& path) {
-    const TomlFile file = read_toml(path.empty() ? home_folder() + "/model/presets/market.toml" : path);
     Market market;
-    for (const TomlEntry& entry : file.entries) {
-        try {
-            if (read_entry(entry, market)) continue;
-        } catch (const ConfigError& error) {
-            throw ConfigError(entry.value_at + ": " + entry.path + ": " + error.what());
-        }
-        throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a market file" +
-                          did_you_mean(entry.path, known));
-    }
+    each_entry(read_toml(path.empty() ? home_folder() + "/model/presets/market.toml" : path).entries,
+               [&](const TomlEntry& entry) { return read_entry(entry, market); },
+               [](const TomlEntry& e) { return "\"" + e.path + "\" is no key of a market file" + did_you_mean(e.path, known); });
     return market;
 }
 

@@ -7,6 +7,7 @@
 
 #include "model/errors.h"
 #include "model/keys/key_values.h"
+#include "model/machine/generation.h"
 #include "model/machine/transfer.h"
 #include "model/presets.h"
 
@@ -52,16 +53,9 @@ bool is_fitted(const TomlFile& file) {
     return std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
 }
 
-// Narrow types name the generation: fp4 at three times fp8 Blackwell Ultra, fp4 Blackwell, fp8 Hopper and Ada, tf32 Ampere;
-// other makers have none. Hopper is two on from Ampere: its tensor cores take operands from shared memory, asynchronously.
-int generation(const Gpu& gpu) {
-    const FlopsPerSecond none(0);
-    return gpu.peaks[Dtype::fp4] > 2.5 * gpu.peaks[Dtype::fp8] ? 4 : gpu.peaks[Dtype::fp4] > none ? 3 : gpu.peaks[Dtype::fp8] > none ? 2 : gpu.peaks[Dtype::tf32] > none ? 0 : -6;
-}
-
 // Dies for NVSwitch and dies for PCIe differ more than generations do.
 int likeness(const Cluster& a, const Cluster& b) {
-    return (a.fabric == b.fabric ? 4 : 0) - std::abs(generation(a.gpu) - generation(b.gpu));
+    return (a.fabric == b.fabric ? 4 : 0) - std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
 }
 
 constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at most one generation away
@@ -93,7 +87,7 @@ std::vector<Layers> with_links_like(const std::vector<Layers>& from, const Clust
         const Cluster& c = machine.experiment.cluster;
         if (c.fabric != to.fabric) continue;
         same.push_back(machine);
-        if (std::min(generation(c.gpu), 3) == std::min(generation(to.gpu), 3)) like.push_back(machine);
+        if (std::min(generation(c.gpu), Generation::blackwell) == std::min(generation(to.gpu), Generation::blackwell)) like.push_back(machine);
     }
     return !like.empty() ? like : !same.empty() ? same : from;
 }
@@ -257,10 +251,8 @@ std::vector<std::string> measured_machines() {
     const std::string path = home_folder() + "/model/presets/priors.toml";
     if (!std::filesystem::is_regular_file(path)) return names;
     for (const TomlEntry& entry : read_toml(path).entries) {
-        const auto* listed = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-        if (entry.path != "machines" || !listed)
-            throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines, an array of clusters");
-        for (const ConfigValue& name : *listed) read_value(name, names.emplace_back());
+        if (entry.path != "machines") throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines, an array of clusters");
+        read_value(entry.value, names);
     }
     return names;
 }

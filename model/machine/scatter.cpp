@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 
-#include "model/errors.h"
-#include "model/keys/key_values.h"
-#include "model/keys/toml_reader.h"
+#include "model/keys/fields.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -22,55 +19,26 @@ const std::vector<std::string> known{"date",           "sources",       "framewo
                                      "pairs.near",     "pairs.far",     "group.framework",   "group.gpu",
                                      "group.rows",     "group.blocks",  "group.faster",      "group.slower"};
 
-void read_width(const ConfigValue& value, double& width) {
-    read_value(value, width);
-    if (!(width >= 0) || !std::isfinite(width)) throw ConfigError("expected 0 or more");
-}
-
-bool read_group(const std::string& key, const ConfigValue& value, GroupScatter& g) {
-    if (key == "framework")
-        read_value(value, g.framework);
-    else if (key == "gpu")
-        read_value(value, g.gpu);
-    else if (key == "rows")
-        read_value(value, g.rows);
-    else if (key == "blocks")
-        read_value(value, g.blocks);
-    else if (key == "faster")
-        read_width(value, g.scatter.faster);
-    else if (key == "slower")
-        read_width(value, g.scatter.slower);
-    else
-        return false;
-    return true;
+// A width: 0 or more.
+auto width(double& field) {
+    return [&field](const ConfigValue& value) {
+        read_value(value, field);
+        if (!(field >= 0) || !std::isfinite(field)) throw ConfigError("expected 0 or more");
+    };
 }
 
 bool read_entry(const TomlEntry& entry, ScatterTable& table) {
-    constexpr std::string_view group = "group.";
     const auto& [path, value, key_at, value_at] = entry;
-    if (path == "date")
-        read_value(value, table.date);
-    else if (path == "sources") {
-        const auto* names = std::get_if<std::vector<ConfigValue>>(&value.value);
-        if (!names) throw ConfigError("expected a list of files");
-        for (const ConfigValue& name : *names) read_value(name, table.sources.emplace_back());
-    } else if (path == "frameworks.faster")
-        read_width(value, table.frameworks.faster);
-    else if (path == "frameworks.slower")
-        read_width(value, table.frameworks.slower);
-    else if (path == "pairs.near")
-        read_width(value, table.pairs.near);
-    else if (path == "pairs.far")
-        read_width(value, table.pairs.far);
-    else if (path.starts_with(group)) {
-        std::size_t index = 0;  // "group.2.gpu" of [[group]]
-        const auto [end, error] = std::from_chars(path.data() + group.size(), path.data() + path.size(), index);
-        if (error != std::errc() || *end != '.' || index > 10'000) return false;
-        if (index >= table.groups.size()) table.groups.resize(index + 1);
-        return read_group(std::string(end + 1), value, table.groups[index]);
-    } else
-        return false;
-    return true;
+    std::string name;
+    if (auto* g = row_of(table.groups, path, "group", name)) {
+        const auto faster = width(g->scatter.faster), slower = width(g->scatter.slower);
+        return read_field(name, value, {{"framework", g->framework}, {"gpu", g->gpu}, {"rows", g->rows},
+                                        {"blocks", g->blocks}, {"faster", faster}, {"slower", slower}});
+    }
+    const auto faster = width(table.frameworks.faster), slower = width(table.frameworks.slower);
+    const auto near = width(table.pairs.near), far = width(table.pairs.far);
+    return read_field(path, value, {{"date", table.date}, {"sources", table.sources}, {"frameworks.faster", faster},
+                                    {"frameworks.slower", slower}, {"pairs.near", near}, {"pairs.far", far}});
 }
 
 double joined(double own, double believed, int blocks) {
@@ -81,15 +49,8 @@ double joined(double own, double believed, int blocks) {
 
 ScatterTable read_scatter(const std::string& path) {
     ScatterTable table;
-    for (const TomlEntry& entry : read_toml(path).entries) {
-        try {
-            if (read_entry(entry, table)) continue;
-        } catch (const ConfigError& error) {
-            throw ConfigError(entry.value_at + ": " + entry.path + ": " + error.what());
-        }
-        throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a scatter file" +
-                          did_you_mean(entry.path, known));
-    }
+    each_entry(read_toml(path).entries, [&](const TomlEntry& entry) { return read_entry(entry, table); },
+               [](const TomlEntry& e) { return "\"" + e.path + "\" is no key of a scatter file" + did_you_mean(e.path, known); });
     return table;
 }
 

@@ -1,5 +1,5 @@
 // alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted
-// sum; the backward mirrors it with data and weight gradients. With overlap_chunks = c every exchange and the experts
+// sum; the backward mirrors it with data and weight gradients. With overlap_chunks = c every all-to-all and the experts
 // are cut into c chunks: chunk i computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
 #include "model/moe/layer.h"
 
@@ -11,14 +11,14 @@ namespace {
 // Rows of slot count n that fall into chunk c of `chunks`; the chunks add up to n.
 long chunk(long n, int c, int chunks) { return n * (c + 1) / chunks - n * c / chunks; }
 
-struct Exchange {
+struct ExpertChunk {
     AllToAll dispatch, combine;
     std::vector<std::vector<long>> rows;  // per rank, per local expert
 };
 
-Exchange exchange_of(const MoeLayer& layer, const Routing& routing, int c) {
+ExpertChunk chunk_of(const MoeLayer& layer, const Routing& routing, int c) {
     const auto ranks = static_cast<std::size_t>(layer.ranks);
-    Exchange x{{std::vector<Bytes>(ranks * ranks)}, {std::vector<Bytes>(ranks * ranks)}, {}};
+    ExpertChunk x{{std::vector<Bytes>(ranks * ranks)}, {std::vector<Bytes>(ranks * ranks)}, {}};
     x.rows.assign(ranks, std::vector<long>(static_cast<std::size_t>(layer.experts_per_rank())));
     for (std::size_t source = 0; source < ranks; ++source) {
         for (int e = 0; e < layer.experts; ++e) {
@@ -42,31 +42,13 @@ public:
         const Place place(rank, Lane::compute);
         return graph_.add(name, phase_, std::move(op), {&place, 1}, after);
     }
-    TaskId exchange(std::string_view name, Op op, std::span<const TaskId> after) {
+    TaskId all_to_all(std::string_view name, Op op, std::span<const TaskId> after) {
         return graph_.add(name, phase_, std::move(op), everywhere_, after);
     }
     // Grouped kernels of one chunk on one rank; returns the last.
     TaskId experts(int rank, const std::vector<long>& rows, TaskId after) {
-        long sum = 0;
-        for (const long r : rows) sum += r;
-        const Bytes inner = static_cast<double>(sum) * layer_.ffn_row();
-        const auto next = [&](std::string_view name, Op op) {
-            after = compute(rank, name, std::move(op), {&after, 1});
-        };
-        const GroupedGemm to_inner{rows, layer_.ffn, layer_.hidden, layer_.dtype},
-            to_hidden{rows, layer_.hidden, layer_.ffn, layer_.dtype};
-        if (phase_ == Phase::forward) {
-            next("expert_gemm1", to_inner);
-            next("gelu", MemoryPass{inner, inner});
-            next("expert_gemm2", to_hidden);
-            return after;
-        }
-        const GroupedGemm wgrad{rows, layer_.ffn, layer_.hidden, layer_.dtype, true};
-        next("dgrad2", to_inner);
-        next("wgrad2", wgrad);
-        next("gelu_backward", MemoryPass{2.0 * inner, inner});
-        next("dgrad1", to_hidden);
-        next("wgrad1", wgrad);
+        for (const NamedOp& kernel : perceptron_kernels(layer_.expert(), phase_, rows, "expert_", true))
+            after = compute(rank, kernel.name, kernel.op, {&after, 1});
         return after;
     }
 
@@ -77,26 +59,26 @@ private:
     std::vector<Place> everywhere_;
 };
 
-// Exchange, experts and exchange back of all chunks. `ready[r]` is what each rank must have done before; returns the
-// last exchange.
+// All-to-all, experts and all-to-all back of all chunks. `ready[r]` is what each rank must have done before; returns the
+// last all-to-all.
 TaskId add_chunks(ChunkedExperts& chunked, const MoeLayer& layer, const Routing& routing, std::span<const TaskId> ready) {
-    std::vector<Exchange> chunks;
+    std::vector<ExpertChunk> chunks;
     std::vector<TaskId> dispatched;
     for (int c = 0; c < layer.overlap_chunks; ++c) {
-        chunks.push_back(exchange_of(layer, routing, c));
-        dispatched.push_back(chunked.exchange("dispatch", chunks.back().dispatch, ready));
+        chunks.push_back(chunk_of(layer, routing, c));
+        dispatched.push_back(chunked.all_to_all("dispatch", chunks.back().dispatch, ready));
     }
     TaskId combined = 0;
     for (std::size_t c = 0; c < chunks.size(); ++c) {
         std::vector<TaskId> computed;
         for (int r = 0; r < layer.ranks; ++r)
             computed.push_back(chunked.experts(r, chunks[c].rows[static_cast<std::size_t>(r)], dispatched[c]));
-        combined = chunked.exchange("combine", std::move(chunks[c].combine), computed);
+        combined = chunked.all_to_all("combine", std::move(chunks[c].combine), computed);
     }
     return combined;
 }
 
-// The last task on each rank's compute lane, so that an exchange knows what to wait for.
+// The last task on each rank's compute lane, so that an all-to-all knows what to wait for.
 std::vector<TaskId> on_each(Program& program, const MoeLayer& layer, std::string_view name, Phase phase) {
     std::vector<TaskId> tasks;
     for (int r = 0; r < layer.ranks; ++r)

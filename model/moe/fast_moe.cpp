@@ -1,7 +1,7 @@
-// fast_moe: gate, counts over the links, permute; then per exchange one group of sends and receives for each local
+// fast_moe: gate, counts over the links, permute; then per all-to-all one group of sends and receives for each local
 // expert index; experts one by one in a host loop, every module called, those without tokens too. The backward
-// mirrors it: four exchanges a step. Source: docs/recorded-runs.md.
-#include "model/moe/exchange.h"
+// mirrors it: four all-to-alls a step. Source: docs/recorded-runs.md.
+#include "model/moe/layer.h"
 
 namespace stepcast {
 namespace {
@@ -16,46 +16,41 @@ std::vector<long> rows_of_rank(const MoeLayer& layer, const std::vector<int>& lo
 }
 
 // Slots per (source, expert) as 8-byte counts, to every owner.
-AllToAll counts_exchange(const MoeLayer& layer) {
+AllToAll counts_all_to_all(const MoeLayer& layer) {
     const auto cells = static_cast<std::size_t>(layer.ranks) * static_cast<std::size_t>(layer.ranks);
     return {std::vector<Bytes>(cells, Bytes(8.0 * layer.experts_per_rank()))};
+}
+
+// Dispatch, the experts of every rank, combine.
+void add_experts(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
+    const std::vector<bool> none(static_cast<std::size_t>(layer.experts));
+    const std::vector<int> load = world_load(routing);
+    add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, none);
+    for (int r = 0; r < layer.ranks; ++r)
+        for (const long rows : rows_of_rank(layer, load, r)) {
+            program.on_rank(r, "module", phase, HostWork{HostWork::Kind::module, 1}, Lane::host);
+            if (rows > 0) add_expert(program, layer, r, rows, phase);
+        }
+    add_all_to_all_groups(program, layer, routing, phase, Direction::combine, none);
 }
 
 }  // namespace
 
 void add_fast_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
     need_counts(routing, "fast_moe");
-    const std::vector<bool> none(static_cast<std::size_t>(layer.experts));
-    const std::vector<int> load = world_load(routing);
     program.on_each("framework", Phase::forward, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
     add_gate_forward(program, layer);
-    program.on_all("counts", Phase::forward, counts_exchange(layer));
+    program.on_all("counts", Phase::forward, counts_all_to_all(layer));
     add_slot_pass(program, layer, "permute", Phase::forward);
-    add_exchange_groups(program, layer, routing, Phase::forward, Direction::dispatch, none);
-    for (int r = 0; r < layer.ranks; ++r) {
-        for (const long rows : rows_of_rank(layer, load, r)) {
-            program.on_rank(r, "module", Phase::forward, HostWork{HostWork::Kind::module, 1}, Lane::host);
-            if (rows > 0) add_expert_forward(program, layer, r, rows);
-        }
-    }
-    add_exchange_groups(program, layer, routing, Phase::forward, Direction::combine, none);
+    add_experts(program, layer, routing, Phase::forward);
     add_slot_pass(program, layer, "weighted_sum", Phase::forward);
 }
 
 void add_fast_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
     need_counts(routing, "fast_moe");
-    const std::vector<bool> none(static_cast<std::size_t>(layer.experts));
-    const std::vector<int> load = world_load(routing);
     program.on_each("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
-    add_exchange_groups(program, layer, routing, Phase::backward, Direction::dispatch, none);
-    for (int r = 0; r < layer.ranks; ++r) {
-        for (const long rows : rows_of_rank(layer, load, r)) {
-            program.on_rank(r, "module", Phase::backward, HostWork{HostWork::Kind::module, 1}, Lane::host);
-            if (rows > 0) add_expert_backward(program, layer, r, rows);
-        }
-    }
-    add_exchange_groups(program, layer, routing, Phase::backward, Direction::combine, none);
+    add_experts(program, layer, routing, Phase::backward);
     add_slot_pass(program, layer, "permute_backward", Phase::backward);
     add_gate_backward(program, layer);
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/moe/exchange.h"
+#include "model/moe/layer.h"
 
 namespace stepcast {
 namespace {
@@ -33,10 +33,7 @@ void add_experts(Program& program, const MoeLayer& layer, const Routing& routing
     for (int r = 0; r < layer.ranks; ++r) {
         for (const long rows : rows_of_rank(layer, routing, s, r)) {
             program.on_rank(r, "module", phase, HostWork{HostWork::Kind::module, 1}, Lane::host);
-            if (phase == Phase::forward)
-                add_expert_forward(program, layer, r, rows);
-            else
-                add_expert_backward(program, layer, r, rows);
+            add_expert(program, layer, r, rows, phase);
         }
     }
 }
@@ -80,9 +77,9 @@ void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routi
     for (int e = 0; e < layer.experts; ++e)
         if (s.shadowed[static_cast<std::size_t>(e)])
             program.on_all("shadow_broadcast", Phase::forward, Broadcast{layer.expert_weights(), layer.owner(e)});
-    add_exchange_groups(program, layer, routing, Phase::forward, Direction::dispatch, s.shadowed);
+    add_all_to_all_groups(program, layer, routing, Phase::forward, Direction::dispatch, s.shadowed);
     add_experts(program, layer, routing, s, Phase::forward);
-    add_exchange_groups(program, layer, routing, Phase::forward, Direction::combine, s.shadowed);
+    add_all_to_all_groups(program, layer, routing, Phase::forward, Direction::combine, s.shadowed);
     add_slot_pass(program, layer, "weighted_sum", Phase::forward);
 }
 
@@ -91,12 +88,12 @@ void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Rout
     const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
     add_host_work(program, Phase::backward);
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
-    add_exchange_groups(program, layer, routing, Phase::backward, Direction::dispatch, s.shadowed);
+    add_all_to_all_groups(program, layer, routing, Phase::backward, Direction::dispatch, s.shadowed);
     add_experts(program, layer, routing, s, Phase::backward);
     for (int e = 0; e < layer.experts; ++e)
         if (s.shadowed[static_cast<std::size_t>(e)])
             program.on_all("shadow_reduce", Phase::backward, Reduce{layer.expert_weights(), layer.owner(e)});
-    add_exchange_groups(program, layer, routing, Phase::backward, Direction::combine, s.shadowed);
+    add_all_to_all_groups(program, layer, routing, Phase::backward, Direction::combine, s.shadowed);
     add_slot_pass(program, layer, "permute_backward", Phase::backward);
     add_gate_backward(program, layer);
 }

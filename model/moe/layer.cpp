@@ -27,20 +27,40 @@ void need_counts(const Routing& routing, std::string_view system) {
                           std::string(system) + "\" needs slots per source rank and expert; expected a file of counts");
 }
 
-void add_expert_forward(Program& program, const MoeLayer& layer, int rank, long rows) {
-    const Bytes inner = static_cast<double>(rows) * layer.ffn_row();
-    program.on_rank(rank, "expert_gemm1", Phase::forward, Gemm{rows, layer.ffn, layer.hidden, 1, layer.dtype});
-    program.on_rank(rank, "gelu", Phase::forward, MemoryPass{inner, inner});
-    program.on_rank(rank, "expert_gemm2", Phase::forward, Gemm{rows, layer.hidden, layer.ffn, 1, layer.dtype});
+void add_expert(Program& program, const MoeLayer& layer, int rank, long rows, Phase phase) {
+    for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {rows}, "expert_"))
+        program.on_rank(rank, kernel.name, phase, kernel.op);
 }
 
-void add_expert_backward(Program& program, const MoeLayer& layer, int rank, long rows) {
-    const Bytes inner = static_cast<double>(rows) * layer.ffn_row();
-    program.on_rank(rank, "dgrad2", Phase::backward, Gemm{rows, layer.ffn, layer.hidden, 1, layer.dtype});
-    program.on_rank(rank, "wgrad2", Phase::backward, Gemm{layer.ffn, layer.hidden, rows, 1, layer.dtype});
-    program.on_rank(rank, "gelu_backward", Phase::backward, MemoryPass{2.0 * inner, inner});
-    program.on_rank(rank, "dgrad1", Phase::backward, Gemm{rows, layer.hidden, layer.ffn, 1, layer.dtype});
-    program.on_rank(rank, "wgrad1", Phase::backward, Gemm{layer.hidden, layer.ffn, rows, 1, layer.dtype});
+void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
+                         Direction direction, const std::vector<bool>& skip) {
+    const auto ranks = static_cast<std::size_t>(layer.ranks);
+    const char* name = direction == Direction::dispatch ? "dispatch" : "combine";
+    for (int local = 0; local < layer.experts_per_rank(); ++local) {
+        AllToAll group{std::vector<Bytes>(ranks * ranks)};
+        bool moves = false;
+        for (std::size_t source = 0; source < ranks; ++source) {
+            for (std::size_t owner = 0; owner < ranks; ++owner) {
+                const int expert = static_cast<int>(owner) * layer.experts_per_rank() + local;
+                const int slots = routing.count(static_cast<int>(source), expert);
+                if (slots == 0 || skip[static_cast<std::size_t>(expert)]) continue;
+                const std::size_t cell =
+                    direction == Direction::dispatch ? source * ranks + owner : owner * ranks + source;
+                group.bytes[cell] = slots * layer.row();
+                moves = true;
+            }
+        }
+        if (!moves) continue;
+        program.on_each("exchange_setup", phase, HostWork{HostWork::Kind::exchange_setup, 1}, Lane::host);
+        program.on_all(name, phase, std::move(group));
+    }
+}
+
+std::vector<int> world_load(const Routing& routing) {
+    std::vector<int> load(static_cast<std::size_t>(routing.experts));
+    for (int r = 0; r < routing.ranks; ++r)
+        for (int e = 0; e < routing.experts; ++e) load[static_cast<std::size_t>(e)] += routing.count(r, e);
+    return load;
 }
 
 }  // namespace stepcast

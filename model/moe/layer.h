@@ -1,8 +1,11 @@
 // What the builders of one MoE layer share: its shape, and the few tasks that every system has.
 #pragma once
 
+#include <vector>
+
 #include "model/experiment.h"
 #include "model/moe/known_systems.h"
+#include "model/moe/perceptron.h"
 #include "model/moe/program.h"
 #include "model/routing.h"
 
@@ -16,6 +19,7 @@ struct MoeLayer {
     int overlap_chunks = 1;
     Dtype weight_dtype = dtype;     // of the weights that are kept: fp32 under automatic casting
     bool behind_attention = false;  // in a whole model
+    [[nodiscard]] Perceptron expert() const { return {hidden, ffn, dtype}; }
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
     [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }   // one slot's vector
@@ -38,8 +42,18 @@ void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view nam
 // Throws ConfigError when the routing holds block totals only, naming the system.
 void need_counts(const Routing& routing, std::string_view system);
 
-// Two GEMMs with GELU between over `rows` slots, one kernel each, on one rank; and the five kernels of its backward.
-void add_expert_forward(Program& program, const MoeLayer& layer, int rank, long rows);
-void add_expert_backward(Program& program, const MoeLayer& layer, int rank, long rows);
+// One expert over `rows` slots on one rank, forward or backward.
+void add_expert(Program& program, const MoeLayer& layer, int rank, long rows, Phase phase);
+
+enum class Direction { dispatch, combine };
+
+// E groups, one after another: group i moves the slots of local expert i of every rank (dispatch: source to owner;
+// combine: back), skipping experts marked in `skip`. A group that moves nothing is not issued; each issued one costs
+// the host of every rank one all-to-all set-up.
+void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
+                         Direction direction, const std::vector<bool>& skip);
+
+// Slots of every expert over all source ranks.
+std::vector<int> world_load(const Routing& routing);
 
 }  // namespace stepcast

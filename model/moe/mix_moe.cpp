@@ -10,7 +10,7 @@
 #include <functional>
 #include <numeric>
 
-#include "model/moe/exchange.h"
+#include "model/moe/layer.h"
 
 namespace stepcast {
 namespace {

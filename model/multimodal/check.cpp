@@ -1,18 +1,10 @@
 // One function a rule. A complaint begins with the key that it is about.
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 #include "model/keys/keys.h"
-#include "model/multimodal/step.h"
 #include "model/multimodal/tensors.h"
 
 namespace stepcast {
 namespace {
-
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-    throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
-}
 
 void check_tower(std::string_view name, const Tower& t) {
     for (const auto& [key, value] : {std::pair("layers", t.layers), std::pair("hidden", t.hidden),
@@ -40,28 +32,12 @@ void check_towers(const Workload& w) {
 }
 
 // Keys that a transformer's step knows and this one does not.
-constexpr std::string_view transformer_keys[] = {"workload.kv_heads",
-                                                 "workload.head_dim",
-                                                 "workload.positions",
-                                                 "workload.norm",
-                                                 "workload.attention",
-                                                 "workload.linear_bias",
-                                                 "workload.qkv_bias",
-                                                 "workload.dropout",
-                                                 "workload.activation",
-                                                 "workload.head",
-                                                 "workload.memory",
-                                                 "workload.token_types",
-                                                 "workload.loss_pieces",
-                                                 "workload.fused_loss",
-                                                 "parallelism.eager",
-                                                 "parallelism.unfused",
-                                                 "parallelism.schedule",
-                                                 "parallelism.stage_layers",
-                                                 "parallelism.overlap_tp",
-                                                 "parallelism.shard",
-                                                 "parallelism.recompute_layers",
-                                                 "parallelism.overlap_chunks"};
+constexpr std::string_view transformer_keys[] = {
+    "workload.kv_heads", "workload.head_dim", "workload.positions", "workload.norm", "workload.attention",
+    "workload.linear_bias", "workload.qkv_bias", "workload.dropout", "workload.activation", "workload.head",
+    "workload.memory", "workload.token_types", "workload.loss_pieces", "workload.fused_loss", "parallelism.eager",
+    "parallelism.unfused", "parallelism.schedule", "parallelism.stage_layers", "parallelism.overlap_tp",
+    "parallelism.shard", "parallelism.recompute_layers", "parallelism.overlap_chunks"};
 
 void check_unmodelled(const Experiment& e) {
     const Experiment defaults;

@@ -1,4 +1,4 @@
-#include "model/multimodal/step.h"
+#include "model/builders.h"
 
 #include <functional>
 #include <numeric>

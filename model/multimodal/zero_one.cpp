@@ -41,7 +41,7 @@ void ZeroOne::close() {
     TasksByRank done;
     const TasksByRank ready = stage_.last();
     for (const Slice& run : runs_)
-        done = stage_.exchange(name, Phase::gradient_sync,
+        done = stage_.collective(name, Phase::gradient_sync,
                                graph_.add_op(Reduce{run.elements * size_of(p.gradient_dtype), run.rank}), group,
                                Lane::data, ready);
     sent_.push_back(std::move(done));

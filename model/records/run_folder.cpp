@@ -15,9 +15,8 @@
 #include "model/files/stamp.h"
 #include "model/files/whole_files.h"
 #include "model/graph/trace_shape.h"
-#include "model/keys/key_values.h"
+#include "model/keys/fields.h"
 #include "model/keys/keys.h"
-#include "model/keys/toml_reader.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -95,14 +94,6 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     return steps;
 }
 
-std::vector<std::string> texts_of(const ConfigValue& found) {
-    const auto* values = std::get_if<std::vector<ConfigValue>>(&found.value);
-    if (values == nullptr) throw ConfigError("found no array; expected an array of texts");
-    std::vector<std::string> texts;
-    for (const ConfigValue& value : *values) read_value(value, texts.emplace_back());
-    return texts;
-}
-
 // What run.toml says beside the measurement.
 struct RunHead {
     int format = 0;
@@ -111,37 +102,25 @@ struct RunHead {
     std::vector<std::string> stated, replaced;  // of the framework, which experiment.toml with its every key cannot tell
 };
 
-void read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
+bool read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
     Measurement& m = record.measurement;
-    const std::pair<const char*, std::string*> texts[] = {
-        {"experiment", &head.experiment},   {"stamp.experiment", &head.experiment_stamp},
-        {"stamp.cluster", &head.cluster_stamp}, {"stamp.routing", &head.routing_stamp},
-        {"stamp.framework", &head.framework_stamp}, {"stamp.graph", &record.graph_stamp},   {"device", &m.device},
-        {"date", &m.date}};
-    for (const auto& [path, text] : texts)
-        if (entry.path == path) return read_value(entry.value, *text);
-    if (entry.path == "format") {
-        read_value(entry.value, head.format);
+    const auto format = [&](const ConfigValue& value) {
+        read_value(value, head.format);
         if (head.format != 1 && head.format != 2)
             throw ConfigError(fmt::format("{}: this program reads formats 1 and 2", head.format));
-    } else if (entry.path == "overrides")
-        for (const std::string& text : texts_of(entry.value)) record.overrides.push_back(parse_override(text));
-    else if (entry.path == "framework.stated")
-        head.stated = texts_of(entry.value);
-    else if (entry.path == "framework.replaced")
-        head.replaced = texts_of(entry.value);
-    else if (entry.path == "versions")
-        m.versions = texts_of(entry.value);
-    else if (entry.path == "warmup")
-        read_value(entry.value, m.warmup);
-    else if (entry.path == "quiet")
-        read_value(entry.value, m.quiet);
-    else if (entry.path == "idle_share")
-        read_value(entry.value, m.idle_share);
-    else if (entry.path == "warnings")
-        m.warnings = texts_of(entry.value);
-    else
-        throw ConfigError("unknown key");
+    };
+    const auto overrides = [&](const ConfigValue& value) {
+        std::vector<std::string> texts;
+        read_value(value, texts);
+        for (const std::string& text : texts) record.overrides.push_back(parse_override(text));
+    };
+    return read_field(
+        entry.path, entry.value,
+        {{"experiment", head.experiment}, {"stamp.experiment", head.experiment_stamp}, {"stamp.cluster", head.cluster_stamp},
+         {"stamp.routing", head.routing_stamp}, {"stamp.framework", head.framework_stamp}, {"stamp.graph", record.graph_stamp},
+         {"device", m.device}, {"date", m.date}, {"format", format}, {"overrides", overrides},
+         {"framework.stated", head.stated}, {"framework.replaced", head.replaced}, {"versions", m.versions},
+         {"warmup", m.warmup}, {"quiet", m.quiet}, {"idle_share", m.idle_share}, {"warnings", m.warnings}});
 }
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
@@ -295,13 +274,9 @@ RunRecord read_run(const std::string& folder) {
     const fs::path root(folder);
     RunRecord record;
     RunHead head;
-    for (const TomlEntry& entry : read_toml((root / "run.toml").string()).entries) {
-        try {
-            read_entry(entry, head, record);
-        } catch (const ConfigError& e) {
-            throw ConfigError(fmt::format("{}: {}: {}", entry.value_at, entry.path, e.what()));
-        }
-    }
+    each_entry(read_toml((root / "run.toml").string()).entries,
+               [&](const TomlEntry& entry) { return read_entry(entry, head, record); },
+               [](const TomlEntry& entry) { return entry.path + ": unknown key"; });
     record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);

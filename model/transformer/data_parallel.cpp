@@ -75,30 +75,30 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const 
     for (const auto& [bucket, elements] : {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
         if (bucket->ranks <= 1 || elements == 0) continue;
         const OpId op = graph_.add_op(AllGather{elements * context_.shape.element()});
-        done = stage_.exchange(name, phase, op, bucket->group, Lane::data, after);
+        done = stage_.collective(name, phase, op, bucket->group, Lane::data, after);
     }
     return done;
 }
 
 TasksByRank DataParallel::fetch_updated(const RankWeights& weights) { return gather(weights, Phase::forward, {}); }
 
-void DataParallel::exchange(const Bucket& bucket, const TasksByRank& after) {
+void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     const Parallelism& p = context_.experiment.parallelism;
     const Bytes bytes = bucket.elements * size_of(p.gradient_dtype);
     const bool scatter = p.zero >= 1;
     const OpId op = graph_.add_op(scatter ? Op(ReduceScatter{bytes}) : Op(AllReduce{bytes}));
     const NameId name = graph_.name_id(scatter ? "gradient_reduce_scatter" : "gradient_all_reduce");
-    sent_.push_back(stage_.exchange(name, Phase::gradient_sync, op, bucket.group, Lane::data, after));
+    sent_.push_back(stage_.collective(name, Phase::gradient_sync, op, bucket.group, Lane::data, after));
     const Group& replicas = context_.groups.shard_replicas;
     if (p.zero != 3 || replicas.size() <= 1 || bucket.group != dense_.group) return;
     const OpId between = graph_.add_op(AllReduce{bytes / static_cast<double>(bucket.ranks)});
-    sent_.back() = stage_.exchange(graph_.name_id("gradient_all_reduce"), Phase::gradient_sync, between,
+    sent_.back() = stage_.collective(graph_.name_id("gradient_all_reduce"), Phase::gradient_sync, between,
                                    graph_.add_group(replicas), Lane::data, sent_.back());
 }
 
 void DataParallel::close(Bucket& bucket) {
     if (bucket.elements == 0) return;
-    if (bucket.ranks > 1 && context_.experiment.parallelism.overlap) exchange(bucket, stage_.last());
+    if (bucket.ranks > 1 && context_.experiment.parallelism.overlap) collective(bucket, stage_.last());
     if (bucket.ranks > 1 && !context_.experiment.parallelism.overlap) waiting_.push_back(bucket);
     bucket.elements = 0;
 }
@@ -119,7 +119,7 @@ void DataParallel::flush() {
 
 void DataParallel::finish_gradients() {
     flush();
-    for (const Bucket& bucket : waiting_) exchange(bucket, stage_.last());
+    for (const Bucket& bucket : waiting_) collective(bucket, stage_.last());
     for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
 }
 

@@ -39,7 +39,7 @@ public:
     // zero 1, 2 with overlap_params: the gather of a unit's parameters that the step before has updated.
     TasksByRank fetch_updated(const RankWeights& weights);
 
-    // After the last backward: what is left of the exchange. What the stage does next follows all of it.
+    // After the last backward: what is left of the collective. What the stage does next follows all of it.
     void finish_gradients();
     void add_norm();       // reads all gradients
     void add_optimizer();  // and gathers parameters where that does not overlap the next forward
@@ -53,7 +53,7 @@ private:
         int ranks = 1;
     };
     void close(Bucket& bucket);
-    void exchange(const Bucket& bucket, const TasksByRank& after);
+    void collective(const Bucket& bucket, const TasksByRank& after);
     void add_bucket_copies(Planner& planner) const;
     [[nodiscard]] double updated() const;  // elements that this rank's optimizer updates
 

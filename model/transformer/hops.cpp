@@ -93,7 +93,7 @@ bool Hops::scatters() const { return p_.scatter_p2p && !p_.sequence_parallel && 
 
 TasksByRank Hops::gathered(StageState& state, const At& at, const TasksByRank& parts) {
     if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
-    return state.stage.exchange(graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
+    return state.stage.collective(graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
                                 gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
 }
 

@@ -129,8 +129,10 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
     for (int i = 0; i < w.mtp_layers; ++i)
         last.insert(last.end(), {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
-    plans.embedding = m.make(first, plan_micro_batch, plan_micro_batch);
-    plans.head = m.make(last, nothing, nothing);
+    // A loss that is written as a framework does it, step by step (model/block/ends.cpp), moves nothing on top.
+    const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};
+    plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
+    plans.head = ends.make(last, nothing, nothing);
     return plans;
 }
 

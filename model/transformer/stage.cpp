@@ -101,7 +101,7 @@ void Stage::stamp(const Plan& plan, Phase phase, const TasksByRank& also) {
     followed_.clear();
 }
 
-TasksByRank Stage::exchange(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after) {
+TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after) {
     TasksByRank result(ranks_.size(), no_task);
     for (const auto& members : groups_of(group)) {
         after_.clear();

@@ -22,9 +22,9 @@ public:
     void stamp(const Plan& plan, Phase phase, const TasksByRank& also = {});
 
     // A collective of this stage outside plans; follows `after` only.
-    TasksByRank exchange(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after);
+    TasksByRank collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after);
 
-    // The last task of each rank; of a plan that ends in two the one that is not an exchange.
+    // The last task of each rank; of a plan that ends in two the one that is not a collective.
     [[nodiscard]] const TasksByRank& last() const { return last_; }
     // What comes next on each rank follows these as well.
     void follow(const TasksByRank& tasks);

@@ -40,7 +40,7 @@ void DataPrices::bind(const RankGroups& groups, bool sharded) {
     expert_ranks_ = groups.expert_data.size();
 }
 
-double DataPrices::exchange(Kind kind, const RingPath* path, double bytes) {
+double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
     if (!path || bytes == 0) return 0;
     const auto mixed = (std::bit_cast<std::uint64_t>(bytes) ^ reinterpret_cast<std::uintptr_t>(path) * 31 ^
                         static_cast<std::uint64_t>(kind) << 60) *
@@ -59,15 +59,15 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
     const Parallelism& p = in.context.experiment.parallelism;
     const double element = size_of(p.gradient_dtype).si();
     const Kind kind = scatters(p) ? Kind::reduce_scatter : Kind::all_reduce;
-    double time = exchange(kind, dense_, dense * element) + exchange(kind, experts_, experts * element);
-    if (p.zero == 3) time += exchange(Kind::all_reduce, replicas_, dense * element / dense_ranks_);
+    double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
+    if (p.zero == 3) time += collective(Kind::all_reduce, replicas_, dense * element / dense_ranks_);
     return time;
 }
 
 double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
     const double element = in.shape.shape.element().si();
-    return exchange(Kind::all_gather, dense_, weights.dense * element) +
-           exchange(Kind::all_gather, experts_, weights.experts * element);
+    return collective(Kind::all_gather, dense_, weights.dense * element) +
+           collective(Kind::all_gather, experts_, weights.experts * element);
 }
 
 // Units close buckets in the order head, layers, embedding; every chunk ends with one.
@@ -116,7 +116,7 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
-// The last bucket holds the last unit at least. Joined, exchanges take no longer than one by one; zero 2 joins what is
+// The last bucket holds the last unit at least. Joined, collectives take no longer than one by one; zero 2 joins what is
 // left of a micro-batch with the next.
 void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;

@@ -1,4 +1,4 @@
-// Data parallelism in closed form: what the exchange of gradients, parameters and the update of a stage add to its
+// Data parallelism in closed form: what the collectives of gradients, parameters and the update of a stage add to its
 // pipeline. Source of what happens when: model/transformer/data_parallel.h.
 #pragma once
 
@@ -24,10 +24,10 @@ struct DataTimes {
     double last_bucket = 0;
     double first_layers = 0;  // layers whose gradients fill the first bucket
     double parameters = 0;    // zero 1, 2: all gathers of the stage, unit by unit
-    double least_last = 0;    // between the last backward and the norm, at least: where exchanges overlap,
+    double least_last = 0;    // between the last backward and the norm, at least: where collectives overlap,
     double least_waited = 0;  // where they wait for it
     double least_lane = 0;    // of a whole step on the data lane, at least
-    std::array<double, unit_kinds> filled{}, flushed{};  // exchanges of a unit that fills buckets itself (else 0), or
+    std::array<double, unit_kinds> filled{}, flushed{};  // collectives of a unit that fills buckets itself (else 0), or
                                                          // closes one with what came before, at least
     double norm = 0, update = 0;                         // of a whole step
     double elements = 0;                                 // of all gradients
@@ -48,7 +48,7 @@ private:
         Kind kind{};
         double bytes = -1, time = 0;
     };
-    double exchange(Kind kind, const RingPath* path, double bytes);
+    double collective(Kind kind, const RingPath* path, double bytes);
     double gradients(const DataInputs& in, double dense, double experts);
     double gathers(const DataInputs& in, const RankWeights& weights);
     void add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times);

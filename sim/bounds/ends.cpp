@@ -31,11 +31,11 @@ void StepBounds::Tables::bind_slots() {
         ends_[g].slots = latest(paths_->group(g).first, paths_->group(g).first_sharded, estimate_);
         ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
     }
-    least_exchanges_.reset();
+    least_collectives_.reset();
     if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
     const double send = std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
     const bool some = p.recompute == Recompute::full && p.recompute_layers > 0;
-    least_exchanges_.emplace(LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_chunk,
+    least_collectives_.emplace(LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_chunk,
                                          send + lower_[feature::arrival], all});
 }
 
@@ -61,10 +61,10 @@ void StepBounds::Tables::bind_data() {
     }
 }
 
-// The longest paths with what exchanges delay at least.
+// The longest paths with what collectives delay at least.
 void StepBounds::Tables::bind_least() {
     const PathTable::Times times =
-        paths_->changing(least_exchanges_ ? least_exchanges_->features(now_.parallelism, ends_[0].least) : lower_);
+        paths_->changing(least_collectives_ ? least_collectives_->features(now_.parallelism, ends_[0].least) : lower_);
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         GroupEnd& end = ends_[g];
@@ -80,7 +80,7 @@ void StepBounds::Tables::bind_least() {
 void StepBounds::Tables::bind_ends() {
     const Parallelism& p = now_.parallelism;
     const bool awaits = p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params);
-    const double start = least_exchanges_ && awaits ? least_exchanges_->start(p, ends_[0].least, least_parameters_) : 0;
+    const double start = least_collectives_ && awaits ? least_collectives_->start(p, ends_[0].least, least_parameters_) : 0;
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
         const StageGroup& group = pipeline_->groups[g];

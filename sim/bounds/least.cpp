@@ -1,21 +1,21 @@
-// Lower bounds of what is lost beside exchanges. While an exchange is in flight on a rank its kernels run at 1 / (1 +
+// Lower bounds of what is lost beside collectives. While a collective is in flight on a rank its kernels run at 1 / (1 +
 // s).
 //
-// A plan. Between two moments, all kernels (w seconds alone) and exchanges (c seconds) of a rank in between:
-//   time = kernels running + idle, and of the time kernels run beside exchanges the share s / (1 + s) is lost, hence
+// A plan. Between two moments, all kernels (w seconds alone) and collectives (c seconds) of a rank in between:
+//   time = kernels running + idle, and of the time kernels run beside collectives the share s / (1 + s) is lost, hence
 //   time >= w + s / (1 + s) c, and time >= c.
 // It is counted between the points of a plan that everything before them precedes and everything after them follows.
 //
-// A path through slots. Where exchanges take D without a gap from a moment on, work that follows that moment cannot be
+// A path through slots. Where collectives take D without a gap from a moment on, work that follows that moment cannot be
 // further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of
-// D passes beside the plans' own exchanges, in which nothing is lost twice. Waiting does not help: it costs more than
+// D passes beside the plans' own collectives, in which nothing is lost twice. Waiting does not help: it costs more than
 // it saves.
 //   zero 0, 1  a bucket that a layer fills in the last backward of a chunk goes beside the layer after it
 //   zero 2     in every backward
 //   zero 3     the parameters of the layer after the next go beside a layer, in a backward after the gradients of the layer
 //              before it: a layer lasts no less than both. From slot to slot of a stage the last gradients go first, then
 //              the parameters of the next layer, beside nothing.
-// The lane that carries them is in order, so that nothing of this depends on when other exchanges end.
+// The lane that carries them is in order, so that nothing of this depends on when other collectives end.
 #include "sim/bounds/least.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ double share_lost(double slowdown) { return slowdown / (1 + slowdown); }
 // Tasks of a plan between two points that everything passes.
 struct Section {
     TaskId first = 0;
-    double kernels = 0, exchanges = 0, start = 0, end = 0;
+    double kernels = 0, collectives = 0, start = 0, end = 0;
 };
 
 class Sections {
@@ -55,7 +55,7 @@ public:
             }
             Section& section = sections_.back();
             const bool kernel = plan_.places(t).front().lane() == Lane::compute;
-            (kernel ? section.kernels : section.exchanges) += costs.duration[t].si();
+            (kernel ? section.kernels : section.collectives) += costs.duration[t].si();
             section.start = std::min(section.start, timeline_.start[t].si());
             section.end = std::max(section.end, timeline_.finish[t].si());
             std::erase_if(open, [&](TaskId o) { return std::ranges::find(before, o) != before.end(); });
@@ -80,14 +80,14 @@ LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdow
     if (!sections.find(costs)) return {timeline.end.si(), 0};
     LeastTimes least;
     for (const Section& s : sections.all()) {
-        least.all += std::max(s.end - s.start, s.kernels + share_lost(slowdown) * s.exchanges);
-        least.alone += std::max(0.0, s.kernels - s.exchanges / (1 + slowdown));
+        least.all += std::max(s.end - s.start, s.kernels + share_lost(slowdown) * s.collectives);
+        least.alone += std::max(0.0, s.kernels - s.collectives / (1 + slowdown));
     }
     least.all = std::max(least.all, timeline.end.si());
     return least;
 }
 
-LeastExchanges::LeastExchanges(const LeastInputs& in)
+LeastCollectives::LeastCollectives(const LeastInputs& in)
     : in_(in), lost_(share_lost(in.slowdown)), split_(traits(in.schedule).splits_backward) {
     forward_ = layers(Pass::forward, false);
     backward_ = layers(Pass::backward, true);
@@ -103,17 +103,17 @@ LeastExchanges::LeastExchanges(const LeastInputs& in)
             ends_ = std::max(ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
 }
 
-Features LeastExchanges::features(const Parallelism& p, const DataTimes& data) const {
+Features LeastCollectives::features(const Parallelism& p, const DataTimes& data) const {
     Features f = in_.lower;
     if (p.zero == 3)
         shard(f, p, data);
     else if (p.overlap)
-        exchange(f, p, data);
+        collective(f, p, data);
     return f;
 }
 
 // A path begins with the embedding, then a layer; each awaits its parameters and those before it.
-double LeastExchanges::start(const Parallelism& p, const DataTimes& data, double parameters) const {
+double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
     const auto embedding = static_cast<std::size_t>(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
                  first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
@@ -133,7 +133,7 @@ double LeastExchanges::start(const Parallelism& p, const DataTimes& data, double
     return std::max({one + beside(gathered + layer), waited + beside(all), 0.0});
 }
 
-LeastExchanges::Layers LeastExchanges::layers(Pass pass, bool repeats) const {
+LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const {
     Layers layers{0, 1e300, 1e300, 0};
     for (std::size_t k = 0; k < 2; ++k) {
         if (in_.model.layers[k] == 0) continue;
@@ -148,32 +148,32 @@ LeastExchanges::Layers LeastExchanges::layers(Pass pass, bool repeats) const {
     }
     return layers;
 }
-double LeastExchanges::of_layers(const std::array<double, unit_kinds>& times) const {
+double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) const {
     double least = 1e300;
     for (std::size_t k = 0; k < 2; ++k)
         if (in_.model.layers[k] > 0) least = std::min(least, times[k]);
     return least;
 }
 
-// By how much a layer is longer when `exchanges` begin with it, at least; `awaited`: what follows waits for them.
-double LeastExchanges::longer(const Layers& layers, double exchanges, bool awaited) const {
-    const double lost = lost_ * std::max(0.0, exchanges - layers.beside);
-    return awaited ? std::max(lost, exchanges - layers.all) : std::min(lost, in_.slowdown * layers.alone);
+// By how much a layer is longer when `collectives` begin with it, at least; `awaited`: what follows waits for them.
+double LeastCollectives::longer(const Layers& layers, double collectives, bool awaited) const {
+    const double lost = lost_ * std::max(0.0, collectives - layers.beside);
+    return awaited ? std::max(lost, collectives - layers.all) : std::min(lost, in_.slowdown * layers.alone);
 }
 
-// The first layer of any slot beside exchanges that go on from the slot before.
-double LeastExchanges::beside_first(double exchanges) const {
-    return std::max(0.0, lost_ * (std::min(exchanges, shortest_) * (1 - beside_share_) - beside_ - ends_));
+// The first layer of any slot beside collectives that go on from the slot before.
+double LeastCollectives::beside_first(double collectives) const {
+    return std::max(0.0, lost_ * (std::min(collectives, shortest_) * (1 - beside_share_) - beside_ - ends_));
 }
 
-void LeastExchanges::add(Features& f, Pass pass, double time) const {
+void LeastCollectives::add(Features& f, Pass pass, double time) const {
     for (std::size_t k = 0; k < 2; ++k)
         if (in_.model.layers[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
 }
 
-// The first layer of a slot follows an exchange only where the slot before it is of its stage; an embedding ends its
+// The first layer of a slot follows a collective only where the slot before it is of its stage; an embedding ends its
 // slot.
-void LeastExchanges::exchange(Features& f, const Parallelism& p, const DataTimes& data) const {
+void LeastCollectives::collective(Features& f, const Parallelism& p, const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
     if (p.zero == 2) {
@@ -195,7 +195,7 @@ void LeastExchanges::exchange(Features& f, const Parallelism& p, const DataTimes
 
 // Inside a slot that waited for its input all layers but the first and the last have what comes next beside them; those
 // two where the slots before and after are of the same stage. Between split backwards nothing is gathered.
-void LeastExchanges::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
+void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
     if (split_) return;
     const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
     const double both = longer(backward_, gather + scatter, true);

@@ -1,4 +1,4 @@
-// What contention adds to the lower bound: time that a rank must lose because kernels of its path run beside exchanges.
+// What contention adds to the lower bound: time that a rank must lose because kernels of its path run beside collectives.
 #pragma once
 
 #include "sim/bounds/data.h"
@@ -6,7 +6,7 @@
 
 namespace stepcast {
 
-// A plan by itself, in seconds: what it takes at least, and the part of it in which kernels run beside no exchange.
+// A plan by itself, in seconds: what it takes at least, and the part of it in which kernels run beside no collective.
 struct LeastTimes {
     double all = 0, alone = 0;
 };
@@ -23,11 +23,11 @@ struct LeastInputs {
     double slowdown = 0;
 };
 
-class LeastExchanges {
+class LeastCollectives {
 public:
-    explicit LeastExchanges(const LeastInputs& in);
+    explicit LeastCollectives(const LeastInputs& in);
 
-    // `lower` with what the exchanges of each slot delay: zero 3 inside and between slots, else gradients beside them.
+    // `lower` with what the collectives of each slot delay: zero 3 inside and between slots, else gradients beside them.
     // `data`: of any stage, as units of one kind are alike.
     [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
     // What a path that begins with the first slot takes longer for the parameters that its slots await and that slow
@@ -36,20 +36,20 @@ public:
 
 private:
     // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `beside` own
-    // exchanges the most.
+    // collectives the most.
     struct Layers {
         double all = 0, fewest = 0, alone = 0, beside = 0;
     };
     [[nodiscard]] Layers layers(Pass pass, bool repeats) const;
     [[nodiscard]] double of_layers(const std::array<double, unit_kinds>& times) const;
-    [[nodiscard]] double longer(const Layers& layers, double exchanges, bool awaited) const;
-    [[nodiscard]] double beside_first(double exchanges) const;
+    [[nodiscard]] double longer(const Layers& layers, double collectives, bool awaited) const;
+    [[nodiscard]] double beside_first(double collectives) const;
     void add(Features& f, Pass pass, double time) const;
-    void exchange(Features& f, const Parallelism& p, const DataTimes& data) const;
+    void collective(Features& f, const Parallelism& p, const DataTimes& data) const;
     void shard(Features& f, const Parallelism& p, const DataTimes& data) const;
 
     LeastInputs in_;
-    double lost_;                          // share of an exchange that kernels beside it lose
+    double lost_;                          // share of a collective that kernels beside it lose
     bool split_;                           // backwards
     Layers forward_, backward_, weights_;  // the last: what makes gradients of weights where backwards are split
     double shortest_ = 1e300, beside_ = 0, beside_share_ = 0, ends_ = 0;

@@ -30,22 +30,25 @@ void StepBounds::Tables::bind_memory() {
             fullest = kept + work;
             full_[i].moment = {Bytes(kept), Bytes(work)};
         }
-        StageWeights& w = full_[i].weights;
-        w = {};
-        const std::array<int, unit_kinds> counts{stage.units.layers[0], stage.units.layers[1], stage.units.embeddings,
-                                                 stage.units.heads};
-        for (std::size_t k = 0; k < unit_kinds; ++k) {
-            if (counts[k] == 0) continue;
-            const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
-            w.all += all;
-            if (k < 2) w.layers += all;
-            if (weights_[k].dense + weights_[k].experts > w.largest_unit.dense + w.largest_unit.experts)
-                w.largest_unit = weights_[k];
-        }
-        const std::size_t there = (stage.units.layers[0] > 0 ? 1 : 0) + (stage.units.layers[1] > 0 ? 2 : 0);
-        w.matrices = shape_->shape.matrices[there].sum;
-        w.largest_matrix = shape_->shape.matrices[there].largest;
+        full_[i].weights = weights_of(stage.units);
     }
+}
+
+StageWeights StepBounds::Tables::weights_of(const StageUnits& units) const {
+    StageWeights w;
+    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        if (counts[k] == 0) continue;
+        const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
+        w.all += all;
+        if (k < 2) w.layers += all;
+        if (weights_[k].dense + weights_[k].experts > w.largest_unit.dense + w.largest_unit.experts)
+            w.largest_unit = weights_[k];
+    }
+    const std::size_t there = (units.layers[0] > 0 ? 1 : 0) + (units.layers[1] > 0 ? 2 : 0);
+    w.matrices = shape_->shape.matrices[there].sum;
+    w.largest_matrix = shape_->shape.matrices[there].largest;
+    return w;
 }
 
 void StepBounds::Tables::verdict(StepBound& bound) const {

@@ -1,7 +1,7 @@
 // The longest paths through the slots of all stages, once for each direction: traced back from their ends (SlotTimes).
 #include <algorithm>
 
-#include "sim/bounds/slot_times.h"
+#include "sim/bounds/slots.h"
 
 namespace stepcast {
 namespace {
@@ -32,6 +32,7 @@ private:
     [[nodiscard]] PipelinePath trace(Step last) const;
     Step add_step(const Step& step, Features& path) const;
     [[nodiscard]] Features hosts_until(int i) const;
+    [[nodiscard]] bool host_round(const SlotNode& begun, double longest, Features& round) const;
     [[nodiscard]] Features repeated(const std::vector<Step>& steps) const;
 
     const PipelineKey& key_;
@@ -109,6 +110,23 @@ PipelinePath LongestPaths::trace(Step last) const {
     return path;
 }
 
+// What the host of a stage issues in a round, where its slot is of the steady part and that takes longer than `longest`.
+bool LongestPaths::host_round(const SlotNode& begun, double longest, Features& round) const {
+    const auto [first, last] = slots_.steady[at(begun.stage)];
+    if (begun.position < first || last <= 0) return false;
+    std::vector<int> times(slots_.kinds.size());
+    double hosts = 0;
+    for (const SlotNode& n : slots_.nodes)
+        if (n.stage == begun.stage && n.micro_batch >= slots_.shift && n.micro_batch < 2 * slots_.shift) {
+            ++times[at(n.kind)];
+            hosts += times_.host(n.kind, direction_);
+        }
+    if (hosts <= longest) return false;
+    for (std::size_t k = 0; k < slots_.kinds.size(); ++k)
+        for (std::size_t f = at(feature::device_end); f < round.size(); ++f) round[f] += times[k] * slots_.kinds[k][f];
+    return true;
+}
+
 // Of all parts of the path that are one round long the one that takes longest,
 // or a round of the host that it begins with.
 Features LongestPaths::repeated(const std::vector<Step>& steps) const {
@@ -134,24 +152,7 @@ Features LongestPaths::repeated(const std::vector<Step>& steps) const {
         best = {found, i};
     }
     Features round{};
-    if (const SlotNode& begun = node(steps.back().node); by_host(steps.back()) &&
-                                                       begun.position >= slots_.steady[at(begun.stage)].first &&
-                                                       slots_.steady[at(begun.stage)].second > 0) {
-        const int stage = begun.stage;
-        std::vector<int> times(slots_.kinds.size());
-        double hosts = 0;
-        for (const SlotNode& n : slots_.nodes)
-            if (n.stage == stage && n.micro_batch >= slots_.shift && n.micro_batch < 2 * slots_.shift) {
-                ++times[at(n.kind)];
-                hosts += times_.host(n.kind, direction_);
-            }
-        if (hosts > longest) {
-            for (std::size_t k = 0; k < slots_.kinds.size(); ++k)
-                for (std::size_t f = at(feature::device_end); f < round.size(); ++f)
-                    round[f] += times[k] * slots_.kinds[k][f];
-            return round;
-        }
-    }
+    if (by_host(steps.back()) && host_round(node(steps.back().node), longest, round)) return round;
     if (longest == 0) return round;
     for (Step step = steps[best.first]; !(step.node == steps[best.second].node && !step.sent);)
         step = add_step(step, round);

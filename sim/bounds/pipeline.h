@@ -42,7 +42,7 @@ struct StageUnits {
 struct StageGroup {
     int first_stage = 0;
     StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
-    std::vector<PipelinePath> paths, sharded_paths;  // the latter under the exchanges of zero 3
+    std::vector<PipelinePath> paths, sharded_paths;  // the latter under the collectives of zero 3
     // Split backwards: slots of weight gradients that end an order, one after the other, of its stage with the fewest.
     int last_weights = 0;
 };
@@ -78,7 +78,7 @@ struct Rounds {
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// `directions`: typical times (any scale), `sharded` with the exchanges of zero 3; the longest path under each is found. The
+// `directions`: typical times (any scale), `sharded` with the collectives of zero 3; the longest path under each is found. The
 // key's micro-batches are rounds_of()'s.
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
                        std::span<const Features> sharded);

@@ -14,7 +14,7 @@ double StepBounds::Tables::send_time(int a, int b) {
     return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, group).si();
 }
 
-// Before each slot whose input was sent. Parts that came early are gathered behind the last exchange of the slot
+// Before each slot whose input was sent. Parts that came early are gathered behind the last collective of the slot
 // before, beside what that slot still computes and sends; those that are waited for, when they are there. With several
 // chunks a stage computes while it sends: its own send goes beside the first kernels of the next slot (unless that
 // waits for it), what it receives comes at any moment.

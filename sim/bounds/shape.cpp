@@ -35,8 +35,8 @@ namespace {
 // What a plan takes on one rank.
 struct PlanTimes {
     double lower = 0, estimate = 0, host = 0, computing = 0;
-    double alone = 0;           // of lower: kernels beside no exchange of the plan
-    double lead = 0, rest = 0;  // before the first exchange, after the last
+    double alone = 0;           // of lower: kernels beside no collective of the plan
+    double lead = 0, rest = 0;  // before the first collective, after the last
 };
 
 class PlanPricer {
@@ -68,7 +68,7 @@ public:
             times.estimate = timeline_.end.si();
         }
         times.computing = computing(once.graph);
-        std::tie(times.lead, times.rest) = outside_exchanges(once.graph);
+        std::tie(times.lead, times.rest) = outside_collectives(once.graph);
         if (blocking) times.host = 0;
         return times;
     }
@@ -102,7 +102,7 @@ private:
         return costs;
     }
 
-    // Time of kernels in the last run while no exchange runs.
+    // Time of kernels in the last run while no collective runs.
     double computing(const TaskGraph& graph) const {
         double sum = 0;
         for (TaskId t = 0; t < graph.size(); ++t) {
@@ -118,7 +118,7 @@ private:
     }
 
     // Of the last run.
-    [[nodiscard]] std::pair<double, double> outside_exchanges(const TaskGraph& graph) const {
+    [[nodiscard]] std::pair<double, double> outside_collectives(const TaskGraph& graph) const {
         double first = timeline_.end.si(), last = 0;
         for (TaskId t = 0; t < graph.size(); ++t) {
             if (graph.places(t).front().lane() != Lane::collective) continue;
@@ -157,7 +157,7 @@ void later(PlanTimes& all, const PlanTimes& one) {
 }
 
 // Of the ranks of an expert-parallel group: the busiest one's work bounds the step from below; each pass is estimated by
-// the rank that takes longest in it, because the exchanges between make the others wait.
+// the rank that takes longest in it, because the collectives between make the others wait.
 KindTimes busiest(PlanPricer& pricer, const PassPlans& plans, int ranks) {
     KindTimes result = kind_times(pricer, plans, 0), most = result;
     for (int r = 1; r < ranks; ++r) {

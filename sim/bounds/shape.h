@@ -24,7 +24,7 @@ inline constexpr int unit_kinds = 4;
 // takes.
 using Features = std::array<double, 40>;
 namespace feature {
-// Those before `settled` change with the exchanges of data parallelism, the others with shape and pipeline alone.
+// Those before `settled` change with the collectives of data parallelism, the others with shape and pipeline alone.
 inline constexpr int settled = 24, device_end = 30;
 constexpr std::size_t unit(UnitKind kind, Pass pass) {
     return static_cast<std::size_t>(static_cast<int>(pass) * unit_kinds + static_cast<int>(kind));
@@ -70,9 +70,9 @@ struct BoundShape {
     };
     std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
-    Features computing{};     // part of `estimate` in which kernels run beside no exchange of their own plan
+    Features computing{};     // part of `estimate` in which kernels run beside no collective of their own plan
     Features alone{};         // the same of `lower`
-    Features lead{}, rest{};  // part of `estimate` before the first exchange of the plan, and after its last
+    Features lead{}, rest{};  // part of `estimate` before the first collective of the plan, and after its last
     Seconds gather;           // of activations that were sent in parts
 };
 

@@ -1,4 +1,4 @@
-#include "sim/bounds/slot_times.h"
+#include "sim/bounds/slots.h"
 
 namespace stepcast {
 

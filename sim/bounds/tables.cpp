@@ -106,58 +106,67 @@ PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
     return key;
 }
 
-// Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank. Sends
-// are relative to the forward of a chunk.
+namespace {
+
+// One of the steps below: how much each part weighs.
+struct Weighed {
+    double send = 0, again = 0, host = 0, backward = 1, weights = 1;
+};
+
+// Of `reference`; `layer`, `chunk`: their forwards. Sends are relative to that of a chunk, near ones cheaper where there are
+// any.
+Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
+    for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
+        f[feature::again(k)] *= by.again;
+        for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+            f[feature::host(k, pass)] = by.host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
+        for (const Pass pass : {Pass::backward, Pass::input_backward, Pass::weight_backward})
+            f[feature::unit(k, pass)] *= by.backward;
+        f[feature::unit(k, Pass::weight_backward)] *= by.weights;
+        f[feature::host_again(k)] = by.again * by.host * layer;
+    }
+    f[feature::send_far] = f[feature::send_wrap] = by.send * chunk;
+    f[feature::send_near] = (all_far ? 1 : 0.1) * by.send * chunk;
+    return f;
+}
+
+}  // namespace
+
+// Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank.
 StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey& key) const {
     Directions found;
-    std::vector<Features>& all = found.plain;
     const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
     const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
     const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
     const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
-    const auto add = [&](double send, double again, double host, double backward, double weights = 1) {
-        Features f = reference_;
-        for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
-            f[feature::again(k)] *= again;
-            f[feature::host_again(k)] *= again;
-            for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
-                f[feature::host(k, pass)] = host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
-            for (const Pass pass : {Pass::backward, Pass::input_backward, Pass::weight_backward})
-                f[feature::unit(k, pass)] *= backward;
-            f[feature::unit(k, Pass::weight_backward)] *= weights;
-            f[feature::host_again(k)] = again * host * layer;
-        }
-        f[feature::send_far] = f[feature::send_wrap] = send * chunk;
-        f[feature::send_near] = (key.node == 0 ? 1 : 0.1) * send * chunk;
-        all.push_back(f);
-    };
+    const auto of = [&](const Weighed& by) { return weighed(reference_, layer, chunk, key.node == 0, by); };
+    const auto add = [&](const Weighed& by) { found.plain.push_back(of(by)); };
     if (key.pp == 1) {
-        for (const double host : {0.0, 1.3, 10.0}) add(0, 0, host, 1);
+        for (const double host : {0.0, 1.3, 10.0}) add({.host = host});
         return found;
     }
     for (const double again : {0.0, 1.0})
-        for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add(send, again, 0, 1);
-    for (const double send : {0.05, 0.3}) add(send, 0, 0, 0.6);
+        for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add({send, again});
+    for (const double send : {0.05, 0.3}) add({.send = send, .backward = 0.6});
     if (traits(key.schedule).chunks == StageChunks::there_and_back)
         for (const double send : {0.02, 0.3})
             for (const double inputs : {0.6, 1.0, 1.5, 2.2})
                 for (const double weights : {0.6, 1.0, 1.4})
-                    for (const double again : {0.0, 1.0}) add(send, again, 0, inputs, weights);
-    for (const double host : {1.3, 10.0}) add(0.03, 0, host, 1);
-    // zero 3: exchanges of a layer of all lengths, and what they keep waiting.
+                    for (const double again : {0.0, 1.0}) add({send, again, 0, inputs, weights});
+    for (const double host : {1.3, 10.0}) add({.send = 0.03, .host = host});
+    // zero 3: collectives of a layer of all lengths, and what they keep waiting.
     Parallelism sharded = parallelism_of(key);
     sharded.zero = 3;
     StageUnits units;
     units.layers[kind] = 1;
     for (const double gather : {0.5, 1.0, 2.5})
         for (const double scatter : {0.0, 1.5})
-            for (const auto& [send, again] : {std::pair(0.03, 0.0), {0.03, 1.0}, {0.3, 0.0}}) {
-                add(send, again, 0, 1);
+            for (const Weighed& by : {Weighed{0.03, 0}, {0.03, 1}, {0.3, 0}}) {
+                const Features plain = of(by);
                 DataTimes data;
                 data.gathered.fill(gather * layer);
                 data.exchanged.fill(gather * scatter * layer);
-                found.sharded.push_back(with_sharding(all.back(), all.back(), sharded, data, units, 0.25));
-                all.pop_back();
+                found.sharded.push_back(with_sharding(plain, plain, sharded, data, units, 0.25));
             }
     return found;
 }

@@ -92,6 +92,7 @@ private:
     void bind_sends();
     void bind_entry(double gather, double send);
     void bind_memory();
+    [[nodiscard]] StageWeights weights_of(const StageUnits& units) const;
     void bind_slots();
     void bind_data();
     void bind_least();
@@ -127,7 +128,7 @@ private:
     Features lower_{}, alone_{}, estimate_{};
     double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
     std::vector<GroupEnd> ends_;
-    std::optional<LeastExchanges> least_exchanges_;  // none: nothing is added
+    std::optional<LeastCollectives> least_collectives_;  // none: nothing is added
     double least_parameters_ = 0;                    // of any stage, gathered
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;

@@ -1,9 +1,9 @@
-// Micro-batch m of n, f and b the slots of one chunk of the stage, C its gradients' exchange, G its parameters' gather,
+// Micro-batch m of n, f and b the slots of one chunk of the stage, C its gradients' collective, G its parameters' gather,
 // s the slowdown of computation beside communication:
 //   zero 0, 1  C beside the last backwards, from when the first bucket is full; chunks end p slots apart; with the
 //              schedules that drain stage by stage each stage's slower last backward delays those before it
 //   zero 2     n C beside all backwards
-//   zero 3     inside the slots; the first gather and the last exchange are awaited
+//   zero 3     inside the slots; the first gather and the last collective are awaited
 // and with overlap_params (zero 1, 2) G beside the first forwards: a layer waits for its own and all before it.
 #include "sim/bounds/tail.h"
 
@@ -127,6 +127,38 @@ double slowdown_of(const Features& times, const Features& computing, const Stage
     return all > 0 ? slowdown * kernels / all : slowdown;
 }
 
+namespace {
+
+// A pass beside collectives, where kernels are so large a share of it.
+double overlapped(double work, double collective, double slowdown) {
+    return std::max(work + lost_beside(work, collective, slowdown), collective);
+}
+
+// Of what is between two slots of a stage: of its most frequent kind of layer. `plan`: what ends the slot, alone and with
+// what is computed again; each with its kernels' slowdown.
+struct Boundary {
+    double gather, scatter, alone, last_plan, slowed, ungathered;
+    bool split;
+};
+void set_boundary(Features& times, const Boundary& b, bool overlap) {
+    const double first = overlapped(b.alone, b.split ? 0 : b.gather, b.slowed);
+    const double middle = overlapped(b.alone, b.scatter + (b.split ? 0 : b.gather), b.slowed);
+    const double last = b.alone + lost_beside(b.alone, b.scatter, b.slowed);
+    if (overlap) {
+        times[feature::filling_single] = b.alone - middle - b.ungathered;
+        times[feature::filling] = first + last - 2 * middle - b.ungathered;
+        times[feature::filled_single] = b.gather + b.scatter;
+        times[feature::filled] = b.gather + b.scatter + std::max(0.0, b.scatter - last);
+        return;
+    }
+    // The gather for the next slot begins with the last plan of this one, after what is computed again.
+    const double slowed_plan = b.last_plan + lost_beside(b.last_plan, b.gather, b.slowed);
+    times[feature::filling] = times[feature::filling_single] = b.alone - b.last_plan + slowed_plan - middle - b.ungathered;
+    times[feature::filled] = times[feature::filled_single] = std::max(0.0, b.gather - slowed_plan);
+}
+
+}  // namespace
+
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const StageUnits& units, double slowdown) {
     if (p.zero != 3) return times;
@@ -139,48 +171,28 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         double& backward = times[feature::unit(kind, Pass::backward)];
         double& inputs = times[feature::unit(kind, Pass::input_backward)];
         double& weights = times[feature::unit(kind, Pass::weight_backward)];
-        // Kernels' share of a pass and of what it computes again.
-        const auto share = [&](Pass pass) {
+        // By kernels' share of a pass and of what it computes again.
+        const auto slowed = [&](Pass pass) {
             const std::size_t f = feature::unit(kind, pass);
             const bool repeats = again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
             const double kernels = computing[f] + (repeats ? computing[feature::again(kind)] : 0);
             const double all = times[f] + (repeats ? again : 0);
-            return all > 0 ? std::min(1.0, kernels / all) : 0;
+            return (all > 0 ? std::min(1.0, kernels / all) : 0) * slowdown;
         };
-        const double of_forward = share(Pass::forward), of_backward = share(Pass::backward),
-                     of_inputs = share(Pass::input_backward), of_weights = share(Pass::weight_backward),
-                     of_filling = split ? of_weights : of_backward;
-        const auto beside = [&](double work, double exchange, double kernels) {
-            return std::max(work + lost_beside(work, exchange, kernels * slowdown), exchange);
-        };
-        const double alone = (split ? weights : backward + again),
-                     first = beside(alone, split ? 0 : gather, of_filling);
-        const double middle = beside(alone, scatter + (split ? 0 : gather), of_filling),
-                     last = alone + lost_beside(alone, scatter, of_filling * slowdown);
-        const double slowed_forward = forward + lost_beside(forward, gather, of_forward * slowdown);
+        const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
+                     of_inputs = slowed(Pass::input_backward), of_weights = slowed(Pass::weight_backward);
+        const double slowed_forward = forward + lost_beside(forward, gather, of_forward);
         // Between split backwards nothing is gathered.
-        const double ungathered = split ? beside(inputs + again, gather, of_inputs) - (inputs + again) : 0;
-        // The gather for the next slot begins with the last plan of this one, after what is computed again.
-        const double last_plan = split ? weights : backward,
-                     slowed_plan = last_plan + lost_beside(last_plan, gather, of_filling * slowdown);
-        forward = beside(forward, gather, of_forward);
-        backward = beside(backward + again, gather + scatter, of_backward) - again;
-        inputs = beside(inputs + again, gather, of_inputs) - again;
-        weights = beside(weights, scatter, of_weights);
-        const std::size_t main = units.layers[1] > units.layers[0] ? 1 : 0;
-        if (k != main) continue;
+        const double ungathered = split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
+        const Boundary between{gather, scatter, split ? weights : backward + again, split ? weights : backward,
+                               split ? of_weights : of_backward, ungathered, split};
+        forward = overlapped(forward, gather, of_forward);
+        backward = overlapped(backward + again, gather + scatter, of_backward) - again;
+        inputs = overlapped(inputs + again, gather, of_inputs) - again;
+        weights = overlapped(weights, scatter, of_weights);
+        if (k != (units.layers[1] > units.layers[0] ? 1U : 0U)) continue;
         times[feature::opened] = forward - slowed_forward;
-        if (p.overlap) {
-            times[feature::filling_single] = alone - middle - ungathered;
-            times[feature::filling] = first + last - 2 * middle - ungathered;
-            times[feature::filled_single] = gather + scatter;
-            times[feature::filled] = gather + scatter + std::max(0.0, scatter - last);
-        } else {
-            times[feature::filling] = alone - last_plan + slowed_plan - middle - ungathered;
-            times[feature::filled] = std::max(0.0, gather - slowed_plan);
-            times[feature::filling_single] = times[feature::filling];
-            times[feature::filled_single] = times[feature::filled];
-        }
+        set_boundary(times, between, p.overlap);
     }
     return times;
 }

@@ -5,10 +5,10 @@
 
 namespace stepcast {
 
-// Time lost to `exchange` seconds of communication beside `work` seconds, which it slows down by `slowdown`; the work of a
-// plan, whose own exchanges take part of it, by as much less.
-inline double lost_beside(double work, double exchange, double slowdown) {
-    return slowdown / (1 + slowdown) * std::min(exchange, (1 + slowdown) * work);
+// Time lost to `collective` seconds of communication beside `work` seconds, which it slows down by `slowdown`; the work of a
+// plan, whose own collectives take part of it, by as much less.
+inline double lost_beside(double work, double collective, double slowdown) {
+    return slowdown / (1 + slowdown) * std::min(collective, (1 + slowdown) * work);
 }
 
 // What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), on a

@@ -43,18 +43,23 @@ struct Pricer {
         return copy == 0 ? Seconds(0) : copy * piece / intra.bandwidth;
     }
 
-    // Of a ring that leaves the node every round may wait for the slow hop: link.inter.slot_latency, on networks whose
-    // transport hands over piece by piece.
-    [[nodiscard]] Seconds rounds(const Walk& walk, Seconds inside, Seconds between) const {
-        const Seconds waits = nodes > 1 ? (walk.rounds_inside + walk.rounds_between) * inter.slot_latency : Seconds(0);
-        return walk.rounds_inside * inside + walk.rounds_between * between + waits;
+    [[nodiscard]] static Seconds rounds(const Walk& walk, Seconds inside, Seconds between) {
+        return walk.rounds_inside * inside + walk.rounds_between * between;
+    }
+
+    // A ring's bytes that leave the node, on networks whose transport hands over piece by piece: a round takes its piece's
+    // transfer or the hand-over, link.inter.slot_latency, whichever is longer, and where they are alike a little more.
+    [[nodiscard]] Seconds handed_over(const Walk& walk, Seconds transfer) const {
+        if (nodes == 1 || inter.slot_latency == Seconds(0)) return transfer;
+        const Seconds waits = (walk.rounds_inside + walk.rounds_between) * inter.slot_latency;
+        return Seconds(std::hypot(transfer.si(), waits.si()));
     }
 
     [[nodiscard]] Seconds simple(const Walk& walk) const {
         const Seconds start = (nodes > 1 ? std::max(intra.launch, inter.launch) : intra.launch) +
                               rounds(walk, intra.latency, inter.latency);
         const Seconds transfer = walk.traffic / slowest(intra.ring_efficiency, inter.ring_efficiency);
-        return pipelined(start, transfer) + copied(walk.copy, walk.piece);
+        return pipelined(start, transfer) + (handed_over(walk, transfer) - transfer) + copied(walk.copy, walk.piece);
     }
 
     [[nodiscard]] Seconds pipelined(Seconds start, Seconds transfer) const {
@@ -65,7 +70,7 @@ struct Pricer {
         if (inside.efficiency == 0 || (nodes > 1 && between.efficiency == 0)) return Seconds(INFINITY);
         return (nodes > 1 ? std::max(inside.launch, between.launch) : inside.launch) +
                rounds(walk, inside.latency, between.latency) + slot +
-               walk.traffic / slowest(inside.efficiency, between.efficiency);
+               handed_over(walk, walk.traffic / slowest(inside.efficiency, between.efficiency));
     }
 
     // A channel's threads fill one slot at once; beyond it more channels join in.
@@ -87,7 +92,8 @@ struct Pricer {
         Seconds best = fastest_protocol(ring(op.bytes, 2, 2 * (n - 1) / n, intra.reduce_copy));
         if (nodes > 1) {
             const double depth = std::bit_width(static_cast<unsigned>(path.nodes - 1));
-            const Walk tree{2 * (n / nodes - 1), 2 * depth, 2 * op.bytes, op.bytes / n, intra.reduce_copy};
+            const double apart = inter.slot_latency > Seconds(0) ? depth : 1;
+            const Walk tree{2 * (n / nodes - 1), 2 * depth, 2 * apart * op.bytes, op.bytes / n, intra.reduce_copy};
             best = std::min(best, fastest_protocol(tree));
         } else if (n > most_without_nvls && op.in_switch && intra.nvls_efficiency > 0) {
             best = std::min(best, pipelined(intra.nvls_launch, op.bytes / (path.ring * intra.nvls_efficiency)));

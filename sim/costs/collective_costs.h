@@ -19,7 +19,9 @@ inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders 
 //   ring, large messages   launch + R latency + T / (B ring_efficiency) + copy (S/n) / B + pipelining sqrt(start transfer)
 //   ring, LL and LL128     launch + R latency + T / (B efficiency), with the protocol's three; LL: slot_latency more,
 //                          min(1, (S/n) / slot) of it; LL128 with more than two ranks
-//   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S
+//   with slot_latency      between nodes: the root of (R slot_latency)^2 + (T / B)^2 in place of T / B
+//   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S; with slot_latency
+//                          2 S ceil(log2 N): its levels hardly overlap
 //   NVLS (N = 1, n > 4)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
 //   all-to-all-v           small: launch + peers latency + largest message / (B efficiency) of `exchange`; large: exchange_launch +
 //                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above

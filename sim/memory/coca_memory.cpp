@@ -7,14 +7,13 @@
 // A block that is computed again keeps its input, and while its backward runs all of the above beside gradients of
 // two of its largest tensors. Logits are kept with the loss's fp32 log-softmax; its backward needs their fp32
 // gradient twice. Ignores allocator slack, library workspaces and the poolers' queries.
-#include "sim/memory/coca_memory.h"
 
 #include <algorithm>
 
 #include "model/multimodal/plans.h"
 #include "model/multimodal/tensors.h"
 #include "model/rank_groups.h"
-#include "sim/memory/sum_up.h"
+#include "sim/memory/memory.h"
 
 namespace stepcast {
 namespace {
@@ -70,14 +69,6 @@ Bytes moments(const TowerContext& c) {
 }
 
 }  // namespace
-
-StateMemory coca_states(const Experiment& e) {
-    const TowerContext c{e, rank_groups(e.parallelism).data};
-    StateMemory states;
-    states.before_optimizer = elements_of(parameter_groups(e.workload)) * c.element() + owned(c) * master(c);
-    states.with_optimizer = states.before_optimizer + owned(c) * moments(c);
-    return states;
-}
 
 MemoryUse coca_memory(const Experiment& e) {
     const TowerContext c{e, rank_groups(e.parallelism).data};

@@ -5,12 +5,11 @@
 // while PyTorch runs such a step on shapes alone (docs/pytorch.md): equal to the MiB.
 // The fullest moment is one of: the softmax's backward (two more fp32 tensors of the logits' size), the middle of the first
 // layer's backward (one of each block), the last gradient of all, the optimizer. Gradients have the parameters' type.
-#include "sim/memory/eager_memory.h"
 
 #include <algorithm>
 
 #include "model/transformer/counts.h"
-#include "sim/memory/sum_up.h"
+#include "sim/memory/memory.h"
 
 namespace stepcast {
 namespace {

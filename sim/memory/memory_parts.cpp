@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "model/transformer/counts.h"
-#include "sim/memory/sum_up.h"
+#include "sim/memory/memory.h"
 
 namespace stepcast {
 namespace {

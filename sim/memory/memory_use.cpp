@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "model/step.h"
-#include "sim/memory/coca_memory.h"
-#include "sim/memory/eager_memory.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 #include "sim/predict.h"
 
 namespace stepcast {
@@ -36,6 +34,16 @@ Bytes optimizer_bytes(const Workload& w, double parameters) {
 }
 
 }  // namespace
+
+MemoryUse summed_up(MemoryUse use, const Experiment& e) {
+    const Bytes tensors = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
+    use.buffers += (e.framework.reserved - 1) * tensors;
+    use.peak = e.framework.reserved * tensors;
+    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
+    use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
+    return use;
+}
 
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;

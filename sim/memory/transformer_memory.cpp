@@ -1,4 +1,4 @@
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 
 #include <set>
 

@@ -66,7 +66,7 @@ Cluster truth() {
 }
 
 // 2 % of scatter, the same on every machine.
-class Scatter {
+class MeasuringNoise {
 public:
     double factor() {
         // A sum of uniform numbers: std::normal_distribution differs between libraries.
@@ -79,9 +79,9 @@ private:
     std::mt19937 random_{20240607};
 };
 
-double micros(Seconds time, Scatter& noise) { return std::max(time * noise.factor(), floor_of_a_call).si() * 1e6; }
+double micros(Seconds time, MeasuringNoise& noise) { return std::max(time * noise.factor(), floor_of_a_call).si() * 1e6; }
 
-std::string gemm_table(const Cluster& c, Scatter& noise) {
+std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "m,n,k,layout,dtype,time_us\r\n";
     const auto add = [&](long m, long n, long k, const char* layout, Dtype dtype) {
         const Gemm::Layout way = layout == std::string("NN")   ? Gemm::Layout::nn
@@ -108,7 +108,7 @@ std::string gemm_table(const Cluster& c, Scatter& noise) {
     return text;
 }
 
-std::string batched_table(const Cluster& c, Scatter& noise) {
+std::string batched_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "batch,m,n,k,dtype,time_us\r\n";
     const auto add = [&](const KernelRow& row, long b, long m, long n, long k, const char* dtype) {
         text += fmt::format("{},{},{},{},{},{:.3f}\r\n", b, m, n, k, dtype, micros(kernel_case(row).predict(c), noise));
@@ -126,7 +126,7 @@ std::string batched_table(const Cluster& c, Scatter& noise) {
 }
 
 // Powers of two elements of two bytes; add touches three tensors, the others two.
-std::string memory_table(const Cluster& c, Scatter& noise) {
+std::string memory_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "kind,bytes,time_us\r\n";
     for (double elements = 2048; elements < 2.2e9; elements *= 2)
         for (const auto& [kind, tensors] : {std::pair("copy", 2), std::pair("add", 3), std::pair("gelu", 2),
@@ -150,7 +150,7 @@ std::string launch_table(const Cluster& c) {
            fmt::format("graph replay wall,1000,{}\r\nhost read,200,{}\r\n", us(c.kernel.launch), us(c.host.read));
 }
 
-std::string steps_table(const Cluster& c, Scatter& noise) {
+std::string steps_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text =
         "case_id,layers,hidden,heads,ffn,vocab,seq,batch,dtype,attention,optimizer,forward_s,backward_s,optimizer_s,"
         "step_s,step_p10_s,step_p90_s,peak_bytes,samples\r\n";
@@ -203,7 +203,7 @@ const HeldOutError& error_of(const Cluster& c, const std::string& kind) {
 TEST_CASE("tables of a script bring back the constants that made them, and its steps") {
     const TestFolder folder;
     const Cluster known = truth();
-    Scatter noise;
+    MeasuringNoise noise;
     CalibrationRequest request;
     for (const auto& [name, text] :
          {std::pair("environment.csv", std::string("key,value\r\ngpu,NVIDIA X1\r\nsms,100\r\n")),

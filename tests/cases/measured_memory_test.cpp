@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cases/cases.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 #include "tests/model/files.h"
 #include "tests/truth.h"
 

@@ -1,4 +1,5 @@
 #include "cases/shelf.h"
+#include "model/transformer/counts.h"
 
 #include "tests/model/files.h"
 
@@ -50,6 +51,18 @@ TEST_CASE("a model's family is what its name begins with, the longer name first"
     CHECK(unknown.starts_with("model: \"resnet\" is of no known family"));
     CHECK(unknown.find("nemotron-h") != std::string::npos);
     CHECK(unknown.find("write model/presets/families/NAME.toml") != std::string::npos);
+}
+
+// GLM-4.5-Air, published as 106 B: attention 4096 (2 x 12,288 + 2,048) = 109 M in 46 layers, a dense feed-forward of
+// 3 x 4096 x 10,944 = 134 M, 129 experts of 3 x 4096 x 1408 = 17.3 M in 45 layers, two tables of 151,552 x 4096.
+TEST_CASE("a table's sizes on a family give the published number of parameters") {
+    Workload w = architecture("glm4.5-air");
+    w.layers = 46, w.hidden = 4096, w.heads = 96, w.kv_heads = 8, w.vocab = 151552;
+    w.moe.experts = 128, w.moe.top_k = 8, w.moe.ffn = 1408;
+    CHECK(count_parameters(w).total() == Approx(106.85e9).epsilon(1e-3));
+    CHECK(architecture("glm-4.6").moe.dense_layers == 3);
+    CHECK(architecture("gemma3-12b").tied);
+    CHECK(architecture("phi3-mini") == architecture("llama3-8b"));
 }
 
 TEST_CASE("a framework is known by its source, and by the case where a source has several") {

@@ -324,8 +324,8 @@ TEST_CASE("torchtitan's operator policy is as many whole layers as its matrix pr
 }
 
 // nanotron's blocks by matrix products (models/base.py, build_model), 16 layers of 67.1 million and logits of 268.4 million, as
-// much as 4 layers: 20 units. pp 4, 5 a stage: the first is full after 6 layers, 11 > 10 ends the second, 16 > 15 the third, and
-// the last holds the logits alone. pp 2: 11 > 10, then 5.
+// much as 4 layers: 20 units. pp 4, 5 a stage: layers 1 to 5, to 10, to 15, then one and the logits; pp 2: 10 and 6; pp 8, 2.5 a
+// stage: full after layers 3, 5, 8, 10, 13 and 15, and the last holds the logits alone.
 TEST_CASE("stages balanced by matrix products may leave the last to the logits") {
     const CasesHome home;
     const auto stages = [](const std::string& pp) {
@@ -334,8 +334,9 @@ TEST_CASE("stages balanced by matrix products may leave the last to the logits")
                           {"pp", pp}, {"dp", std::to_string(8 / std::stoi(pp))}})
             .experiment.parallelism.stage_layers;
     };
-    CHECK(stages("2") == std::vector{11, 5});
-    CHECK(stages("4") == std::vector{6, 5, 5, 0});
+    CHECK(stages("2") == std::vector{10, 6});
+    CHECK(stages("4") == std::vector{5, 5, 5, 1});
+    CHECK(stages("8") == std::vector{3, 2, 3, 2, 3, 2, 1, 0});
 }
 
 // 126 layers over 8 stages of 8 chunks: 128 = 64 x 2, so the first and last chunk hold one.

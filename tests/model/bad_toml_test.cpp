@@ -145,7 +145,7 @@ TEST_CASE("mistakes in what was fitted have their position") {
     CHECK(told("[fitted]\nsamples = \"\"\n") ==
           "c.toml:2:11: fitted.samples: \"\" is not an integer; expected an integer, for example 4");
     CHECK(told("[fitted]\nsources = \"a\"\n") ==
-          "c.toml:2:11: fitted.sources: found no array; expected an array of text");
+          "c.toml:2:11: fitted.sources: found \"a\"; expected an array of texts");
     CHECK(told("[[fitted.parameters]]\nkey = \"kernel.lunch\"\nvalue = \"1 us\"\n") ==
           "c.toml:2:7: fitted.parameters: \"kernel.lunch\": unknown key, did you mean \"kernel.launch\"?");
     CHECK(told("[[fitted.parameters]]\nkey = \"kernel.launch\"\nvalue = \"1\"\n") ==

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/errors.h"
-#include "model/moe/exchange.h"
+#include "model/moe/layer.h"
 
 using namespace stepcast;
 
@@ -60,8 +60,8 @@ TEST_CASE("the exchange has one group per local expert index and skips groups th
     TaskGraph graph(2, true);
     Program program(graph);
     const Routing routing = counts({2, 0, 3, 0, 5, 0, 7, 0});
-    add_exchange_groups(program, small_layer(), routing, Phase::forward, Direction::dispatch, std::vector<bool>(4));
-    add_exchange_groups(program, small_layer(), routing, Phase::forward, Direction::combine, std::vector<bool>(4));
+    add_all_to_all_groups(program, small_layer(), routing, Phase::forward, Direction::dispatch, std::vector<bool>(4));
+    add_all_to_all_groups(program, small_layer(), routing, Phase::forward, Direction::combine, std::vector<bool>(4));
     REQUIRE(count_of(graph, "dispatch") == 1);
     REQUIRE(count_of(graph, "combine") == 1);
     const Bytes row(2048);

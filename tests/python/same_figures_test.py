@@ -71,9 +71,9 @@ class OtherVerbs(unittest.TestCase):
     def test_calibrate(self):
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = folder + "/ours.toml", folder + "/theirs.toml"
-            measured = MEASUREMENTS + "pipeline_llama.csv"
-            asked = stepcast.calibrate(measurements=measured, cluster="a40-x8", fit="hardware", out=ours)
-            printed = command_line("calibrate", "--measurements", measured, "--cluster", "a40-x8", "--fit", "hardware", "--out", theirs)
+            measured = MEASUREMENTS + "ddp_models.csv"
+            asked = stepcast.calibrate(measurements=measured, cluster="pcie-a100-x4", fit="hardware", out=ours)
+            printed = command_line("calibrate", "--measurements", measured, "--cluster", "pcie-a100-x4", "--fit", "hardware", "--out", theirs)
             self.assertEqual(str(asked).replace(ours, theirs), printed)
             # The files are the same but for the minute.
             ours, theirs = ([line for line in Path(file).read_text().splitlines() if "date" not in line] for file in (ours, theirs))

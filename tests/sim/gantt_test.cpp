@@ -5,7 +5,7 @@
 
 #include "model/step.h"
 #include "model/transformer/step.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -107,6 +107,24 @@ TEST_CASE("the products of a block are two operations for each of its weights an
     CHECK(kernels.flops(kernels.forward) == 2 * tokens * weights);
 }
 
+// T tokens and V symbols: cast (2 + 4 bytes), maximum (4), subtract and exponential (8 each), sum (4) read 18 T V bytes and write
+// 12; back, subtract and scale (8) and cast (4 + 2) read 8 and write 6. They move as the optimizer's long passes do.
+TEST_CASE("passes over the logits are long ones and counted whole") {
+    Experiment e = small_model();
+    e.workload.fused_loss = false;
+    const RankShape s = rank_shape(e);
+    const Kernels head(e, head_block(e.workload, s), KernelStyle::fused);
+    const auto pass = [&](const Plan& plan, std::string_view name) {
+        TaskGraph names = head.graph;
+        const auto task = std::ranges::find(plan.tasks, names.name_id(name), &PlannedTask::name);
+        REQUIRE(task != plan.tasks.end());
+        return std::get<MemoryPass>(head.graph.ops()[task->op]);
+    };
+    const Bytes n(static_cast<double>(s.head_tokens * s.vocab));
+    CHECK(pass(head.forward, "loss") == MemoryPass{18.0 * n, 12.0 * n, MemoryPass::Access::optimizer});
+    CHECK(pass(head.backward, "loss_backward") == MemoryPass{8.0 * n, 6.0 * n, MemoryPass::Access::optimizer});
+}
+
 // Gate and up made apart: the gradients of their common input are added once; queries, keys and values: twice.
 TEST_CASE("a tensor that several products read gets the sum of their gradients") {
     Experiment e = small_model();

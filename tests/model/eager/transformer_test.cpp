@@ -1,11 +1,11 @@
 // Counted from the operators that PyTorch 2.11 dispatches for scripts of these shapes (docs/pytorch.md).
-#include "model/eager/transformer.h"
 
 #include <catch2/catch.hpp>
 
 #include <map>
 
-#include "model/eager/moe_layer.h"
+#include "model/checks/checks.h"
+#include "model/builders.h"
 #include "model/errors.h"
 #include "model/step.h"
 

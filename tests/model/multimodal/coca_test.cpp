@@ -7,7 +7,7 @@
 
 #include "model/errors.h"
 #include "model/multimodal/blocks.h"
-#include "model/multimodal/step.h"
+#include "model/builders.h"
 #include "model/multimodal/tensors.h"
 #include "model/step.h"
 

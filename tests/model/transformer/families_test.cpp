@@ -80,7 +80,8 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
     };
     const auto kernels = [&](ExpertProducts products) {  // of forward and input gradients, of weight gradients
         std::array<std::set<int>, 2> found;
-        for (const Op& op : build_step(with(products), {}).ops())
+        const TaskGraph graph = build_step(with(products), {});
+        for (const Op& op : graph.ops())
             if (const auto* product = std::get_if<GroupedGemm>(&op))
                 found[product->weight_gradient ? 1 : 0].insert(product->kernels);
         return found;

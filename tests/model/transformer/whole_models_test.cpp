@@ -137,6 +137,21 @@ TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     CHECK(moved(e, "loss_slices") == Moved{2, (1 + 14) * whole, (9 + 7) * whole});
 }
 
+// Three times the bytes in the passes of a layer; those of the logits stay where they are written step by step.
+TEST_CASE("eager passes move more in the layers, not where a loss is written step by step") {
+    Experiment e = unfused();
+    e.workload.fused_loss = false;
+    Experiment eager = e;
+    eager.parallelism.eager = true;
+    eager.parallelism.eager_traffic = 3;
+    const Moved norm = moved(e, "ffn_norm");
+    CHECK(moved(eager, "ffn_norm") == Moved{norm.tasks, 3 * norm.read, 3 * norm.written});
+    CHECK(moved(eager, "loss") == moved(e, "loss"));
+    e.workload.fused_loss = eager.workload.fused_loss = true;
+    const Moved loss = moved(e, "loss");
+    CHECK(moved(eager, "loss") == Moved{loss.tasks, 3 * loss.read, 3 * loss.written});
+}
+
 TEST_CASE("a loss outside the model belongs to the backward's time") {
     Experiment e = unfused();
     const auto phase_of_loss = [](const Experiment& x) {

@@ -7,7 +7,7 @@
 
 #include "model/step.h"
 #include "sim/engine/simulate.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/memory.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 

@@ -1,5 +1,7 @@
 #include "sim/costs/collective_costs.h"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 #include "sim/costs/dispatch_law.h"
@@ -40,6 +42,20 @@ TEST_CASE("a ring all-reduce moves 2 (n-1)/n of the payload in 2 (n-1) rounds") 
 TEST_CASE("a tree beats the ring at small payloads on many nodes and loses at large ones") {
     CHECK(microseconds(AllReduce{Bytes(1e3)}, {64, 8}, plain()) == Approx(120.2));
     CHECK(microseconds(AllReduce{Bytes(10e9)}, {64, 8}, plain()) == Approx(1260 + 1968750));
+}
+
+// Two nodes of eight, a hand-over of 100 us in each of 15 rounds: 1500 us. 16 rounds' latencies: 14 x 1 us and 10 us. 16 kB cross
+// in less than 1 us; 15/16 of 800 MB over 8 NICs of 10 GB/s take 9375 us, and the root of both squares is 9494.2 us. On one
+// node nothing is handed over. A tree over 64 nodes of one member: 12 rounds of 10 us, 12 hand-overs, and 120 GB at 10 GB/s,
+// since six levels go one after the other; the ring's 126 hand-overs are 12.6 ms beside 1.96875 s.
+TEST_CASE("a network that hands over piece by piece makes every round wait, or transfer") {
+    Cluster c = plain();
+    c.inter.slot_latency = 100_us;
+    CHECK(microseconds(AllGather{Bytes(16e3)}, {16, 1}, c) == Approx(24 + 1500));
+    CHECK(microseconds(ReduceScatter{Bytes(800e6)}, {16, 1}, c) == Approx(24 + 9494.24));
+    CHECK(microseconds(AllGather{Bytes(800e6)}, {8, 1}, c) == Approx(7 + 7e3));
+    CHECK(microseconds(AllReduce{Bytes(1e3)}, {64, 8}, c) == Approx(120 + 1200));
+    CHECK(microseconds(AllReduce{Bytes(10e9)}, {64, 8}, c) == Approx(1260 + std::hypot(1968750, 12600)));
 }
 
 // In-switch reduction: each rank sends its 800 MB once at 80 GB/s: 10 ms and 30 us of start, against 14 ms of the ring.

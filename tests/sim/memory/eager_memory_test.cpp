@@ -1,4 +1,4 @@
-#include "sim/memory/eager_memory.h"
+#include "sim/memory/memory.h"
 
 #include <catch2/catch.hpp>
 
