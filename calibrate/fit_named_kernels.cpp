@@ -124,14 +124,24 @@ FitCase attention_by_name(const AttentionRow& row) {
             }, 1, row.row};
 }
 
-std::vector<FitParameter> attention_parameters(bool fp8) {
+std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& all) {
+    std::vector<Attention> ops;
+    for (const AttentionRow& row : all)
+        if (row.kernel == name) ops.push_back(row.shape.op);
+    const auto any = [&](auto holds) { return std::any_of(ops.begin(), ops.end(), holds); };
     std::vector<FitParameter> parameters{{"kernel.attention_launch", "8 us", 0.7, "0.5 us", "80 us"},
                                          {"kernel.attention_efficiency", "0.7", 0.4, "0.1", "1.2"},
                                          {"kernel.attention_width", "30", 0.7, "0.1", "400"},
                                          {"kernel.attention_fill", "128", 0.7, "1", "3000"},
-                                         {"kernel.attention_corner", "0.5", 0.5, "0.05", "0.99"},
+                                         {"kernel.attention_corner", "0.5", 0.7, "0.02", "3"},
                                          {"kernel.attention_traffic", "1", 0.7, "0.02", "20"}};
-    if (fp8) {
+    if (!name.starts_with("unmasked")) {  // those are timed by themselves
+        parameters.push_back({"kernel.attention_cache", "1", 0.7, "0.02", "40"});
+        parameters.push_back({"kernel.attention_token", "0.1 ns", 1, "0.001 ns", "100 ns"});
+    }
+    if (any(odd_width) && !std::all_of(ops.begin(), ops.end(), odd_width))
+        parameters.push_back({"kernel.attention_odd", "1", 0.5, "0.05", "2"});
+    if (any([](const Attention& op) { return op.dtype == Dtype::fp8; })) {
         parameters.push_back({"kernel.attention_fp8", "0.5", 0.5, "0.05", "1.5"});
         parameters.push_back({"kernel.attention_fp8_width", "60", 0.7, "0.1", "800"});
     }

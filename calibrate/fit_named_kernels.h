@@ -25,7 +25,7 @@ NamedCases attention_cases(const std::vector<AttentionRow>& rows);
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
 FitCase attention_by_name(const AttentionRow& row);
 FitCase expert_by_name(const MoeLayerRow& row);
-std::vector<FitParameter> attention_parameters(bool fp8);
+std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel
 std::vector<FitParameter> expert_parameters();
 
 template <typename Kernel>

@@ -14,6 +14,7 @@
 #include "calibrate/traced_tables.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "sim/costs/collective_costs.h"
 
@@ -113,7 +114,7 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
     if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
     if (start.kernel.event > Seconds(0)) parameters.push_back({"kernel.event", "20 us", 0.5, "1 us", "1 ms"});
-    const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0;
+    const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
     std::erase_if(parameters, [&](const FitParameter& p) {
         return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
                           : p.key == "kernel.gemm_tile_reuse") ||
@@ -139,15 +140,20 @@ std::vector<FitParameter> collective_parameters_for(const Cluster& start, const 
                     blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
 }
 
-// What a step runs of the kernel that it names: no cache is written in training, and no extra launches are made.
 AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, const AttentionKernel& named) {
-    for (AttentionKernel kernel : fitted) {
-        if (kernel.name != named.name) continue;
-        kernel.launch = Seconds(0);
-        kernel.traffic = 0;
-        return kernel;
-    }
+    for (const AttentionKernel& kernel : fitted)
+        if (kernel.name == named.name) return alone(kernel);
     return named;
+}
+
+// Sliding windows take far longer than their keys would: the kernel walks over all and masks them.
+bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share) {
+    std::vector<double> ratios;
+    for (const AttentionRow& row : rows)
+        if (row.kernel == name && row.shape.op.window > 0 && row.shape.op.window < row.shape.op.seq_q &&
+            !is_held_out(attention_by_name(row), share))
+            ratios.push_back(row.time / attention_law_time(row.shape, fitted.kernel.attention, fitted, GemmSetting::alone));
+    return !ratios.empty() && median(ratios) > 1.3;
 }
 
 // One fit after the other, each from where the one before left the cluster.
@@ -188,23 +194,26 @@ public:
         std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like
         for (const auto& [name, cases] : by_size(attention_cases(blocks.attentions))) {
             const std::string form = name.substr(0, name.starts_with("unmasked") || name.starts_with("latent") ? 6 : 0);
-            std::optional<FitResult> best;
-            for (const int tile : {64, 128, 256}) {
-                AttentionKernel& kernel = all_.cluster.kernel.attention = {};
-                if (largest.contains(form)) kernel = largest.at(form);
-                kernel.name = name;
-                kernel.ramp = 0;
-                kernel.tile = tile;
-                const Split split = split_of(cases, share);
-                if (split.fitted.empty()) break;
-                auto parameters = attention_parameters(any_fp8(blocks, name));
-                if (largest.contains(form)) parameters = with_priors_of(all_.cluster, parameters);
-                FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
-                if (!best || found.noise < best->noise) best = std::move(found);
+            const Split split = split_of(cases, share);
+            if (split.fitted.empty()) continue;
+            AttentionKernel start = largest.contains(form) ? largest.at(form) : AttentionKernel{};
+            start.name = name;
+            start.ramp = 0;
+            start.odd = 1;
+            start.slides = true;
+            auto parameters = attention_parameters(name, blocks.attentions);
+            if (largest.contains(form)) {
+                all_.cluster.kernel.attention = start;
+                parameters = with_priors_of(all_.cluster, parameters);
             }
-            if (!best) continue;
-            put_by_name(all_.cluster.kernel.attention_kernels, best->cluster.kernel.attention);
-            largest.emplace(form, best->cluster.kernel.attention);
+            FitResult best = best_of_tiles(start, parameters, split);
+            if (masks_windows(best.cluster, name, blocks.attentions, share)) {
+                start.slides = false;
+                FitResult masking = best_of_tiles(start, parameters, split);
+                if (masking.noise < best.noise) best = std::move(masking);
+            }
+            put_by_name(all_.cluster.kernel.attention_kernels, best.cluster.kernel.attention);
+            largest.emplace(form, best.cluster.kernel.attention);
         }
         all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
         std::vector<FitCase> cases;
@@ -244,10 +253,15 @@ public:
     }
 
 private:
-    static bool any_fp8(const BuildingBlocks& blocks, const std::string& name) {
-        return std::any_of(blocks.attentions.begin(), blocks.attentions.end(), [&](const AttentionRow& row) {
-            return row.kernel == name && row.shape.op.dtype == Dtype::fp8;
-        });
+    FitResult best_of_tiles(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split) {
+        std::optional<FitResult> best;
+        for (const int tile : {64, 128, 256}) {
+            start.tile = tile;
+            all_.cluster.kernel.attention = start;
+            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
+            if (!best || found.noise < best->noise) best = std::move(found);
+        }
+        return *std::move(best);
     }
 
     // Errors of cases whose kernels' constants stand in rows of their own.

@@ -15,6 +15,12 @@ HostCosts no_host_costs() {
     return none;
 }
 
+AttentionKernel alone(AttentionKernel kernel) {
+    kernel.launch = kernel.token = Seconds(0);
+    kernel.traffic = kernel.cache = 0;
+    return kernel;
+}
+
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {
     if (gpu.peaks[dtype] > FlopsPerSecond(0)) return gpu.peaks[dtype];
     std::string stated;

@@ -81,12 +81,17 @@ struct AttentionKernel {
     double width = 0;             // width of a head whose products take as long as its exponentials
     double fill = 0;              // fixed cost of a block of queries, in keys
     double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum
-    double traffic = 0;           // times that queries, keys, values and results cross the memory beside the kernel
+    double traffic = 0;           // times that queries and results cross the memory beside the kernel
+    double cache = 0;             // times that keys and values do
+    Seconds token;                // beside the kernel, of each token: blocks that write it to a cache
+    double odd = 1;               // rate where it has no tiles for the width of a head, relative to others
     double fp8_efficiency = 0.5;  // of the fp8 peak; the same of fp8
     double fp8_width = 0;
     int tile = 0;  // queries of a thread block; 0 = blocks are not counted
+    bool slides = true;  // passes over keys that lie before a window; else it masks their scores
     friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
+AttentionKernel alone(AttentionKernel kernel);  // what a step runs of it: no cache is written in training, no extra launch made
 
 // One implementation of a whole expert layer's forward: sim/costs/expert_layer_law.h.
 struct ExpertKernel {
@@ -117,6 +122,7 @@ struct Power {
     double flop = 0;                        // pJ of a floating-point operation on operands of 16 bits
     double byte = 0;                        // pJ of a byte moved to or from memory
     Seconds response = Seconds(3.3e-3);     // length of a kernel, repeated some times, at which half of the fall has happened
+    bool in_rates = false;                  // the rates were measured at the clock that the limit leaves: none slows for it again
     friend bool operator==(const Power&, const Power&) = default;
 };
 

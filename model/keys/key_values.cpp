@@ -169,7 +169,7 @@ void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
 }
 
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
-    each_row(found, 10, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 0.6, 60, 128]])",
+    each_row(found, 14, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true]])",
              [&](const std::vector<ConfigValue>& row) {
                  AttentionKernel kernel;
                  read_value(row[0], kernel.name);
@@ -179,9 +179,13 @@ void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
                  read_value(row[4], kernel.fill);
                  read_value(row[5], kernel.corner);
                  read_value(row[6], kernel.traffic);
-                 kernel.fp8_efficiency = positive<double>(row[7]);
-                 read_value(row[8], kernel.fp8_width);
-                 kernel.tile = positive<int>(row[9]);
+                 read_value(row[7], kernel.cache);
+                 read_value(row[8], kernel.token);
+                 kernel.odd = positive<double>(row[9]);
+                 kernel.fp8_efficiency = positive<double>(row[10]);
+                 read_value(row[11], kernel.fp8_width);
+                 kernel.tile = positive<int>(row[12]);
+                 read_value(row[13], kernel.slides);
                  out.push_back(kernel);
              });
 }
@@ -217,9 +221,9 @@ std::string value_text(const Curve& value) {
 std::string value_text(const std::vector<AttentionKernel>& value) {
     std::string text;
     for (const auto& k : value)
-        text += fmt::format("{}[{}, \"{}\", {}, {}, {}, {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
+        text += fmt::format("{}[{}, \"{}\", {}, {}, {}, {}, {}, {}, \"{}\", {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
                             quoted_toml(k.name), exact_text(k.launch), k.efficiency, k.width, k.fill, k.corner, k.traffic,
-                            k.fp8_efficiency, k.fp8_width, k.tile);
+                            k.cache, exact_text(k.token), k.odd, k.fp8_efficiency, k.fp8_width, k.tile, k.slides);
     return "[" + text + "]";
 }
 std::string value_text(const std::vector<ExpertKernel>& value) {

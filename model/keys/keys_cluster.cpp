@@ -232,9 +232,13 @@ void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::attention, &A::name>(kernel, "attention_kernel", "flash attention: which of the tables' kernels a fit takes for steps");
     add<&C::kernel, &K::attention, &A::launch>(kernel, "attention_launch", "flash attention: fixed cost; 0 = kernel.launch", 0, longest);
     add<&C::kernel, &K::attention, &A::tile>(kernel, "attention_tile", "flash attention: queries of a thread block; 0 = blocks are not counted against SMs", 0, 4096);
+    add<&C::kernel, &K::attention, &A::slides>(kernel, "attention_slides", "flash attention: passes over keys that lie before a sliding window; else it masks their scores");
     add<&C::kernel, &K::attention, &A::fill>(kernel, "attention_fill", "flash attention: fixed cost of a block of queries, in keys", 0, 1e6);
-    add<&C::kernel, &K::attention, &A::corner>(kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum", 0, 1);
-    add<&C::kernel, &K::attention, &A::traffic>(kernel, "attention_traffic", "flash attention: times that its operands cross the memory beside the kernel", 0, 100);
+    add<&C::kernel, &K::attention, &A::corner>(kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum", 0, 10);
+    add<&C::kernel, &K::attention, &A::traffic>(kernel, "attention_traffic", "flash attention: times that queries and results cross the memory beside the kernel", 0, 100);
+    add<&C::kernel, &K::attention, &A::cache>(kernel, "attention_cache", "flash attention: times that keys and values cross the memory beside the kernel, as where they are written to a cache", 0, 100);
+    add<&C::kernel, &K::attention, &A::token>(kernel, "attention_token", "flash attention: what each token costs beside the kernel", 0, longest);
+    add<&C::kernel, &K::attention, &A::odd>(kernel, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", least_share, most_share);
     add<&C::kernel, &K::attention, &A::fp8_efficiency>(kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak", least_share, most_share);
     add<&C::kernel, &K::attention, &A::fp8_width>(kernel, "attention_fp8_width", "flash attention in fp8: width of a head whose products take as long as its exponentials", 0, 1e4);
     add<&C::kernel, &K::attention_kernels>(kernel, "attention_kernels", "attention by the kernels that tables name");
@@ -283,6 +287,7 @@ void add_power(const Rows& power) {
     add<&C::power, &Power::idle>(power, "idle_w", "what it draws idle, W", 0, 1e5);
     add<&C::power, &Power::flop>(power, "flop_pj", "energy of a floating-point operation of 16 bits at full clock, pJ", 0, 1e4);
     add<&C::power, &Power::byte>(power, "byte_pj", "energy of a byte moved to or from memory, pJ", 0, 1e6);
+    add<&C::power, &Power::in_rates>(power, "in_rates", "the kernels' rates were measured at the clock that the limit leaves: it tells energy only");
     add<&C::power, &Power::response>(power, "response", "length of a repeated kernel at which half of the clock's fall has happened; tables only", 1e-9, longest);
 }
 

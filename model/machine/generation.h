@@ -6,8 +6,9 @@
 namespace stepcast {
 
 // Narrow types name the generation: fp4 at three times fp8 Blackwell Ultra, fp4 Blackwell, fp8 Hopper and Ada, tf32 Ampere;
-// other makers have none, which is far from all of them.
-enum class Generation { other = -6, ampere = 1, hopper, blackwell, blackwell_ultra };
+// other makers have none, which is far from all of them. Hopper is two on from Ampere: its tensor cores take operands from shared memory,
+// asynchronously.
+enum class Generation { other = -6, ampere = 0, hopper = 2, blackwell, blackwell_ultra };
 
 inline Generation generation(const Gpu& gpu) {
     const FlopsPerSecond none(0), fp8 = gpu.peaks[Dtype::fp8], fp4 = gpu.peaks[Dtype::fp4];

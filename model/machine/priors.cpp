@@ -170,9 +170,7 @@ void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::v
     }
     for (const AttentionKernel& k : kernel.attention_kernels) {
         if (named.empty() || k.name != named) continue;
-        kernel.attention = k;
-        kernel.attention.launch = Seconds(0);
-        kernel.attention.traffic = 0;
+        kernel.attention = alone(k);
     }
 }
 

@@ -33,7 +33,10 @@ AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     kernel.fill *= faster;
     kernel.width *= faster;
     kernel.fp8_width *= faster;
-    kernel.traffic *= bandwidth_of_sm(to) / bandwidth_of_sm(from);
+    const double wider = bandwidth_of_sm(to) / bandwidth_of_sm(from);
+    kernel.traffic *= wider;
+    kernel.cache *= wider;
+    kernel.token = from.sms / static_cast<double>(to.sms) * kernel.token;
     return kernel;
 }
 

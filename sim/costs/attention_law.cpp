@@ -23,21 +23,16 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     const auto keys = static_cast<double>(shape.op.seq_k);
     const double blocks = std::ceil(queries / tile);
     if (!shape.op.causal) {
-        const double seen = shape.op.window > 0 ? std::min(keys, static_cast<double>(shape.op.window) + key_tile + tile) : keys;
+        const double seen = kernel.slides && shape.op.window > 0 ? std::min(keys, static_cast<double>(shape.op.window) + key_tile + tile) : keys;
         return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill)};
     }
     const double before = keys - queries;  // keys that every query sees
-    const bool slides = shape.op.window > 0 && shape.op.window < shape.op.seq_q;
+    const bool slides = kernel.slides && shape.op.window > 0 && shape.op.window < shape.op.seq_q;
     const double window = slides ? static_cast<double>(shape.op.window) + key_tile : queries;
     const double growing = std::min(blocks, window / tile + 1);
     const double seen = before * blocks + tile * growing * (growing + 1) / 2 + (blocks - growing) * (window + tile);
     const double most = before + std::min(blocks * tile, window + tile);
     return {tile * (seen + blocks * kernel.fill), tile * (most + kernel.fill)};
-}
-
-double corner(double a, double b, double c) {
-    const auto [low, high] = std::minmax(a, b);
-    return c < 0.02 ? high : high * std::pow(1 + std::pow(low / high, 1 / c), c);
 }
 
 double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width) / 32); }
@@ -57,6 +52,11 @@ double slower_products(const Attention& op, const Cluster& cluster) {
 
 }  // namespace
 
+bool odd_width(const Attention& op) {
+    const bool one_width = op.value_dim == 0 || op.value_dim == op.head_dim;
+    return op.head_dim % 16 != 0 || (op.dtype == Dtype::fp8 && one_width && op.head_dim != static_cast<long>(usual_width));
+}
+
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
                            GemmSetting setting) {
     const Attention& op = shape.op;
@@ -74,17 +74,20 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const bool eight = op.dtype == Dtype::fp8;
     const FlopsPerSecond peak_rate = in_three(op, cluster) ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, op.dtype);
     const FlopsPerSecond rate = peak_rate * (eight ? kernel.fp8_efficiency : kernel.efficiency) *
-                                (op.backward ? cluster.kernel.attention_backward : 1.0);
+                                (op.backward ? cluster.kernel.attention_backward : 1.0) * (odd_width(op) ? kernel.odd : 1.0);
     const double times = op.backward ? backward_products : 1;
     const Flops work(2 * heads * queries * keys * seen_share(op) * (width + values) * times);
-    const Bytes operands = heads * (queries + keys) * (width + values) * size_of(op.dtype) * (op.backward ? 2.0 : 1.0);
+    const auto kv_heads = static_cast<double>(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
+    const Bytes row = (width + values) * size_of(op.dtype);
+    const Bytes operands = (heads * queries + kv_heads * keys) * row * (op.backward ? 2.0 : 1.0);
     const double exponentials = eight ? kernel.fp8_width : kernel.width, products = slower_products(op, cluster);
     Seconds time;
     if (kernel.tile == 0) {
         time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) / (products + exponentials / std::max(1.0, width)));
     } else {
         const Pairs pairs = pairs_in_blocks(shape, kernel);
-        const double on_an_sm = corner(heads * pairs.all / cluster.gpu.sms, pairs.longest, kernel.corner);
+        const double shared = heads * pairs.all / cluster.gpu.sms;
+        const double on_an_sm = std::max(shared, pairs.longest) + kernel.corner * std::min(shared, pairs.longest);
         const double both = rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
         const double widths = (products * both + 2 * exponentials) / (1 + exponentials / usual_width);
         time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
@@ -93,10 +96,10 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
     time = setting == GemmSetting::alone && cluster.power.limit > 0 ? burst_time(time, slowdown, cluster.power)
                                                                     : time * slowdown;
-    const auto kv_heads = static_cast<double>(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
-    const Bytes beside = kernel.traffic * (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
+    const Bytes beside = (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
+    const Seconds tokens = static_cast<double>(op.batch) * queries * kernel.token;
     const Seconds launch = kernel.launch > Seconds(0) ? kernel.launch : cluster.kernel.launch;
-    return launch + time + beside / (cluster.gpu.memory_bandwidth * traffic_efficiency);
+    return launch + time + beside / (cluster.gpu.memory_bandwidth * traffic_efficiency) + tokens;
 }
 
 }  // namespace stepcast

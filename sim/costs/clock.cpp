@@ -12,8 +12,8 @@ constexpr double pico = 1e-12;
 
 // What an operation of this dtype takes relative to one of 16 bits: as much energy a second at either peak.
 double of_sixteen_bits(Dtype dtype, const Gpu& gpu) {
-    const FlopsPerSecond sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = peak(gpu, dtype);
-    return sixteen > FlopsPerSecond(0) ? sixteen / own : 1;
+    const FlopsPerSecond none(0), sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = gpu.peaks[dtype];
+    return sixteen > none && own > none ? sixteen / own : 1;
 }
 
 double drawn(Flops work, Dtype dtype, Bytes moved, const Cluster& cluster) {
@@ -51,7 +51,7 @@ struct Moved {
 
 double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster) {
     const Power& power = cluster.power;
-    if (power.limit <= power.idle || !(time > Seconds(0)) || dtype == Dtype::fp32) return 1;
+    if (power.in_rates || power.limit <= power.idle || !(time > Seconds(0)) || dtype == Dtype::fp32) return 1;
     return std::sqrt(std::max(1.0, drawn(work, dtype, moved, cluster) / time.si() / (power.limit - power.idle)));
 }
 

@@ -13,7 +13,8 @@ namespace stepcast {
 // an operation of fewer bits in proportion to its time at peak. Above the limit the clock falls; what is drawn beyond idle goes with
 // its square (frequency times voltage squared, the voltage following in part), so the kernel takes
 //   s = max(1, sqrt((drawn - idle) / (limit - idle)))
-// times as long when it runs for longer than the controller takes to answer. 1 where no limit is known.
+// times as long when it runs for longer than the controller takes to answer. 1 where no limit is known, or where the rates
+// hold that clock already (power.in_rates).
 // Source: kernels timed for a second beside their bursts, with the power sampled (docs/calibration.md).
 double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster);
 

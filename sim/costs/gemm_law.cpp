@@ -128,7 +128,7 @@ Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, con
     const double slowdown =
         sustained_slowdown(work_of(kernel), kernel.dtype, traffic.operands, kernel.in_step * full, cluster);
     if (kernel.setting != GemmSetting::alone) return full * slowdown;
-    if (cluster.power.limit > 0) return burst_time(full, slowdown, cluster.power);
+    if (cluster.power.limit > 0 && !cluster.power.in_rates) return burst_time(full, slowdown, cluster.power);
     return full / (1 + cluster.kernel.gemm_boost * std::exp(-(full / cluster.kernel.gemm_boost_time)));
 }
 

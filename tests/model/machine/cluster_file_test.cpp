@@ -25,7 +25,7 @@ Cluster full() {
                                   : doc.kind == "name"             ? "pcie"
                                   : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
                                   : doc.key.ends_with("attention_kernels")
-                                      ? "[[\"flash " + n + "\", \"10 us\", 0.9, 40, 60, 0.5, 1, 0.6, 60, 128]]"
+                                      ? "[[\"flash " + n + "\", \"10 us\", 0.9, 40, 60, 0.5, 1, 1, \"0.1 ns\", 1, 0.6, 60, 128, false]]"
                                   : doc.kind == "kernels"
                                       ? "[[\"grouped " + n + "\", \"20 us\", \"0.1 us\", 0.8, 300, 25, 0.85, 1.5]]"
                                   : doc.kind == "curve"

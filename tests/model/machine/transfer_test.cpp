@@ -30,11 +30,15 @@ TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores 
     attention.width = 80;
     attention.fp8_width = 160;
     attention.traffic = 2;
+    attention.cache = 4;
+    attention.token = Seconds(6e-9);
     const AttentionKernel there = moved(attention, from, to);
     CHECK(there.fill == Approx(100));
     CHECK(there.width == Approx(20));
     CHECK(there.fp8_width == Approx(40));
     CHECK(there.traffic == Approx(0.4));
+    CHECK(there.cache == Approx(0.8));
+    CHECK(there.token.si() == Approx(3e-9));  // twice as many SMs
     CHECK(there.efficiency == attention.efficiency);
     ExpertKernel experts;
     experts.k0 = 800;
@@ -85,6 +89,7 @@ TEST_CASE("a machine is like another of its fabric and about its generation") {
     CHECK(has_like_machine(read_cluster("dgx-h100")));
     CHECK(has_like_machine(read_cluster("gb300-nvl72")));
     CHECK_FALSE(has_like_machine(read_cluster("rtx-pro-6000-x8")));
+    CHECK_FALSE(has_like_machine(read_cluster("dgx-a100")));  // Hopper's tensor cores are fed in another way
 }
 
 // Without multiprocessors in its file a machine has one: a thousand times the rate of an SM would leave no efficiency at all.

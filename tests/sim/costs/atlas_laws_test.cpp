@@ -77,7 +77,7 @@ TEST_CASE("a smaller tile loses what it loads more of") {
 TEST_CASE("causal attention: blocks of queries see what lies before them, over all SMs or the longest alone") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e14);
-    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .tile = 64};
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .tile = 64};
     const auto seconds = [&](long heads, long window) {
         AttentionShape shape{Attention{1, heads, 256, 256, 64, true, false, Dtype::bf16, true}, heads};
         shape.op.window = window;
@@ -96,6 +96,50 @@ TEST_CASE("causal attention: blocks of queries see what lies before them, over a
     CHECK(attention_law_time(most, kernel, c, GemmSetting::step).si() == Approx(0.75 * seconds(1000, 32) + 0.25 * seconds(1000, 0)));
     kernel.width = 64;  // exponentials take as long as products of 64; a head of 128 would keep its rate
     CHECK(seconds(1000, 0) == Approx(2 / 1.5 * 1000.0 * 640 * 64 * 256 / 1e14));
+}
+
+// 1,000 heads of four blocks over 100 SMs of 1 TFLOP/s; the longest block is 64 queries of 256 keys, 4 * 64 FLOP a pair.
+TEST_CASE("attention: the longest block is exposed by a share, and masked windows save nothing") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e14);
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .corner = 0.5, .token = {}, .tile = 64};
+    AttentionShape shape{Attention{1, 1000, 256, 256, 64, true, false, Dtype::bf16, true}, 1000};
+    const auto seconds = [&] { return attention_law_time(shape, kernel, c, GemmSetting::step).si(); };
+    const double all = 1000.0 * 640 * 64 * 256 / 1e14, longest = 64.0 * 256 * 256 / 1e12;
+    CHECK(seconds() == Approx(all + 0.5 * longest));
+    shape.op.window = 32;
+    CHECK(seconds() < all);
+    kernel.slides = false;
+    CHECK(seconds() == Approx(all + 0.5 * longest));
+    // One head: the longest block, and half of 640 * 64 pairs over 100 SMs.
+    shape.op.window = 0;
+    shape.op.heads = shape.kv_heads = 1;
+    CHECK(seconds() == Approx(longest + 0.5 * 640 * 64 * 256 / 1e14));
+}
+
+TEST_CASE("attention: a head's width without tiles, and what is written to a cache beside it") {
+    Cluster c = device();
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .odd = 0.25, .tile = 64};
+    const auto seconds = [&](long width, Dtype dtype = Dtype::bf16) {
+        return attention_law_time({Attention{1, 1000, 4096, 4096, width, false, false, dtype, true}, 1000}, kernel, c,
+                                  GemmSetting::step).si();
+    };
+    CHECK(seconds(72) == Approx(4 * seconds(96)));  // both take 96 of the tensor cores
+    CHECK_FALSE(odd_width(Attention{1, 1, 1, 1, 64, true, false, Dtype::bf16, true}));
+    CHECK(odd_width(Attention{1, 1, 1, 1, 64, true, false, Dtype::fp8, true}));
+    CHECK_FALSE(odd_width(Attention{1, 1, 1, 1, 128, true, false, Dtype::fp8, true}));
+    Attention latent{1, 1, 1, 1, 192, true, false, Dtype::fp8, true};
+    latent.value_dim = 128;
+    CHECK_FALSE(odd_width(latent));
+    // 2 of 8 heads hold keys: 3 times 4096 * 2 * 128 * 2 bytes at 0.85 of 1 TB/s, and 1 ns for each of 4096 tokens.
+    const AttentionShape grouped{Attention{1, 8, 4096, 4096, 64, true, false, Dtype::bf16, true}, 2};
+    const double before = attention_law_time(grouped, kernel, c, GemmSetting::step).si();
+    kernel.cache = 3;
+    kernel.token = Seconds(1e-9);
+    CHECK(attention_law_time(grouped, kernel, c, GemmSetting::step).si() - before ==
+          Approx(3 * 2 * 4096 * 128 * 2 / 0.85e12 + 4096e-9));
+    CHECK(alone(kernel).cache == 0);
+    CHECK(alone(kernel).token == Seconds(0));
 }
 
 TEST_CASE("a cast: launches and bytes by how its scale is found") {
