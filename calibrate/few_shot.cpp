@@ -294,10 +294,12 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     for (std::size_t j = 0; j < e.fit.constants.size(); ++j) any = any || determined(e.fit, j);
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size());
+    const HeldOutError own = summary_of(e.fit.posterior.errors, "fitted");
+    const std::string other_base = nearer_frameworks(request, rows.cases, own.median, Interruptible::stopped);
     if (!any)
         throw ConfigError(fmt::format("calibrate: these {} rows determine none of {} constants: nothing is written; "
-                                      "expected steps that differ in micro-batch, split or size\n{}",
-                                      rows.cases.size(), e.fit.constants.size(), constants_table(e.fit)));
+                                      "expected steps that differ in micro-batch, split or size\n{}{}",
+                                      rows.cases.size(), e.fit.constants.size(), constants_table(e.fit), other_base));
     for (const LeftOut by : request.blocks)
         e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, Interruptible::stopped));
     if (request.target != FitTarget::hardware)
@@ -305,13 +307,12 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     if (request.target != FitTarget::framework)
         text += "cluster written to " + write_cluster_file(e, request, rows.cases) + "\n";
     if (Interruptible::stopped()) text += "interrupted: the constants are those of the last pass\n";
-    const HeldOutError own = summary_of(e.fit.posterior.errors, "fitted");
     text += constants_table(e.fit);
     text += fmt::format("  fitted: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * e.fit.posterior.noise);
     for (const auto& [by, blocks] : e.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
-    text += contradictions(rows.cases, e.fit.posterior);
+    text += contradictions(rows.cases, e.fit.posterior) + other_base;
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }
 

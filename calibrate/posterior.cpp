@@ -11,6 +11,7 @@ constexpr double huber_limit = 1.5;   // residuals beyond so many sigmas count l
 constexpr double rows_of_belief = 4;  // what usual_noise is worth
 constexpr double least_noise = 0.01;
 constexpr int most_steps = 12, most_halvings = 4;
+constexpr double close_enough = 0.1;  // of a constant's error: steps below it change nothing that counts
 
 // Inverse of a symmetric positive matrix, by Cholesky.
 DenseMatrix inverse(const DenseMatrix& a) {
@@ -97,6 +98,12 @@ Vector newton_step(const Problem& p, const RowErrors& at, const Vector& x) {
     return step;
 }
 
+Vector errors_of(const DenseMatrix& covariance) {
+    Vector errors;
+    for (std::size_t j = 0; j < covariance.rows; ++j) errors.push_back(std::sqrt(covariance.at(j, j)));
+    return errors;
+}
+
 // Huber's proposal 2 with what was believed before.
 double noise_of(const Problem& p, const Vector& errors) {
     double squares = rows_of_belief * usual_noise * usual_noise, rows = rows_of_belief;
@@ -123,7 +130,7 @@ Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& p
     RowErrors at = model(x);
     for (int n = 0; n < most_steps && !(enough && enough()); ++n) {
         const double before = objective(p, at.errors, x);
-        const Vector step = newton_step(p, at, x);
+        const Vector step = newton_step(p, at, x), errors = errors_of(inverse(normal_matrix(p, at)));
         double moved = 0, length = 1;
         for (int halving = 0; halving <= most_halvings; ++halving, length /= 2) {
             Vector tried = x;
@@ -132,7 +139,7 @@ Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& p
             RowErrors there = model(tried);
             if (objective(p, there.errors, tried) > before && halving < most_halvings) continue;
             if (objective(p, there.errors, tried) > before) break;
-            for (std::size_t j = 0; j < x.size(); ++j) moved = std::max(moved, std::abs(tried[j] - x[j]));
+            for (std::size_t j = 0; j < x.size(); ++j) moved = std::max(moved, std::abs(tried[j] - x[j]) / errors[j]);
             x = tried;
             at = std::move(there);
             break;
@@ -140,15 +147,14 @@ Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& p
         const double noise = noise_of(p, at.errors);
         const bool settled = std::abs(std::log(noise / p.noise)) < 0.02;
         p.noise = noise;
-        if (moved < 3e-3 && settled) break;
+        if (moved < close_enough && settled) break;
     }
     const double rows = rows_of_belief + static_cast<double>(std::count(used.begin(), used.end(), true));
     Posterior found{x,       {}, {}, inverse(normal_matrix(p, at)), p.noise, objective(p, at.errors, x) + 2 * rows * std::log(p.noise),
                     at.errors};
-    for (std::size_t j = 0; j < x.size(); ++j) {
-        found.sigma.push_back(std::sqrt(found.covariance.at(j, j)));
+    found.sigma = errors_of(found.covariance);
+    for (std::size_t j = 0; j < x.size(); ++j)
         found.at_bound.push_back(x[j] <= priors[j].lower + 1e-9 || x[j] >= priors[j].upper - 1e-9);
-    }
     return found;
 }
 

@@ -38,8 +38,10 @@ private:
     std::string named(const std::string& inside, const std::string& owner, int depth) {
         const auto colon = inside.find(':');
         if (colon != std::string::npos) {
-            const auto comma = inside.find(',', colon);
-            if (comma == std::string::npos) return "";
+            auto comma = colon;
+            for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
+                level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
+            if (comma == inside.size()) return "";
             const auto a = value(trimmed(inside.substr(colon + 1, comma - colon - 1)), owner, depth + 1),
                        b = value(trimmed(inside.substr(comma + 1)), owner, depth + 1);
             const long x = std::atol(a.c_str()), y = std::atol(b.c_str());
@@ -50,9 +52,9 @@ private:
             return "";
         }
         auto name = inside;
-        if (name.starts_with('.')) {
-            const auto parent = owner.find_last_of('.');
-            name = (parent == std::string::npos ? "" : owner.substr(0, parent + 1)) + name.substr(1);
+        if (auto table = owner; name.starts_with('.')) {  // one dot: beside the owner; each further one a table up
+            for (; name.starts_with('.'); name.erase(0, 1)) table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
+            name = (table.empty() ? "" : table + ".") + name;
         }
         for (const auto& each : d_.values)
             if (each.name == name || "training." + each.name == name) return value(each.value, each.name, depth + 1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <fnmatch.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ std::size_t assigned_name(const std::string& raw) {
     std::size_t end = 0;
     while (end < raw.size() && is_name(raw[end])) ++end;
     if (end == 0 || std::isdigit(static_cast<unsigned char>(raw[0]))) return 0;
+    if (raw.compare(end, 1, "[") == 0) end = std::min(raw.find(']', end), raw.size() - 1) + 1;  // NAME[KEY]=
     if (raw.compare(end, 1, "=") == 0 || raw.compare(end, 2, "+=") == 0) return end;
     return 0;
 }
@@ -57,11 +59,7 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
     const auto name = inside.substr(0, end);
     auto rest = inside.substr(end);
     if (rest.starts_with("[@]") || rest.starts_with("[*]")) return value_of(name, line);
-    if (rest.starts_with('[')) {
-        const auto all = value_of(name, line);
-        const auto index = static_cast<std::size_t>(std::max(0, std::atoi(rest.c_str() + 1)));
-        return index < all.size() ? Pieces{all[index]} : Pieces{};
-    }
+    if (rest.starts_with('[')) return element(name, text_of({rest.substr(1, rest.rfind(']') - 1), line}), line);
     if (rest.starts_with(':')) rest.erase(0, 1);
     const auto known = variables_.find(name);
     const bool set = known != variables_.end() && !joined(known->second).empty();
@@ -72,7 +70,8 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
         return otherwise;
     }
     if (!rest.empty() && rest[0] == '+') return set ? expand({rest.substr(1), line}) : Pieces{};
-    return value_of(name, line);
+    const auto value = value_of(name, line);
+    return rest.empty() || value.size() != 1 ? value : Pieces{{changed(value[0].text, rest, line), value[0].at}};
 }
 
 // A script that grows a variable out of itself, or hides defaults in defaults, is no launch script.
@@ -88,9 +87,70 @@ Pieces ShellVariables::expand(const ShellWord& word) {
     return pieces;
 }
 
+namespace {
+
+// Of the bracket that opens there, or the end.
+std::size_t closing(const std::string& raw, std::size_t open) {
+    const char opens = raw[open], closes = opens == '{' ? '}' : ')';
+    int depth = 0;
+    for (std::size_t at = open; at < raw.size(); ++at) {
+        if (raw[at] == opens) ++depth;
+        if (raw[at] == closes && --depth == 0) return at;
+    }
+    return raw.size();
+}
+
+// ${x#A} and ${x##A} without the least or longest beginning that fits, ${x%A} and ${x%%A} without such an end.
+std::string without_fit(const std::string& text, const std::string& pattern, bool end, bool longest) {
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+        const std::size_t cut = longest ? text.size() - i : i;
+        const auto part = end ? text.substr(text.size() - cut) : text.substr(0, cut);
+        if (fits_pattern(part, pattern)) return end ? text.substr(0, text.size() - cut) : text.substr(cut);
+    }
+    return text;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by, bool all) {
+    for (auto at = text.find(what); !what.empty() && at != std::string::npos; at = text.find(what, at + by.size())) {
+        text.replace(at, what.size(), by);
+        if (!all) break;
+    }
+    return text;
+}
+
+}  // namespace
+
+bool fits_pattern(const std::string& text, const std::string& pattern) { return fnmatch(pattern.c_str(), text.c_str(), 0) == 0; }
+
+// What stands behind the name in ${NAME..}, of a value that is one text.
+std::string ShellVariables::changed(std::string text, const std::string& how, int line) {
+    const bool twice = how.size() > 1 && how[1] == how[0];
+    const auto rest = text_of({how.substr(twice ? 2 : 1), line});
+    if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
+    if (how[0] == '/') return replaced(text, rest.substr(0, rest.find('/')), rest.find('/') == std::string::npos ? "" : rest.substr(rest.find('/') + 1), twice);
+    if (how[0] == '^' || how[0] == ',') {
+        const auto end = twice ? text.end() : text.begin() + (text.empty() ? 0 : 1);
+        std::transform(text.begin(), end, text.begin(), [&](unsigned char c) { return static_cast<char>(how[0] == '^' ? std::toupper(c) : std::tolower(c)); });
+        return text;
+    }
+    if (!std::isdigit(static_cast<unsigned char>(how[0]))) return text;
+    const auto from = std::min(static_cast<std::size_t>(std::atol(how.c_str())), text.size());  // ${x:FROM:COUNT}
+    const auto colon = how.find(':');
+    return text.substr(from, colon == std::string::npos ? colon : static_cast<std::size_t>(std::max(0L, std::atol(how.c_str() + colon + 1))));
+}
+
+// ${NAME[KEY]}: of a table by its key, of a list by its number.
+Pieces ShellVariables::element(const std::string& name, const std::string& key, int line) {
+    if (const auto found = variables_.find(name + "[" + key + "]"); found != variables_.end()) return found->second;
+    const auto all = value_of(name, line);
+    const long at = std::atol(sum(key, line).c_str()), index = at < 0 ? at + static_cast<long>(all.size()) : at;
+    return index >= 0 && index < static_cast<long>(all.size()) ? Pieces{all[static_cast<std::size_t>(index)]} : Pieces{};
+}
+
 // Pieces of a word: text beside variables is glued, several elements of an array stay apart.
 Pieces ShellVariables::pieces_of(const ShellWord& word) {
     const std::string& raw = word.raw;
+    if (raw == "\"$@\"") return value_of("@", word.line);
     Pieces pieces;
     std::string text, at = place(word.line);
     bool any = false, in_double = false;
@@ -119,25 +179,20 @@ Pieces ShellVariables::pieces_of(const ShellWord& word) {
             ++i;
             if (raw[i] != '\n') text += raw[i];
         } else if (c == '$' && raw.compare(i, 3, "$((") == 0) {
-            const auto close = raw.find("))", i);
-            glue({{sum(std::string_view(raw).substr(i + 3, close == std::string::npos ? close : close - i - 3), word.line),
-                   place(word.line)}});
-            i = close == std::string::npos ? raw.size() : close + 1;
+            const auto close = closing(raw, i + 1);
+            glue({{sum(std::string_view(raw).substr(i + 3, close - std::min(close, i + 4)), word.line), place(word.line)}});
+            i = close;
         } else if (c == '$' && i + 1 < raw.size() && (raw[i + 1] == '{' || raw[i + 1] == '(')) {
-            const char opens = raw[i + 1], closes = opens == '{' ? '}' : ')';
-            int depth = 0;
-            std::size_t close = i + 1;
-            for (; close < raw.size(); ++close) {
-                if (raw[close] == opens) ++depth;
-                if (raw[close] == closes && --depth == 0) break;
-            }
+            const auto close = closing(raw, i + 1);
             const auto inside = raw.substr(i + 2, close - i - 2);
-            if (opens == '{')
+            if (raw[i + 1] == '{')
                 glue(parameter(inside, word.line));
+            else if (inside.starts_with("echo ") && inside.find_first_of("|;&<>") == std::string::npos)
+                glue({{joined(array(inside.substr(5), word.line)), place(word.line)}});
             else if (unknown_.insert(inside).second)
                 unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(word.line)));
             i = close;
-        } else if (c == '$' && i + 1 < raw.size() && (is_name(raw[i + 1]) || raw[i + 1] == '@' || raw[i + 1] == '*')) {
+        } else if (c == '$' && i + 1 < raw.size() && (is_name(raw[i + 1]) || std::string_view("@*#").find(raw[i + 1]) != std::string_view::npos)) {
             std::size_t end = i + 1;
             if (std::isdigit(static_cast<unsigned char>(raw[end])) || !is_name(raw[end]))
                 ++end;
@@ -172,80 +227,124 @@ std::string ShellVariables::filled(const ShellWord& document) {
     return text;
 }
 
+ShellVariables::Positional ShellVariables::arguments_of(const ShellPieces& words) {
+    Positional numbered{{"@", words}, {"*", words}, {"#", {{std::to_string(words.size()), ""}}}};
+    for (std::size_t i = 0; i < words.size(); ++i) numbered[std::to_string(i + 1)] = {words[i]};
+    return numbered;
+}
+
+ShellVariables::Positional ShellVariables::replace_arguments(Positional by) {
+    Positional before;
+    for (auto at = variables_.begin(); at != variables_.end() && !std::isalpha(static_cast<unsigned char>(at->first[0])) && at->first[0] != '_';) {
+        const auto next = std::next(at);
+        before.insert(variables_.extract(at));
+        at = next;
+    }
+    variables_.merge(by);
+    return before;
+}
+
 std::string ShellVariables::text_of(const ShellWord& word) { return joined(expand(word)); }
 
 namespace {
 
 // As a shell counts: beyond 64 bits from the other end. What is divided by 0 stays.
-long wrapped(long a, char sign, long b) {
+long reckoned(long a, std::string_view sign, long b) {
     const auto x = static_cast<unsigned long>(a), y = static_cast<unsigned long>(b);
-    if (sign == '+') return static_cast<long>(x + y);
-    if (sign == '-') return static_cast<long>(x - y);
-    if (sign == '*') return static_cast<long>(x * y);
+    if (sign == "||") return a != 0 || b != 0;
+    if (sign == "&&") return a != 0 && b != 0;
+    if (sign == "==") return a == b;
+    if (sign == "!=") return a != b;
+    if (sign == "<=") return a <= b;
+    if (sign == ">=") return a >= b;
+    if (sign == "<") return a < b;
+    if (sign == ">") return a > b;
+    if (sign == "+") return static_cast<long>(x + y);
+    if (sign == "-") return static_cast<long>(x - y);
+    if (sign == "*") return static_cast<long>(x * y);
     if (b == 0) return a;
-    if (b == -1) return sign == '/' ? static_cast<long>(0 - x) : 0;
-    return sign == '/' ? a / b : a % b;
+    if (b == -1) return sign == "/" ? static_cast<long>(0 - x) : 0;
+    return sign == "/" ? a / b : a % b;
 }
+
+// Those that bind least first.
+const std::vector<std::vector<std::string_view>> signs{{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
 
 }  // namespace
 
-// + and - at level 0, * / % at level 1, names, numbers and brackets at level 2.
+// Of the text from its beginning, which is taken away: a choice at level -1, the signs, then names, numbers and brackets.
 long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
-    const auto blank = [&] {
-        while (!text.empty() && (text[0] == ' ' || text[0] == '$' || text[0] == '{' || text[0] == '}'))
-            text.remove_prefix(1);
+    const auto take = [&](std::string_view what) {
+        text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
+        if (!text.starts_with(what)) return false;
+        text.remove_prefix(what.size());
+        return true;
     };
-    blank();
-    if (level == 2) {
-        if (!text.empty() && text[0] == '(') {
-            text.remove_prefix(1);
-            const long value = arithmetic(text, line, 0);
-            blank();
-            if (!text.empty()) text.remove_prefix(1);
+    if (level == std::ssize(signs)) {
+        if (take("(")) {
+            const long value = arithmetic(text, line, -1);
+            take(")");
             return value;
         }
-        if (!text.empty() && text[0] == '-') {
-            text.remove_prefix(1);
-            return wrapped(0, '-', arithmetic(text, line, 2));
-        }
+        if (take("-")) return reckoned(0, "-", arithmetic(text, line, level));
+        if (take("!")) return arithmetic(text, line, level) == 0;
         std::size_t end = 0;
         while (end < text.size() && is_name(text[end])) ++end;
         const std::string word(text.substr(0, end));
-        text.remove_prefix(std::max<std::size_t>(end, text.empty() ? 0 : 1));
+        text.remove_prefix(end);
         const bool digits = !word.empty() && std::isdigit(static_cast<unsigned char>(word[0]));
-        return std::atol((digits ? word : joined(value_of(word, line))).c_str());
+        return word.empty() ? 0 : std::atol((digits ? word : joined(value_of(word, line))).c_str());
     }
     long value = arithmetic(text, line, level + 1);
-    for (blank(); !text.empty(); blank()) {
-        const char sign = text[0];
-        if (std::string_view(level == 0 ? "+-" : "*/%").find(sign) == std::string_view::npos) break;
-        text.remove_prefix(1);
-        const long other = arithmetic(text, line, level + 1);
-        value = wrapped(value, sign, other);
+    if (level < 0) {
+        if (!take("?")) return value;
+        const long yes = arithmetic(text, line, -1);
+        take(":");
+        const long no = arithmetic(text, line, -1);
+        return value != 0 ? yes : no;
+    }
+    for (bool found = true; found;) {
+        found = false;
+        for (const auto sign : signs[static_cast<std::size_t>(level)])
+            if (!found && take(sign)) {
+                found = true;
+                value = reckoned(value, sign, arithmetic(text, line, level + 1));
+            }
     }
     return value;
 }
 
-std::string ShellVariables::sum(std::string_view text, int line) {
-    if (text.size() > 500) return "0";
-    return std::to_string(arithmetic(text, line, 0));
+// Empty, and named among what is not known, where it is no sum that is read here.
+std::string ShellVariables::sum(std::string_view raw, int line) {
+    const auto whole = raw.size() > 500 ? std::string("?") : text_of({std::string(raw), line});
+    std::string_view text = whole;
+    const long value = arithmetic(text, line, -1);
+    if (text.find_first_not_of(" \t\n") == std::string_view::npos) return std::to_string(value);
+    if (unknown_.insert(whole).second) unknown_texts_.push_back(fmt::format("$(({})) ({})", raw.substr(0, 40), place(line)));
+    return "";
 }
 
-Pieces ShellVariables::array(const std::string& inside, int line) {
+Pieces ShellVariables::array(const std::string& inside, int line, const std::string& name) {
     Pieces all;
     for (const ShellCommand& command : shell_commands(inside, file_))
-        for (const ShellWord& word : command.words)
-            for (auto& piece : expand({word.raw, word.line + line - 1})) all.push_back(std::move(piece));
+        for (const ShellWord& word : command.words) {
+            const auto key = word.raw.starts_with('[') ? word.raw.find("]=") : std::string::npos;
+            const int at = word.line + line - 1;
+            auto pieces = expand({key == std::string::npos ? word.raw : word.raw.substr(key + 2), at});
+            if (key != std::string::npos && !name.empty()) variables_[name + "[" + text_of({word.raw.substr(1, key - 1), at}) + "]"] = pieces;
+            for (auto& piece : pieces) all.push_back(std::move(piece));
+        }
     return all;
 }
 
 void ShellVariables::assign(const ShellWord& word) {
     const auto end = assigned_name(word.raw);
-    const auto name = word.raw.substr(0, end);
+    auto name = word.raw.substr(0, end);
+    if (name.ends_with(']')) name = name.substr(0, name.find('[')) + "[" + text_of({name.substr(name.find('[') + 1, name.size() - name.find('[') - 2), word.line}) + "]";
     const bool more = word.raw[end] == '+';
     const auto raw = word.raw.substr(end + (more ? 2 : 1));
     const bool list = raw.starts_with('(') && raw.ends_with(')');
-    Pieces value = list ? array(raw.substr(1, raw.size() - 2), word.line) : expand({raw, word.line});
+    Pieces value = list ? array(raw.substr(1, raw.size() - 2), word.line, name) : expand({raw, word.line});
     auto& held = variables_[name];
     if (!more)
         held = std::move(value);

@@ -18,6 +18,7 @@ bool is_name(char c);
 // NAME=.. or NAME+=..: length of the name, 0 = no assignment.
 std::size_t assigned_name(const std::string& raw);
 std::string joined(const ShellPieces& pieces);
+bool fits_pattern(const std::string& text, const std::string& pattern);  // *, ? and [..] as the shell's
 
 class ShellVariables {
 public:
@@ -28,6 +29,12 @@ public:
     [[nodiscard]] std::string place(int line) const;
 
     void assign(const ShellWord& word);
+    void set(const std::string& name, ShellPieces value) { variables_[name] = std::move(value); }
+    // $1, $2, .., $@, $* and $#: replaced, those before are returned.
+    using Positional = std::map<std::string, ShellPieces>;
+    Positional replace_arguments(Positional by);
+    static Positional arguments_of(const ShellPieces& words);
+    [[nodiscard]] bool knows(const std::string& name) const { return variables_.contains(name); }
     // Pieces of a word: text beside variables is glued, several elements of an array stay apart.
     ShellPieces expand(const ShellWord& word);
     std::string text_of(const ShellWord& word);
@@ -40,9 +47,11 @@ private:
     ShellPieces pieces_of(const ShellWord& word);
     ShellPieces value_of(const std::string& name, int line);
     ShellPieces parameter(const std::string& inside, int line);
-    ShellPieces array(const std::string& inside, int line);
+    ShellPieces element(const std::string& name, const std::string& key, int line);
+    ShellPieces array(const std::string& inside, int line, const std::string& name = "");
+    std::string changed(std::string text, const std::string& how, int line);
     long arithmetic(std::string_view& text, int line, int level);
-    std::string sum(std::string_view text, int line);
+    std::string sum(std::string_view raw, int line);
 
     std::string file_;
     std::map<std::string, ShellPieces> variables_;

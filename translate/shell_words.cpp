@@ -23,6 +23,12 @@ private:
     [[nodiscard]] char here(std::size_t ahead = 0) const {
         return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
     }
+    // Between [[ and ]], where && and brackets join tests, not commands.
+    [[nodiscard]] bool in_test() const {
+        for (auto word = command_.words.rbegin(); word != command_.words.rend(); ++word)
+            if (word->raw == "[[" || word->raw == "]]") return word->raw == "[[";
+        return false;
+    }
     void copy() {
         if (word_.empty()) word_line_ = line_;
         if (here() == '\n') ++line_;
@@ -36,7 +42,7 @@ private:
     }
     void end_command(const std::string& then) {
         end_word();
-        if (!command_.words.empty()) {
+        if (!command_.words.empty() || then == ";;") {
             command_.then = then;
             commands_.push_back(std::move(command_));
         }
@@ -157,6 +163,10 @@ void Splitter::step() {
     } else if (c == '<' && here(1) == '<' && here(2) != '<') {
         end_word();
         skip_document();
+    } else if (!open_ && in_test() && (c == '&' || c == '|' || c == '(' || c == ')')) {
+        copy();
+        if (c == '&' || c == '|') copy();
+        end_word();
     } else if (c == ';' || c == '&' || c == '|') {
         const bool twice = here(1) == c;
         if (c == '&' && !twice && (word_.ends_with('>') || here(1) == '>')) return copy();  // 2>&1, &> file

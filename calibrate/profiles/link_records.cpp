@@ -259,6 +259,8 @@ void add_notes(const TraceRecords& records, Profile& p) {
     note(p.counts.graph_kernels, "kernels come from CUDA or HIP graphs: no operator, no shapes");
     note(p.counts.products_without_shape, "kernels of matrix products without recorded shapes");
     note(p.counts.collectives_without_size, "communication kernels without operation or size");
+    note(records.nccl_payloads, "ranges of NCCL state bytes and ranks in binary NVTX payloads, whose layout in Nsight's exports is not documented: not "
+                                "read (PyTorch's profiler and nccl-tests tell them)");
     if (records.processes > 1)
         p.notes.push_back(fmt::format("one of {} processes of the export; the export names no ranks, they are counted by device and process id", records.processes));
     if (records.names.full() || records.inputs.full())

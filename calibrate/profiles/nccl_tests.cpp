@@ -135,12 +135,13 @@ bool is_row(const Words& w) {
     return w.size() >= 6 && number(w[0]) && number(w[1]) && !number(w[2]) && w[0].find('.') == std::string::npos;
 }
 
-void read_row(const Words& w, int line, Table& t) {
+void read_row(Words w, int line, Table& t) {
+    const std::size_t redop = column(t.columns, "redop");
+    if (redop < w.size() && number(w[redop])) w.insert(w.begin() + static_cast<std::ptrdiff_t>(redop), "");  // to 2.11 blank where nothing is summed
     const auto time = cell(t, w, "time");
     const auto wrong = cell(t, w, "wrong");
     if (!time || !(*time > 0) || *number(w[0]) <= 0) return void(++t.empty);
     if (wrong && *wrong > 0) return void(++t.wrong);
-    const std::size_t redop = column(t.columns, "redop");
     t.rows.push_back({line, *number(w[0]), *time, cell(t, w, "time", 1).value_or(0), cell(t, w, "algbw").value_or(0),
                       cell(t, w, "busbw").value_or(0), redop < w.size() ? w[redop] : ""});
 }

@@ -180,12 +180,13 @@ private:
                                     r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name), waits_for_device(name)});
             });
     }
-    // PyTorch's ranges carry sizes: "aten::mm, op_id = 12, sizes = [[8192, 4096], [4096, 4096]]".
+    // NCCL's ranges (domain NCCL, since 2.1x) carry bytes, peers and communicator as binaryData, whose layout in exports is not documented:
+    // they are counted. PyTorch's carry sizes: "aten::mm, op_id = 12, sizes = [[8192, 4096], [4096, 4096]]".
     void ranges() {
-        const bool ids = db_.has("NVTX_EVENTS", "textId");
-        db_.each(fmt::format("SELECT n.start, n.end, n.globalTid, {} FROM NVTX_EVENTS n{} WHERE n.end IS NOT NULL AND "
+        const bool ids = db_.has("NVTX_EVENTS", "textId"), payloads = db_.has("NVTX_EVENTS", "binaryData");
+        db_.each(fmt::format("SELECT n.start, n.end, n.globalTid, {}, {} FROM NVTX_EVENTS n{} WHERE n.end IS NOT NULL AND "
                              "n.eventType IN (59, 60)",
-                             ids ? "COALESCE(n.text, s.value)" : "n.text",
+                             ids ? "COALESCE(n.text, s.value)" : "n.text", payloads ? "n.binaryData IS NOT NULL" : "0",
                              ids ? " LEFT JOIN StringIds s ON s.id = n.textId" : ""),
                  [&](sqlite3_stmt* row) {
                      if (!ours(integer(row, 2))) return;
@@ -193,6 +194,7 @@ private:
                      const std::int64_t start = moment(row, 0);
                      if (start >= r_.window_end) return;
                      const std::string_view range = Database::text(row, 3);
+                     if (range.starts_with("nccl") && integer(row, 4) != 0) ++r_.nccl_payloads;
                      HostSpan span{start, length_of(row, start), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
                      const std::size_t sizes = range.find("sizes = ");
                      span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));

@@ -101,6 +101,7 @@ struct TraceRecords {
     std::int64_t base = 0;  // added to times it makes them absolute
     long dropped = 0;  // events that were no valid JSON
     long whole_graphs = 0;  // launches of graphs that are recorded as one piece
+    long nccl_payloads = 0;  // ranges of NCCL whose sizes stand in a binary payload of Nsight's export
     int processes = 1;      // of the file; the records are those of one
     std::int64_t first = std::numeric_limits<std::int64_t>::max();  // start of the earliest record
     std::int64_t window_end = std::numeric_limits<std::int64_t>::max();

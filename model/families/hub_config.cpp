@@ -54,8 +54,8 @@ const ModelType& type_of(const Json& json, const std::string& path, std::vector<
     }
     if (const auto* type = type_of_architecture(json)) return *type;
     if (has_shape_of_llama(json)) {
-        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm, "
-                        "rotary positions, no biases but those stated, tied embeddings unless stated");
+        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm "
+                        "unless stated, rotary positions, no biases but those stated, tied embeddings unless stated");
         return shape_of_llama();
     }
     throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
@@ -116,9 +116,14 @@ HubConfig read_hub_config(const std::string& path) {
     std::vector<std::string> notes;
     // Of a model of several parts the text part counts; sizes stand there, not above.
     const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
-    const Json json = parts ? file["text_config"] : file;
+    Json json = parts ? file["text_config"] : file;
     if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
     const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
+    if (!type.defaults.empty()) {
+        Json whole = Json::parse(type.defaults);
+        whole.update(json);
+        json = whole;
+    }
     HubValues config(json, path);
     Workload& w = config.workload();
     w = architecture_of(type.name);

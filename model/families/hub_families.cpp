@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace stepcast {
 namespace {
@@ -43,14 +44,20 @@ void read_neox(HubValues& c) {
     w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
-// Which layers attend to a window: all of them, those of layer_types, all but every n-th (sliding_window_pattern).
+double all_but_every(int nth, int layers) { return 1 - static_cast<double>(layers / nth) / layers; }
+
+// Which layers attend to a window: all of them, those of layer_types, all but every n-th (sliding_window_pattern), those past
+// the first ones (Qwen's max_window_layers; its windows are off unless switched on).
 void read_window(HubValues& c) {
     Workload& w = c.workload();
     w.window = 0;
     w.window_share = 1;
-    if (c.flag("use_sliding_window", true)) c.may("window", "sliding_window");
+    if (c.flag("use_sliding_window", !c.states("max_window_layers"))) c.may("window", "sliding_window");
+    if (c.states("max_window_layers") && c.of("max_window_layers").is_number())
+        w.window_share = 1 - std::min(c.of("max_window_layers").get<double>() / w.layers, 1.0);
     if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_number_integer())
-        if (const int nth = c.of("sliding_window_pattern").get<int>(); nth > 0) w.window_share = 1 - 1.0 / nth;
+        if (const int nth = c.of("sliding_window_pattern").get<int>(); nth > 0) w.window_share = all_but_every(nth, w.layers);
+    if (w.window_share == 0) w.window = 0;
     if (!c.states("layer_types")) return;
     double windowed = 0;
     for (const auto& type : c.of("layer_types")) {
@@ -102,6 +109,7 @@ void read_shape_of_llama(HubValues& c) {
     Workload& w = c.workload();
     for (const char* name : {"use_qkv_bias", "qkv_bias", "add_qkv_bias"}) w.qkv_bias = c.flag(name, w.qkv_bias);
     w.linear_bias = c.flag("use_bias", w.linear_bias);
+    if (!c.states("rms_norm_eps") && (c.states("layer_norm_eps") || c.states("layer_norm_epsilon"))) w.norm = Norm::layernorm;
 }
 
 void read_mixtral(HubValues& c) {
@@ -136,7 +144,7 @@ void read_gemma(HubValues& c) {
 template <int nth>
 void read_sliding_gemma(HubValues& c) {
     read_gemma(c);
-    if (!c.states("layer_types") && !c.states("sliding_window_pattern")) c.workload().window_share = 1 - 1.0 / nth;
+    if (!c.states("layer_types") && !c.states("sliding_window_pattern")) c.workload().window_share = all_but_every(nth, c.workload().layers);
 }
 
 void read_gpt_oss(HubValues& c) {
@@ -163,37 +171,80 @@ void read_llama4(HubValues& c) {
     c.note("attention_chunk_size: read as a sliding window of as many tokens, which sees up to twice as many as a chunk");
 }
 
-// A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention. A layer is a Mamba block with the
-// feed-forward behind it.
+// Mamba-2 and attention blocks over as many layers as there are feed-forwards, under Nemotron-H's names or Bamba's. Where Mamba
+// blocks are more or fewer than layers, each layer has one of so many more or fewer heads.
+void lay_mixers(HubValues& c, double mamba, double attention) {
+    Workload& w = c.workload();
+    w.mamba.attention = attention / w.layers;
+    c.need("mamba.heads", c.states("mamba_num_heads") ? "mamba_num_heads" : "mamba_n_heads");
+    const double heads = w.mamba.heads;
+    w.mamba.heads = static_cast<int>(std::lround(heads * mamba / w.layers));
+    if (mamba != w.layers)
+        c.note(std::to_string(static_cast<int>(mamba)) + " Mamba blocks over " + std::to_string(w.layers) + " layers: read as one a layer of " +
+               std::to_string(w.mamba.heads) + " heads instead of " + std::to_string(static_cast<int>(heads)));
+    for (const char* name : {"mamba_head_dim", "mamba_d_head"})
+        if (c.states(name) && c.of(name) != "auto") c.may("mamba.head_dim", name);
+    for (const char* name : {"ssm_state_size", "mamba_d_state"}) c.may("mamba.state", name);
+    for (const char* name : {"n_groups", "mamba_n_groups"}) c.may("mamba.groups", name);
+}
+
+// A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention.
 void read_nemotron_h(HubValues& c) {
     read_llama(c);
     if (!c.states("hybrid_override_pattern") || !c.of("hybrid_override_pattern").is_string())
         c.fail("hybrid_override_pattern", "missing; expected a text of M, -, E and *");
     const auto pattern = c.of("hybrid_override_pattern").get<std::string>();
     const auto count = [&](char block) { return static_cast<int>(std::ranges::count(pattern, block)); };
-    const int mamba = count('M'), forward = count('-') + count('E');
-    if (mamba == 0 || forward == 0) c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
+    const int forward = count('-') + count('E');
+    if (count('M') == 0 || forward == 0) c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
+    if (count('-') > 0 && count('E') > 0) c.fail("hybrid_override_pattern", "dense blocks between those with experts are not modelled");
     Workload& w = c.workload();
-    w.layers = mamba;
+    w.layers = forward;
     w.gated = false;
     w.activation = Activation::relu;
     w.positions = Positions::none;
-    w.mamba.attention = static_cast<double>(count('*')) / mamba;
+    lay_mixers(c, count('M'), count('*'));
     c.may("head_dim", c.states("attention_head_dim") ? "attention_head_dim" : "head_dim");
-    c.need("mamba.heads", c.states("mamba_num_heads") ? "mamba_num_heads" : "mamba_n_heads");
-    c.may("mamba.head_dim", "mamba_head_dim");
-    c.may("mamba.state", "ssm_state_size");
-    c.may("mamba.groups", "n_groups");
-    if (count('E') > 0) {
-        c.need("moe.experts", "n_routed_experts");
-        c.need("moe.top_k", "num_experts_per_tok");
-        c.need("moe.ffn", "moe_intermediate_size");
-        c.may("moe.shared_experts", "n_shared_experts");
-        c.may("moe.shared_ffn", "moe_shared_expert_intermediate_size");
-    }
-    if (forward != mamba)
-        c.note(std::to_string(forward) + " feed-forward blocks beside " + std::to_string(mamba) +
-               " Mamba blocks: the forecast has one a layer");
+    if (count('E') == 0) return;
+    c.need("moe.experts", "n_routed_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+    c.need("moe.ffn", "moe_intermediate_size");
+    c.may("moe.shared_experts", "n_shared_experts");
+    c.may("moe.shared_ffn", "moe_shared_expert_intermediate_size");
+}
+
+// Before each feed-forward a Mamba-2 block or attention (Bamba, Granite 4.0), or both side by side (Falcon-H1, arXiv 2507.22448).
+void read_mamba_or_attention(HubValues& c) {
+    read_sizes(c);
+    Workload& w = c.workload();
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
+    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
+    if (c.states("position_embedding_type") && c.of("position_embedding_type") == "nope") w.positions = Positions::none;
+    const bool both = !c.states("layer_types") && !c.states("attn_layer_indices");
+    std::size_t attention = c.states("attn_layer_indices") ? c.of("attn_layer_indices").size() : 0;
+    if (c.states("layer_types")) attention = static_cast<std::size_t>(std::ranges::count(c.of("layer_types"), Json("attention")));
+    if (attention > static_cast<std::size_t>(w.layers)) c.fail("attn_layer_indices", "more blocks than layers");
+    lay_mixers(c, both ? w.layers : w.layers - static_cast<double>(attention), both ? w.layers : static_cast<double>(attention));
+    c.may("moe.experts", "num_local_experts");
+    if (w.moe.experts == 0) return c.may("ffn", "shared_intermediate_size");
+    c.need("moe.top_k", "num_experts_per_tok");
+    w.moe.shared_experts = 1;
+    c.need("moe.shared_ffn", "shared_intermediate_size");
+}
+
+void read_ernie_experts(HubValues& c) {
+    read_llama(c);
+    Workload& w = c.workload();
+    w.tied = c.flag("tie_word_embeddings", true);
+    c.need("moe.experts", "moe_num_experts");
+    c.need("moe.top_k", "moe_k");
+    c.need("moe.ffn", "moe_intermediate_size");
+    c.may("moe.shared_experts", "moe_num_shared_experts");
+    c.may("moe.dense_layers", "moe_layer_start_index");
+    c.may("moe.interval", "moe_layer_interval");
+    if (c.states("moe_layer_end_index") && c.of("moe_layer_end_index") != -1 && c.of("moe_layer_end_index") < w.layers - 1)
+        c.fail("moe_layer_end_index", "dense layers behind those with experts are not modelled");
 }
 
 // Experts as DeepSeek's files name them.
@@ -242,13 +293,19 @@ void read_deepseek_v3(HubValues& c) {
     c.workload().moe.router_bias = true;
 }
 
-constexpr std::array<ModelType, 28> types{{
+// What the text part of a multimodal Gemma 3 leaves out, because it is its library's default.
+constexpr std::string_view gemma3_defaults = R"({"num_hidden_layers": 26, "hidden_size": 2304, "intermediate_size": 9216, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208, "sliding_window": 4096})";
+
+constexpr std::array<ModelType, 33> types{{
     {"gpt2", read_gpt2}, {"bert", read_bert}, {"gpt_neox", read_neox}, {"llama", read_llama}, {"mistral", read_llama},
-    {"mixtral", read_mixtral}, {"qwen2", read_llama}, {"qwen3", read_llama}, {"qwen3_moe", read_qwen3_experts},
-    {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma}, {"gemma2", read_sliding_gemma<2>},
-    {"gemma3_text", read_sliding_gemma<6>}, {"phi3", read_llama}, {"olmo", read_llama}, {"olmo2", read_llama},
-    {"olmoe", read_olmo_experts}, {"granite", read_llama}, {"granitemoe", read_mixtral}, {"gpt_oss", read_gpt_oss},
+    {"mixtral", read_mixtral}, {"minimax_m2", read_mixtral}, {"qwen2", read_llama}, {"qwen3", read_llama},
+    {"qwen3_moe", read_qwen3_experts}, {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma},
+    {"gemma2", read_sliding_gemma<2>}, {"gemma3_text", read_sliding_gemma<6>, gemma3_defaults}, {"phi3", read_llama},
+    {"olmo", read_llama}, {"olmo2", read_llama}, {"olmoe", read_olmo_experts}, {"granite", read_llama},
+    {"granitemoe", read_mixtral}, {"granitemoehybrid", read_mamba_or_attention}, {"gpt_oss", read_gpt_oss},
     {"llama4", read_llama4}, {"llama4_text", read_llama4}, {"nemotron_h", read_nemotron_h},
+    {"bamba", read_mamba_or_attention}, {"falcon_h1", read_mamba_or_attention}, {"ernie4_5_moe", read_ernie_experts},
     {"kimi_k2", read_deepseek_v3}, {"glm4", read_llama}, {"glm4_moe", read_glm4_experts},
     {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_deepseek_v3}}};
 

@@ -63,6 +63,7 @@ private:
 struct ModelType {
     std::string_view name;
     void (*read)(HubValues&);
+    std::string_view defaults = {};  // JSON: what a file of this type may leave out
 };
 std::span<const ModelType> model_types();
 const ModelType& shape_of_llama();  // the shape that most others share

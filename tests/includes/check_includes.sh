@@ -48,6 +48,7 @@ catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
+fnmatch.h:          translate/shell_variables.cpp
 unistd.h:           model/files/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 netdb.h:            exec/*
 netinet/:           exec/* tests/*

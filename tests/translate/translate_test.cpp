@@ -170,6 +170,16 @@ TEST_CASE("old keys, templates and classes of models are not passed over") {
 }
 
 // 61 layers over pp 4 x vp 2: 8 chunks. "Et*3|(tt|)*6t.." in Megatron's letters; 62 = 60 + embedding + loss over 2 stages.
+// 8192 x 7 / 2; the sequence stands a table up.
+TEST_CASE("templates of NeMo inside each other, and names of tables above") {
+    const TestFolder folder;
+    const auto t = translate(folder.write("nemo.yaml", "trainer:\n  num_nodes: 1\n  devices: 8\nmodel:\n  mcore_gpt: true\n  micro_batch_size: 1\n  global_batch_size: 8\n"
+                                                       "  num_layers: 4\n  hidden_size: 8192\n  ffn_hidden_size: ${divide_ceil:${multiply:${.hidden_size}, 7}, 2}\n"
+                                                       "  num_attention_heads: 64\n  encoder_seq_length: ${.data.seq_length}\n  max_position_embeddings: 4096\n"
+                                                       "  data:\n    seq_length: ${..max_position_embeddings}\n"), {});
+    check_values(t, {{"workload.ffn", "28672"}, {"workload.seq", "4096"}});
+}
+
 TEST_CASE("layouts of a pipeline, and layers that count the ends") {
     const TestFolder folder;
     const auto with = [&](const std::string& flags) {

@@ -44,6 +44,16 @@ TEST_CASE("nccl-tests: launchers' prefixes, colours, a missing root column and N
     REQUIRE_THAT(log.notes.back(), Contains("--nodes"));
 }
 
+// To version 2.11 the column redop stays blank where nothing is summed.
+TEST_CASE("nccl-tests: a blank operation of sums moves no column") {
+    const auto log = read("alltoall.log", "# nThread 1\n#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+                                          "     1048576         32768   float             60.5   17.33   15.17  0e+00     61.5   17.05   14.92    N/A\n");
+    REQUIRE(log.rows.size() == 1);
+    REQUIRE(log.rows[0].out_of_place.time.si() == Approx(60.5e-6));
+    REQUIRE(log.rows[0].in_place.si() == Approx(61.5e-6));
+    REQUIRE(log.rows[0].out_of_place.ranks == 8);  // 15.17 / 17.33 = 7 / 8
+}
+
 TEST_CASE("nccl-tests: several tests in one file, wrong rows and empty ones left out") {
     const std::string devices = "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] GPU\n#  Rank  1 Group  0 Pid 1 on n0 device 1 [0x05] GPU\n";
     const auto table = [&](const std::string& name, const std::string& rows) {

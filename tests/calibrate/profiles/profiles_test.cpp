@@ -342,7 +342,7 @@ TEST_CASE("names are kept in bounded memory") {
 }
 
 // tests/data/two_processes.sqlite: both processes see their GPU as device 0. gemm 0..100 us (rank 1: 0..150), then an all-reduce to
-// 200, and a graph recorded whole 210..260; a range "iteration 7".
+// 200, and a graph recorded whole 210..260; a range "iteration 7"; the first has a range ncclAllReduce with a payload of 24 bytes.
 TEST_CASE("an Nsight export of several processes is as many ranks, and a graph recorded whole is busy time") {
     const std::vector<Profile> ranks = read_profiles(test_data() + "/two_processes.sqlite");
     REQUIRE(ranks.size() == 2);
@@ -354,6 +354,11 @@ TEST_CASE("an Nsight export of several processes is as many ranks, and a graph r
         CHECK(ranks[static_cast<std::size_t>(r)].steps.size() == 1);
         CHECK(std::ranges::any_of(ranks[static_cast<std::size_t>(r)].notes, [](const std::string& note) { return note.find("one piece") != std::string::npos; }));
     }
+    const auto told = [&](std::size_t rank) {
+        return std::ranges::any_of(ranks[rank].notes, [](const std::string& note) { return note.starts_with("1 ranges of NCCL state bytes"); });
+    };
+    CHECK(told(0));
+    CHECK_FALSE(told(1));
     const Meetings m = meetings_of(ranks);
     REQUIRE(m.all.size() == 1);
     CHECK(us(m.all[0].least) == Approx(50));

@@ -49,6 +49,47 @@ TEST_CASE("config files of model hubs give the published parameter counts") {
           334'090'240);
 }
 
+// Published sizes; totals as transformers 5 builds these models (norms of queries and keys, biases of convolutions and routers make
+// the last digits, which are not compared).
+TEST_CASE("hybrids, experts and text parts of further families have the weights that their library builds") {
+    const std::string mixed = R"("mamba_d_state": 128, "mamba_n_groups": 1, "num_key_value_heads": 8, "num_attention_heads": 32, "tie_word_embeddings": false, )";
+    // 29 Mamba-2 blocks and 3 of attention, 32 feed-forwards.
+    CHECK(counted(R"({"model_type": "bamba", "attn_layer_indices": [9, 18, 27], "hidden_size": 4096, "intermediate_size": 14336,
+                      "mamba_d_head": 64, "mamba_n_heads": 128, "num_hidden_layers": 32, )" + mixed + R"("vocab_size": 128256})") == Approx(9'780'235'392).epsilon(1e-3));
+    // Both side by side in each of 44 layers.
+    CHECK(counted(R"({"model_type": "falcon_h1", "head_dim": 128, "hidden_size": 3072, "intermediate_size": 12288, "mamba_d_head": 128,
+                      "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_n_heads": 24, "num_attention_heads": 12, "num_hidden_layers": 44,
+                      "num_key_value_heads": 2, "tie_word_embeddings": false, "vocab_size": 130048})") == Approx(7'585'513'568).epsilon(1e-4));
+    // Nemotron Nano 9B v2: 27 Mamba-2, 25 feed-forward, 4 attention blocks.
+    const auto nano = read(R"({"model_type": "nemotron_h", "hybrid_override_pattern": "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
+                      "head_dim": 128, "hidden_size": 4480, "intermediate_size": 15680, "mamba_head_dim": 80, "mamba_num_heads": 128,
+                      "n_groups": 8, "ssm_state_size": 128, "num_attention_heads": 40, "num_hidden_layers": 56, "num_key_value_heads": 8,
+                      "tie_word_embeddings": false, "vocab_size": 131072})");
+    CHECK(nano.layers == 25);
+    CHECK(nano.mamba.heads == 138);  // 128 x 27 / 25
+    CHECK(nano.mamba.attention == Approx(4.0 / 25));
+    CHECK(count_parameters(nano).total() == Approx(8'888'227'328).epsilon(3e-3));
+    // Granite 4.0 tiny: 36 and 4 blocks, 64 experts of 512, a shared one of 1024.
+    std::string kinds;
+    for (int i = 0; i < 40; ++i) kinds += i % 10 == 5 ? R"("attention",)" : R"("mamba",)";
+    kinds.pop_back();
+    const auto granite = read(R"({"model_type": "granitemoehybrid", "layer_types": [)" + kinds + R"(], "hidden_size": 1536, "intermediate_size": 512,
+                      "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_n_heads": 48, "num_attention_heads": 12,
+                      "num_experts_per_tok": 6, "num_hidden_layers": 40, "num_key_value_heads": 4, "num_local_experts": 64,
+                      "position_embedding_type": "nope", "shared_intermediate_size": 1024, "tie_word_embeddings": true, "vocab_size": 100352})");
+    CHECK(granite.positions == Positions::none);
+    CHECK(count_parameters(granite).total() == Approx(6'939'037'248).epsilon(1e-3));
+    CHECK(counted(R"({"model_type": "ernie4_5_moe", "hidden_size": 2560, "intermediate_size": 12288, "moe_intermediate_size": 1536,
+                      "moe_k": 6, "moe_layer_end_index": 28, "moe_layer_interval": 1, "moe_layer_start_index": 1, "moe_num_experts": 64,
+                      "moe_num_shared_experts": 2, "num_attention_heads": 20, "num_hidden_layers": 28, "num_key_value_heads": 4,
+                      "tie_word_embeddings": true, "use_bias": false, "vocab_size": 103424})") == Approx(21'825'437'888).epsilon(1e-4));
+    // Gemma 3 4B leaves out what its library takes by default: heads and vocabulary.
+    const auto gemma = read(R"({"model_type": "gemma3", "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+                      "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024}})");
+    CHECK(count_parameters(gemma).total() == Approx(3'880'263'168).epsilon(1e-4));
+    CHECK(gemma.window_share == Approx(29.0 / 34));  // 5 of 34 layers see all
+}
+
 TEST_CASE("a config file sets the architecture and leaves the sequence to the experiment") {
     const Workload w = read(llama3_8b);
     CHECK(w.kind == Workload::Kind::transformer);
@@ -142,6 +183,7 @@ TEST_CASE("an unknown model whose file contradicts Llama's shape is refused, one
     const auto newcomer = whole("{\"model_type\": \"newcomer\", \"hidden_act\": \"silu\", \"use_qkv_bias\": true, " + sizes + "}").workload;
     CHECK(newcomer.qkv_bias);
     CHECK(newcomer.tied);
+    CHECK(whole("{\"model_type\": \"newcomer\", \"layer_norm_eps\": 1e-5, " + sizes + "}").workload.norm == Norm::layernorm);
     CHECK_FALSE(whole("{\"model_type\": \"newcomer\", \"tie_word_embeddings\": false, " + sizes + "}").workload.tied);
 }
 
@@ -171,7 +213,9 @@ TEST_CASE("fields that change the work are modelled or refused by name") {
     const auto sixth = whole("{\"model_type\": \"gemma3_text\", \"sliding_window\": 1024, \"sliding_window_pattern\": 4, " + sizes + "}").workload;
     CHECK(sixth.window_share == 0.75);
     CHECK(whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, " + sizes + "}").workload.window_share == 0.5);
-    CHECK(whole("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " + sizes + "}").workload.window == 0);
+    const std::string qwen = "{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"max_window_layers\": 3, ";  // off unless switched on
+    CHECK(whole(qwen + sizes + "}").workload.window == 0);
+    CHECK(whole(qwen + "\"use_sliding_window\": true, " + sizes + "}").workload.window_share == 0.25);
     CHECK(whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": [\"full_attention\"], " + sizes + "}").workload.window == 0);
     CHECK(refusal_of("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " + sizes + "}").find("layer_types: \"linear_attention\"") != std::string::npos);
     const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
