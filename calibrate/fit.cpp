@@ -231,6 +231,29 @@ std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, cons
     return errors;
 }
 
+namespace {
+
+// What was fitted and with what error, into the cluster.
+void state_fit(const std::vector<FitCase>& cases, FitResult& result) {
+    Fitted& fitted = result.cluster.fitted.emplace();
+    fitted.samples = static_cast<int>(cases.size());
+    for (const FitCase& c : cases) fitted.rows.push_back(c.row);
+    fitted.rows = joined(std::move(fitted.rows), {});
+    fitted.condition = result.condition;
+    fitted.errors = result.held_out_errors;
+    for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);
+}
+
+void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors, const Vector& held_out, FitResult& result) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
+        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
+                                held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
+    }
+}
+
+}  // namespace
+
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress, Undetermined undetermined) {
     check(parameters, cases);
@@ -266,18 +289,8 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");
     const Vector held_out = leave_one_out(p, x, progress);
     if (!held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
-        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
-                                held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
-    }
-    Fitted& fitted = result.cluster.fitted.emplace();
-    fitted.samples = static_cast<int>(cases.size());
-    for (const FitCase& c : cases) fitted.rows.push_back(c.row);
-    fitted.rows = joined(std::move(fitted.rows), {});
-    fitted.condition = result.condition;
-    fitted.errors = result.held_out_errors;
-    for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);
+    report_cases(cases, fitted_errors, held_out, result);
+    state_fit(cases, result);
     return result;
 }
 

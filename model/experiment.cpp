@@ -23,9 +23,6 @@ std::string beside(const std::string& file, const std::string& path) {
     if (path.empty() || fs::path(path).is_absolute()) return path;
     return (fs::path(file).parent_path() / path).lexically_normal().string();
 }
-bool is_path(const std::string& name) {
-    return name.find('/') != std::string::npos || name.ends_with(".toml") || name.ends_with(".json");
-}
 std::string unquoted(const std::string& text) {
     const bool quoted =
         text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
@@ -42,22 +39,15 @@ const Override* last_override(std::span<const Override> overrides, std::string_v
 // The file that [workload] or [cluster] starts from, if any; the command line wins over the experiment file.
 std::optional<std::string> start_of(PresetKind kind, const std::string& key, const TomlFile& file,
                                     std::span<const Override> overrides) {
-    std::string at;
-    try {
-        if (const auto* o = last_override(overrides, key)) {
-            at = "--set " + key + "=" + o->value;
+    if (const auto* o = last_override(overrides, key)) {
+        try {
             return preset_path(kind, unquoted(o->value));
+        } catch (const ConfigError& e) {
+            throw ConfigError("--set " + key + "=" + o->value + ": " + e.what());
         }
-        for (const auto& entry : file.entries) {
-            if (entry.path != key) continue;
-            at = entry.value_at + ": " + key;
-            const auto* name = std::get_if<std::string>(&entry.value.value);
-            if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");
-            return preset_path(kind, is_path(*name) ? beside(file.path, *name) : *name);
-        }
-    } catch (const ConfigError& e) {
-        throw ConfigError(at + ": " + e.what());
     }
+    for (const auto& entry : file.entries)
+        if (entry.path == key) return start_beside(kind, file, entry);
     return std::nullopt;
 }
 

@@ -4,13 +4,13 @@
 #include <link.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
 #include "model/keys/toml_reader.h"
 
@@ -19,30 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view folder_of(PresetKind kind) {
+struct KindWords {
+    std::string_view noun, folder;
+};
+KindWords words_of(PresetKind kind) {
     switch (kind) {
-        case PresetKind::workload: return "workloads";
-        case PresetKind::cluster: return "clusters";
-        case PresetKind::experiment: return "experiments";
-        case PresetKind::framework: return "frameworks";
-        case PresetKind::family: return "families";
+        case PresetKind::workload: return {"workload", "workloads"};
+        case PresetKind::cluster: return {"cluster", "clusters"};
+        case PresetKind::experiment: return {"experiment", "experiments"};
+        case PresetKind::framework: return {"framework", "frameworks"};
+        case PresetKind::family: return {"family", "families"};
     }
-    return "";
-}
-std::string_view noun_of(PresetKind kind) {
-    switch (kind) {
-        case PresetKind::workload: return "workload";
-        case PresetKind::cluster: return "cluster";
-        case PresetKind::experiment: return "experiment";
-        case PresetKind::framework: return "framework";
-        case PresetKind::family: return "family";
-    }
-    return "";
-}
-
-std::string lower(std::string text) {
-    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return text;
+    return {};
 }
 
 // "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one.
@@ -56,13 +44,13 @@ std::optional<std::string> preset_of_gpu(const std::string& name, const std::vec
         for (const auto& entry : read_toml(path).entries) {
             const auto* text = std::get_if<std::string>(&entry.value.value);
             const auto* count = std::get_if<std::int64_t>(&entry.value.value);
-            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower(*text);
+            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower_case(*text);
             if (count && entry.path == "gpus_per_node") ranks = *count;
         }
         std::string known = ",";
         for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
             if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
-        if ((known + ",").find("," + lower(name) + ",") == std::string::npos || ranks <= most) continue;
+        if ((known + ",").find("," + lower_case(name) + ",") == std::string::npos || ranks <= most) continue;
         found = path;
         most = static_cast<int>(ranks);
     }
@@ -93,7 +81,7 @@ std::string shipped_folder() {
 
 // A home of one's own need not hold frameworks and families: then the shipped ones stay.
 fs::path folder(PresetKind kind) {
-    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / folder_of(kind); };
+    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / words_of(kind).folder; };
     const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
     std::error_code ignored;
     const fs::path own = in(home_folder());
@@ -128,7 +116,7 @@ std::vector<std::string> preset_names(PresetKind kind) {
 }
 
 std::string preset_path(PresetKind kind, const std::string& name) {
-    const std::string noun(noun_of(kind));
+    const std::string noun(words_of(kind).noun);
     std::error_code ignored;
     if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");

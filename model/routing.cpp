@@ -78,13 +78,23 @@ std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int 
     return p;
 }
 
+std::mt19937_64 random_of(const RoutingSpec& spec, int draw) {
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
+                           static_cast<std::uint32_t>(draw)};
+    return std::mt19937_64(sequence);
+}
+
+// Every rank sends its slots as these weights say.
+void send_alike(Routing& routing, const std::vector<double>& weights, int tokens, int top_k) {
+    const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
+    for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+}
+
 // Tokens x = 0.5 + noise (uniform in 0..1) through random gate weights: the constant part gives every expert a
 // token-independent offset 0.5 / sd(uniform) = 1.732 times the token-dependent spread, so all tokens prefer the
 // same few experts. All ranks share the gate; each rank's counts scatter binomially around the same probabilities.
 void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
-    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
-                           static_cast<std::uint32_t>(draw)};
-    std::mt19937_64 random(sequence);
+    std::mt19937_64 random = random_of(spec, draw);
     std::normal_distribution<double> offset(0.0, std::sqrt(3.0) * spec.skew);
     std::vector<double> offsets(static_cast<std::size_t>(routing.experts));
     for (double& o : offsets) o = offset(random);
@@ -101,22 +111,17 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
 void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::vector<std::size_t> order(static_cast<std::size_t>(routing.experts));
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
-                           static_cast<std::uint32_t>(draw)};
-    std::mt19937_64 random(sequence);
+    std::mt19937_64 random = random_of(spec, draw);
     std::shuffle(order.begin(), order.end(), random);
     std::vector<double> weights(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) weights[order[i]] = std::pow(static_cast<double>(i + 1), -spec.skew);
-    const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
-    for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+    send_alike(routing, weights, tokens, top_k);
 }
 
 // Every expert's load is drawn for itself, x from the density x^-skew between 1 and 0.8 of the tokens (at 1 the logarithm is
 // uniform), and scaled to the sum: no Zipf law over ranks. So published expert layers are loaded (docs/calibration.md).
 void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
-    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
-                           static_cast<std::uint32_t>(draw)};
-    std::mt19937_64 random(sequence);
+    std::mt19937_64 random = random_of(spec, draw);
     std::uniform_real_distribution<double> unit(0.0, 1.0);
     const double most = std::max(1.0001, 0.8 * tokens * routing.ranks), power = 1 - spec.skew;
     std::vector<double> weights(static_cast<std::size_t>(routing.experts));
@@ -125,8 +130,7 @@ void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int t
         weight = std::abs(power) < 1e-6 ? std::pow(most, u)
                                         : std::pow(u * (std::pow(most, power) - 1) + 1, 1 / power);
     }
-    const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
-    for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+    send_alike(routing, weights, tokens, top_k);
 }
 
 // Equal counts; what does not divide goes to different experts on different ranks.
@@ -140,11 +144,7 @@ void fill_uniform(Routing& routing, int tokens, int top_k) {
 }  // namespace
 
 Routing routing_of_layer(const Routing& routing, std::size_t index) {
-    Routing layer{.ranks = routing.ranks,
-                  .experts = routing.experts,
-                  .counts = routing.counts,
-                  .totals = routing.totals,
-                  .further = {}};
+    Routing layer{routing.ranks, routing.experts, routing.counts, routing.totals, {}};
     if (index > 0 && !routing.further.empty()) layer.counts = routing.further.at(index - 1);
     return layer;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -82,17 +83,11 @@ double scaled(std::string_view number, const Unit& unit) {
     return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent)) / unit.bits;
 }
 
-std::string lower(std::string_view text) {
-    std::string result(text);
-    for (char& c : result)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return result;
-}
-
 // Case tells bits from bytes and milli from mega; whoever wrote all letters small said neither.
 bool may_mean(std::string_view found, std::string_view unit) {
-    if (lower(found) != lower(unit)) return false;
-    if (found == lower(found)) return true;
+    const std::string small = lower_case(std::string(found));
+    if (small != lower_case(std::string(unit))) return false;
+    if (found == small) return true;
     for (std::size_t i = 0; i < found.size(); ++i)
         if (found[i] != unit[i] && std::string_view("bBmM").find(found[i]) != std::string_view::npos) return false;
     return true;

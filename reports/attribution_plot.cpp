@@ -43,6 +43,21 @@ std::vector<std::string> shown_parts(const std::vector<Shares>& runs) {
 
 }  // namespace
 
+namespace {
+
+// The error of each whole step.
+std::string whole_block(const std::vector<Shares>& runs) {
+    std::string data = "$whole << EOD\n";
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+        double whole = 0;
+        for (const auto& [part, share] : runs[r]) whole += share;
+        data += fmt::format("{} {}\n", r, whole);
+    }
+    return data + "EOD\n";
+}
+
+}  // namespace
+
 void plot_attribution(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     std::vector<Shares> runs;
     std::vector<std::string> names;
@@ -73,14 +88,9 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
                                        p, colour(p)));
         labels.push_back(parts[p]);
     }
-    data += "$whole << EOD\n";
-    for (std::size_t r = 0; r < runs.size(); ++r) {
-        double whole = 0;
-        for (const auto& [part, share] : runs[r]) whole += share;
-        data += fmt::format("{} {}\n", r, whole);
+    data += whole_block(runs);
+    for (std::size_t r = 0; r < runs.size(); ++r)
         ticks += fmt::format("{}{} {}", r == 0 ? "" : ", ", gnuplot_text(names[r]), r);
-    }
-    data += "EOD\n";
     commands.push_back("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
     labels.push_back("error of the step");
     std::string script =

@@ -193,6 +193,27 @@ std::string legend(std::span<const Gantt> gantts, double left) {
 
 }  // namespace
 
+namespace {
+
+// Title, and what the marks mean.
+std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest) {
+    const std::string title = gantts.size() == 1 ? gantts.front().title + ": one step, " + time_text(longest)
+                                                 : fmt::format("{} steps on one axis", gantts.size());
+    const bool crowded = std::ranges::any_of(gantts, [](const Gantt& g) { return std::ranges::any_of(g.rows, is_crowded); });
+    const std::string meaning = std::string(crowded ? "heights: shares of the time, as slots are too many to show" : "numbers: micro-batches") +
+                                "; hatched: the rank's devices do nothing";
+    return frame({title, meaning, "", {"backward, weights.."}});
+}
+
+std::string row_ticks(const Gantt& g) {
+    std::string ticks;
+    for (std::size_t r = 0; r < g.rows.size(); ++r)
+        ticks += fmt::format("{}{} {}", r == 0 ? "" : ",", gnuplot_text(g.rows[r].label), r);
+    return ticks;
+}
+
+}  // namespace
+
 void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     if (gantts.empty() || gantts.front().rows.empty()) throw ConfigError(path + ".png: no step to draw");
     Seconds longest;
@@ -203,12 +224,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     }
     const TimeUnit unit = unit_of(longest);
     const double row_height = (top - bottom - gap * static_cast<double>(gantts.size() - 1)) / rows;
-    const std::string title = gantts.size() == 1 ? gantts.front().title + ": one step, " + time_text(longest)
-                                                 : fmt::format("{} steps on one axis", gantts.size());
-    const bool crowded = std::ranges::any_of(gantts, [](const Gantt& g) { return std::ranges::any_of(g.rows, is_crowded); });
-    const std::string meaning = std::string(crowded ? "heights: shares of the time, as slots are too many to show" : "numbers: micro-batches") +
-                                "; hatched: the rank's devices do nothing";
-    std::string script = frame({title, meaning, "", {"backward, weights.."}});
+    std::string script = gantt_frame(gantts, longest);
     script += "unset key\nunset grid\nset multiplot\nset xrange [0:" + fmt::format("{:.7g}", 1.005 * longest.si() * unit.factor) +
               "]\nset lmargin at screen 0.135\nset rmargin at screen 0.815\n";
     script += legend(gantts, 0.83);
@@ -218,14 +234,11 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
         const bool last = i + 1 == gantts.size();
         const double end = y - row_height * static_cast<double>(g.rows.size());
         const bool memory = !g.memory.empty();
-        std::string ticks;
-        for (std::size_t r = 0; r < g.rows.size(); ++r)
-            ticks += fmt::format("{}{} {}", r == 0 ? "" : ",", gnuplot_text(g.rows[r].label), r);
         const Panel line = timeline_of(g, i, longest, unit);
         const std::string x_label = fmt::format("set xlabel 'time [{}]' offset 0,0.3\nset format x '%g'\n", unit.name);
         script += line.data + fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\nset yrange [{}:-0.5]\n"
                                           "set ytics ({}) font ',13'\n",
-                                          y, end, static_cast<double>(g.rows.size()) - 0.5, ticks);
+                                          y, end, static_cast<double>(g.rows.size()) - 0.5, row_ticks(g));
         script += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
         if (gantts.size() > 1)
             script += fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",

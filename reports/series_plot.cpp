@@ -76,6 +76,27 @@ bool has_series(const SweepAnswer& r) {
     return std::ranges::any_of(chart.lines, [](const auto& line) { return line.second.size() > 1; });
 }
 
+namespace {
+
+// Ranges, and decades where one is wide.
+std::string axes_text(const PlotRange& x, const PlotRange& y) {
+    std::string script;
+    std::string axes;
+    if (x.is_wide()) axes += "x";
+    if (y.is_wide()) axes += "y";
+    if (!axes.empty()) {
+        script += fmt::format("set logscale {}\n", axes);
+        if (x.is_wide()) script += log_ticks(x, "x");
+        if (y.is_wide()) script += log_ticks(y, "y");
+    }
+    const double margin = x.is_wide() ? std::pow(x.high / x.low, 0.04) : 0, pad = 0.04 * (x.high - x.low);
+    script += fmt::format("set xrange [{}:{}]\nset offsets 0, 0, graph 0.05, graph 0.05\n",
+                          x.is_wide() ? x.low / margin : x.low - pad, x.is_wide() ? x.high * margin : x.high + pad);
+    return script;
+}
+
+}  // namespace
+
 void plot_series(const SweepAnswer& r, const std::string& path) {
     const Chart chart = chart_of(r);
     if (chart.lines.empty())
@@ -111,17 +132,7 @@ void plot_series(const SweepAnswer& r, const std::string& path) {
                       fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "", legend});
     script += fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid 0.2 noborder\n",
                           gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]");
-    std::string axes;
-    if (x.is_wide()) axes += "x";
-    if (y.is_wide()) axes += "y";
-    if (!axes.empty()) {
-        script += fmt::format("set logscale {}\n", axes);
-        if (x.is_wide()) script += log_ticks(x, "x");
-        if (y.is_wide()) script += log_ticks(y, "y");
-    }
-    const double margin = x.is_wide() ? std::pow(x.high / x.low, 0.04) : 0, pad = 0.04 * (x.high - x.low);
-    script += fmt::format("set xrange [{}:{}]\nset offsets 0, 0, graph 0.05, graph 0.05\n",
-                          x.is_wide() ? x.low / margin : x.low - pad, x.is_wide() ? x.high * margin : x.high + pad);
+    script += axes_text(x, y);
     render_plot(script + plot_command(parts, labels), path);
 }
 

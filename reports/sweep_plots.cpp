@@ -1,5 +1,6 @@
 #include "reports/sweep_plots.h"
 
+#include <functional>
 #include <algorithm>
 #include <cmath>
 
@@ -87,6 +88,26 @@ StepUnit unit_for(const HeatMap& map) {
 
 }  // namespace
 
+namespace {
+
+// The cells as `shown`, row by row, and their numbers.
+std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::function<double(Seconds)>& shown) {
+    const std::size_t columns = map.columns.size(), rows = map.rows.size();
+    const double dark = std::sqrt(range.low * range.high);  // from there on numbers are white
+    std::string data = "$map << EOD\n", labels = "$labels << EOD\n";
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = 0; j < columns; ++j) {
+            const double step = shown(map.step[i * columns + j]);
+            data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
+            if (step > 0)
+                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
+                                      (step > dark) != map.of_token ? 0xffffff : 0x101010);
+        }
+    return data + "EOD\n" + labels + "EOD\n";
+}
+
+}  // namespace
+
 void plot_heat_map(const SweepAnswer& r, const std::string& path) {
     if (!r.map || r.map->step.empty()) throw ConfigError(path + ".png: no map to plot; expected two varied keys");
     const HeatMap& map = *r.map;
@@ -100,17 +121,7 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
     for (const Seconds step : map.step)
         if (step > Seconds(0))
             range = {std::min(range.low, shown(step)), std::max(range.high, shown(step))};
-    const double dark = std::sqrt(range.low * range.high);  // from there on numbers are white
-    std::string data = "$map << EOD\n", labels = "$labels << EOD\n";
-    for (std::size_t i = 0; i < rows; ++i)
-        for (std::size_t j = 0; j < columns; ++j) {
-            const double step = shown(map.step[i * columns + j]);
-            data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
-            if (step > 0)
-                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
-                                      (step > dark) != map.of_token ? 0xffffff : 0x101010);
-        }
-    std::string script = data + "EOD\n" + labels + "EOD\n" +
+    std::string script = heat_blocks(map, range, shown) +
                          frame({fmt::format("{}: {} [{}] of each {} and {}", r.experiment,
                                             map.of_token ? "most" : "best step", unit.name, map.row_key,
                                             map.column_key),

@@ -100,20 +100,51 @@ bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 
 }  // namespace
 
+namespace {
+
+// Its nameplate as a cluster file; constants are left to the priors.
+std::string nameplate_text(const Cluster& c) {
+    std::string text;
+    const auto line = [](std::string_view key, const std::string& value) { return fmt::format("{} = {}\n", key, value); };
+    const auto quoted = [](const std::string& value) { return "\"" + value + "\""; };
+    text = line("name", quoted(c.name)) + line("source", quoted(c.source)) +
+                line("nodes", "1") + line("gpus_per_node", std::to_string(c.gpus_per_node)) +
+                line("fabric", quoted(std::string(to_string(c.fabric)))) + line("network.nics", std::to_string(c.network.nics)) +
+                line("network.rails", c.network.rails ? "true" : "false") +
+                line("link.intra.bandwidth", quoted(exact_text(c.intra.bandwidth))) +
+                line("link.inter.bandwidth", quoted(exact_text(c.inter.bandwidth)));
+    if (c.intra.pair_bandwidth > BytesPerSecond(0))
+        text += line("link.intra.pair_bandwidth", quoted(exact_text(c.intra.pair_bandwidth)));
+    if (c.intra.socket_bandwidth > BytesPerSecond(0))
+        text += line("link.intra.socket_bandwidth", quoted(exact_text(c.intra.socket_bandwidth)));
+    text += "\n[gpu]\n" + line("name", quoted(c.gpu.name)) + line("sms", std::to_string(c.gpu.sms)) +
+                 line("memory", quoted(exact_text(c.gpu.memory))) +
+                 line("memory_bandwidth", quoted(exact_text(c.gpu.memory_bandwidth)));
+    for (const DtypeTraits& one : dtypes)
+        if (const FlopsPerSecond rate = c.gpu.peaks[one.dtype]; rate > FlopsPerSecond(0))
+            text += line("peak." + std::string(one.name), quoted(exact_text(rate)));
+    return text;
+}
+
+[[noreturn]] void refuse_device(const Machine& m, const std::string& name, const std::string& gpu) {
+    const std::string told = !gpu.empty() ? gpu : m.gpu;
+    if (!told.empty())
+        throw ConfigError("--gpu " + told + ": no preset has its datasheet, nor has model/presets/devices.toml; expected a device "
+                          "of these, or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
+    throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
+                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn beside it",
+                                      m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
+                                      m.pci.empty() ? "" : ", PCI " + m.pci));
+}
+
+}  // namespace
+
 MachineFile cluster_of_machine(Machine m, const std::string& name, const std::string& gpu) {
     MachineFile file;
     file.report = m.from;
     std::string how;
     const auto sheet = find_datasheet(m, gpu, how);
-    const std::string told = !gpu.empty() ? gpu : m.gpu;
-    if (!sheet && !told.empty())
-        throw ConfigError("--gpu " + told + ": no preset has its datasheet, nor has model/presets/devices.toml; expected a device "
-                          "of these, or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
-    if (!sheet)
-        throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
-                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn beside it",
-                                      m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
-                                      m.pci.empty() ? "" : ", PCI " + m.pci));
+    if (!sheet) refuse_device(m, name, gpu);
     const Cluster& known = sheet->cluster;
     Cluster c = known;
     c.name = name;
@@ -137,24 +168,7 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
         return file;
     }
     file.report.push_back("constants: priors, the median of the fitted machines; nothing was fitted to this one");
-    const auto line = [](std::string_view key, const std::string& value) { return fmt::format("{} = {}\n", key, value); };
-    const auto quoted = [](const std::string& text) { return "\"" + text + "\""; };
-    file.text = head + line("name", quoted(c.name)) + line("source", quoted(c.source)) +
-                line("nodes", "1") + line("gpus_per_node", std::to_string(c.gpus_per_node)) +
-                line("fabric", quoted(std::string(to_string(c.fabric)))) + line("network.nics", std::to_string(c.network.nics)) +
-                line("network.rails", c.network.rails ? "true" : "false") +
-                line("link.intra.bandwidth", quoted(exact_text(c.intra.bandwidth))) +
-                line("link.inter.bandwidth", quoted(exact_text(c.inter.bandwidth)));
-    if (c.intra.pair_bandwidth > BytesPerSecond(0))
-        file.text += line("link.intra.pair_bandwidth", quoted(exact_text(c.intra.pair_bandwidth)));
-    if (c.intra.socket_bandwidth > BytesPerSecond(0))
-        file.text += line("link.intra.socket_bandwidth", quoted(exact_text(c.intra.socket_bandwidth)));
-    file.text += "\n[gpu]\n" + line("name", quoted(c.gpu.name)) + line("sms", std::to_string(c.gpu.sms)) +
-                 line("memory", quoted(exact_text(c.gpu.memory))) +
-                 line("memory_bandwidth", quoted(exact_text(c.gpu.memory_bandwidth)));
-    for (const DtypeTraits& one : dtypes)
-        if (const FlopsPerSecond rate = c.gpu.peaks[one.dtype]; rate > FlopsPerSecond(0))
-            file.text += line("peak." + std::string(one.name), quoted(exact_text(rate)));
+    file.text = head + nameplate_text(c);
     return file;
 }
 

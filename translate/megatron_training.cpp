@@ -7,7 +7,9 @@
 #include "model/errors.h"
 
 namespace stepcast {
-void take_data_parallel(MegatronSource& s) {
+namespace {
+
+void take_zero(MegatronSource& s) {
     const auto* distributed = s.d.find("use_distributed_optimizer");
     const auto* optim = s.d.find("optim.name");
     const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"});
@@ -30,6 +32,9 @@ void take_data_parallel(MegatronSource& s) {
     } else {
         s.t.take_default("parallelism.zero", "0");
     }
+}
+
+void take_overlaps(MegatronSource& s) {
     const bool on = s.dialect == MegatronDialect::bridge;
     if (const auto* v = s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}))
         s.t.set("parallelism.overlap", flag_in(*v) ? "true" : "false", v->at);
@@ -39,6 +44,9 @@ void take_data_parallel(MegatronSource& s) {
         s.t.set("parallelism.overlap_params", flag_in(*v) ? "true" : "false", v->at);
     else
         s.t.take_default("parallelism.overlap_params", on ? "true" : "false");
+}
+
+void take_gradient_type(MegatronSource& s) {
     const auto* low = s.d.find_any({"grad_reduce_in_bf16"});
     const auto* fp32 = s.d.find_any({"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"});
     const auto* named = s.d.find("optim.grad_sync_dtype");
@@ -52,6 +60,9 @@ void take_data_parallel(MegatronSource& s) {
         s.t.take_default("parallelism.gradient_dtype", "fp16");  // only --bf16 accumulates in fp32 by itself
     else
         s.t.take_default("parallelism.gradient_dtype", "fp32");
+}
+
+void take_buckets_and_shards(MegatronSource& s) {
     if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
         const long each = s.t.find("parallelism.gradient_dtype")->value == "fp32" ? 4 : 2;
         s.t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
@@ -65,6 +76,9 @@ void take_data_parallel(MegatronSource& s) {
     else if (const auto* v = instances; v && integer_in(*v) > 1)
         s.t.ignored.push_back("num_distributed_optimizer_instances (" + v->at + "): shards of part of the replicas are "
                              "modelled with zero 3 only");
+}
+
+void take_batch_schedule(MegatronSource& s) {
     const auto* schedule = s.d.find("step_batch_size_schedule");
     const auto* ramp = s.d.find("rampup_batch_size");
     if (schedule && s.t.find("parallelism.global_batch"))
@@ -75,6 +89,16 @@ void take_data_parallel(MegatronSource& s) {
         s.t.set("parallelism.global_batch", last, schedule->at);
     }
     if (ramp) s.t.ignored.push_back("rampup_batch_size (" + ramp->at + "): the batch after it is taken");
+}
+
+}  // namespace
+
+void take_data_parallel(MegatronSource& s) {
+    take_zero(s);
+    take_overlaps(s);
+    take_gradient_type(s);
+    take_buckets_and_shards(s);
+    take_batch_schedule(s);
 }
 
 void take_precision(MegatronSource& s) {

@@ -141,13 +141,8 @@ Translation translate_nemo(Document d) {
 }
 
 // One row of perf_matrix: GPU, GPUs, precision. Its common values, then those of the precision.
-void choose_variant(Document& d, const std::string& variant, std::string& gpu, long& ranks) {
-    std::vector<std::string> parts{""};
-    for (const char c : variant)
-        if (c == ',' || c == '/')
-            parts.emplace_back();
-        else if (c != ' ')
-            parts.back() += c;
+// What a table of configurations holds: "h100,64,fp8".
+std::vector<std::string> variants_in(const Document& d) {
     std::vector<std::string> known;
     for (const auto& value : d.values) {
         std::vector<std::string> steps{""};
@@ -160,13 +155,11 @@ void choose_variant(Document& d, const std::string& variant, std::string& gpu, l
         const auto label = steps[1] + "," + steps[2].substr(steps[2].find_last_of('_') + 1) + "," + steps[3];
         if (std::ranges::find(known, label) == known.end()) known.push_back(label);
     }
-    if (parts.size() != 3 || std::ranges::find(known, variant) == known.end())
-        throw ConfigError(fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
-                                      known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
-    gpu = parts[0];
-    if (parts[1].empty() || parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
-        throw ConfigError(fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
-    ranks = std::stol(parts[1]);
+    return known;
+}
+
+// The rows of one configuration in place of the table, under their longer names.
+void take_rows(Document& d, const std::vector<std::string>& parts) {
     static const std::map<std::string, std::string> longer{{"mbs", "micro_batch_size"},
                                                            {"gbs", "global_batch_size"},
                                                            {"tp", "tensor_model_parallel_size"},
@@ -188,6 +181,24 @@ void choose_variant(Document& d, const std::string& variant, std::string& gpu, l
             chosen.push_back({name, value.value, value.at, value.null});
         }
     d.values = std::move(chosen);
+}
+
+void choose_variant(Document& d, const std::string& variant, std::string& gpu, long& ranks) {
+    std::vector<std::string> parts{""};
+    for (const char c : variant)
+        if (c == ',' || c == '/')
+            parts.emplace_back();
+        else if (c != ' ')
+            parts.back() += c;
+    const std::vector<std::string> known = variants_in(d);
+    if (parts.size() != 3 || std::ranges::find(known, variant) == known.end())
+        throw ConfigError(fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
+                                      known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
+    gpu = parts[0];
+    if (parts[1].empty() || parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
+        throw ConfigError(fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
+    ranks = std::stol(parts[1]);
+    take_rows(d, parts);
     d.add("mixed_precision.name", parts[2].starts_with("fp8") ? "bf16_with_fp8_mixed" : parts[2] + "_mixed", d.path);
 }
 
@@ -273,20 +284,11 @@ bool is_cluster(ForeignFormat format) {
            format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi || format == ForeignFormat::lspci;
 }
 
-ForeignFormat recognise_foreign(const std::string& path) {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    if (!is_standard_input(path) && (!fs::is_regular_file(path, error) || fs::file_size(path, error) > largest))
-        return ForeignFormat::none;
-    std::string text;
-    try {
-        text = read_described(path);
-    } catch (const ConfigError&) {
-        return ForeignFormat::none;
-    }
-    const auto first = text.find_first_not_of(" \t\r\n");
-    if (first == std::string::npos) return ForeignFormat::none;
-    if (text[first] == '<') {
+namespace {
+
+// A description of a machine, if any.
+ForeignFormat recognise_machine(const std::string& text, bool markup) {
+    if (markup) {
         if (has(text, "<nvidia_smi_log")) return ForeignFormat::nvidia_smi;
         if (has(text, "<graphs")) return ForeignFormat::nccl_graph;
         return has(text, "<system") ? ForeignFormat::nccl_topology : ForeignFormat::none;
@@ -297,13 +299,11 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if ((has(text, "3D controller") || has(text, "VGA compatible controller") || has(text, "Processing accelerators")) &&
         (has(text, "NVIDIA") || has(text, "Advanced Micro Devices")) && (has(text, "bridge") || has(text, ".0 ")))
         return ForeignFormat::lspci;
-    if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
-    if (text[first] == '{') {
-        if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
-        if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") || has(text, "zero_optimization"))
-            return ForeignFormat::deepspeed;
-        return ForeignFormat::none;
-    }
+    return ForeignFormat::none;
+}
+
+// A configuration or a launch script, if any.
+ForeignFormat recognise_training(const std::string& text, const std::string& path) {
     if (has(text, "MODEL_ARGS:") && has(text, "--")) return ForeignFormat::megatron;
     if (is_argument_dump(text) || is_yaml_configuration(text)) return ForeignFormat::megatron;
     if (has(text, "[parallelism]") && (has(text, "_parallel_degree") || has(text, "flavor"))) return ForeignFormat::torchtitan;
@@ -317,6 +317,33 @@ ForeignFormat recognise_foreign(const std::string& path) {
         has(text, "model.tensor_model_parallel_size="))
         return script || has(text, "torchrun") || has(text, "python") ? ForeignFormat::megatron : ForeignFormat::none;
     return ForeignFormat::none;
+}
+
+}  // namespace
+
+ForeignFormat recognise_foreign(const std::string& path) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (!is_standard_input(path) && (!fs::is_regular_file(path, error) || fs::file_size(path, error) > largest))
+        return ForeignFormat::none;
+    std::string text;
+    try {
+        text = read_described(path);
+    } catch (const ConfigError&) {
+        return ForeignFormat::none;
+    }
+    const auto first = text.find_first_not_of(" \t\r\n");
+    if (first == std::string::npos) return ForeignFormat::none;
+    const bool markup = text[first] == '<';
+    if (const auto machine = recognise_machine(text, markup); markup || machine != ForeignFormat::none) return machine;
+    if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
+    if (text[first] == '{') {
+        if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
+        if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") || has(text, "zero_optimization"))
+            return ForeignFormat::deepspeed;
+        return ForeignFormat::none;
+    }
+    return recognise_training(text, path);
 }
 
 Translation translate(const std::string& path, const TranslateOptions& options) {

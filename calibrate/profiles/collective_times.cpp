@@ -175,37 +175,47 @@ Bytes collective_bytes(const CollectiveCall& call) {
     return Bytes(elements * element_bytes(call.dtype));
 }
 
+namespace {
+
+// Of calls alike.
+struct AlikeCalls {
+    CollectiveTimes times;
+    int kernels = 0;
+    std::size_t seen = 0;          // ranks of the largest meeting
+    std::vector<double> transfer;  // of those
+};
+
+void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, const Meeting& meeting, std::size_t rank) {
+    CollectiveTimes& t = sum.times;
+    const Seconds time = duration(span);
+    if (sum.kernels++ == 0) {
+        t.call = call;
+        t.least = t.most = time;
+    }
+    t.least = std::min(t.least, time);
+    t.most = std::max(t.most, time);
+    t.total += time;
+    t.waiting += time - meeting.least;
+    if (meeting.ranks.front() != rank) return;  // once a meeting
+    ++t.calls;
+    if (meeting.ranks.size() > sum.seen) sum.transfer.clear();
+    sum.seen = std::max(sum.seen, meeting.ranks.size());
+    if (meeting.ranks.size() == sum.seen) sum.transfer.push_back(meeting.least.si());
+}
+
+}  // namespace
+
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks) {
     if (ranks.empty()) return {};
     const Meetings meetings = meetings_of(ranks);
-    struct Sum {
-        CollectiveTimes times;
-        int kernels = 0;
-        std::size_t seen = 0;          // ranks of the largest meeting
-        std::vector<double> transfer;  // of those
-    };
-    std::map<std::tuple<std::string, std::string, std::string, int, double, double>, Sum> sums;
+    std::map<std::tuple<std::string, std::string, std::string, int, double, double>, AlikeCalls> sums;
     for (std::size_t r = 0; r < ranks.size(); ++r)
         for (const DeviceSpan& span : ranks[r].spans) {
             if (span.kind != SpanKind::communication || span.collective < 0) continue;
             const CollectiveCall& call = call_of(ranks[r], span);
             const Meeting& meeting = meetings.all[meetings.of.at(&span)];
-            Sum& sum = sums[{call.group, call.op, call.dtype, call.ranks, call.in_elements, call.out_elements}];
-            CollectiveTimes& t = sum.times;
-            const Seconds time = duration(span);
-            if (sum.kernels++ == 0) {
-                t.call = call;
-                t.least = t.most = time;
-            }
-            t.least = std::min(t.least, time);
-            t.most = std::max(t.most, time);
-            t.total += time;
-            t.waiting += time - meeting.least;
-            if (meeting.ranks.front() != r) continue;  // once a meeting
-            ++t.calls;
-            if (meeting.ranks.size() > sum.seen) sum.transfer.clear();
-            sum.seen = std::max(sum.seen, meeting.ranks.size());
-            if (meeting.ranks.size() == sum.seen) sum.transfer.push_back(meeting.least.si());
+            AlikeCalls& sum = sums[{call.group, call.op, call.dtype, call.ranks, call.in_elements, call.out_elements}];
+            add(sum, call, span, meeting, r);
         }
     std::vector<CollectiveTimes> all;
     for (auto& [_, sum] : sums) {

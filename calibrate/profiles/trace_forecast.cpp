@@ -134,11 +134,9 @@ struct Attribution {
     std::vector<std::string> notes;
 };
 
-Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, const Meetings& meetings,
-                      Seconds measured) {
-    Kinds of;
-    for (const StepOfRank& r : ranks)
-        of.phases = of.phases || std::ranges::any_of(r.spans, [](const DeviceSpan* s) { return phase_of(s->phase) == Phase::backward; });
+// What each kind of work took and was forecast to take, in the mean of the ranks at hand.
+std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& graph, const Costs& costs,
+                                       const std::vector<StepOfRank>& ranks, const Meetings& meetings, const Kinds& of) {
     std::map<Kind, KindError> sums;
     const auto sum_of = [&](const Kind& kind) -> KindError& {
         KindError& sum = sums[kind];
@@ -146,8 +144,7 @@ Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::ve
         sum.phase = kind.second;
         return sum;
     };
-    const Costs costs = price(graph, e.cluster);
-    const double share = 1.0 / static_cast<double>(ranks.size());  // the mean of the ranks at hand
+    const double share = 1.0 / static_cast<double>(ranks.size());
     for (const StepOfRank& r : ranks) {
         for (const DeviceSpan* s : r.spans) {
             const auto meeting = meetings.of.find(s);
@@ -159,6 +156,16 @@ Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::ve
             if (std::ranges::any_of(graph.places(t), [&](const Place& p) { return p.rank() == rank && p.lane() != Lane::host; }))
                 sum_of(of(kind_name(graph.op(t)), graph.phase(t))).predicted += costs.duration[t] * share;
     }
+    return sums;
+}
+
+Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, const Meetings& meetings,
+                      Seconds measured) {
+    Kinds of;
+    for (const StepOfRank& r : ranks)
+        of.phases = of.phases || std::ranges::any_of(r.spans, [](const DeviceSpan* s) { return phase_of(s->phase) == Phase::backward; });
+    const Costs costs = price(graph, e.cluster);
+    std::map<Kind, KindError> sums = sums_by_kind(e, graph, costs, ranks, meetings, of);
     Attribution result;
     Timeline timeline;
     run(graph, costs, e.cluster.interference, timeline);

@@ -9,9 +9,6 @@
 
 namespace stepcast {
 
-// The file that a key of `file` names, a relative path beside it.
-static std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
-
 namespace {
 
 bool is_table(const std::string& path) {
@@ -77,7 +74,7 @@ void lay_workload(Layers& layers, const std::string& path) {
     lay_file(layers, file, "workload.", Origin::preset);
 }
 
-static std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
+std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
     try {
         const auto* name = std::get_if<std::string>(&entry.value.value);
         if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");

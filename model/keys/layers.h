@@ -13,6 +13,7 @@
 #include "model/experiment.h"
 #include "model/keys/keys.h"
 #include "model/keys/toml_reader.h"
+#include "model/presets.h"
 
 namespace stepcast {
 
@@ -33,6 +34,9 @@ struct Layers {
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
     std::vector<std::string> files;             // read so far
 };
+
+// The preset or file that a key of `file` starts from, a relative path beside it.
+std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an
 // experiment. Skips `preset` keys of an experiment, which were loaded before.

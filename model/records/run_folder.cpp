@@ -177,14 +177,24 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
-                     const TaskGraph& graph)
-    : folder_(folder), graph_stamp_(stamp_of(graph)), experiment_(experiment) {
+namespace {
+
+// Made where it is not there.
+int opened_folder(const std::string& folder) {
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
-    lock_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ < 0) throw ConfigError(folder + ": cannot be opened (" + std::strerror(errno) + ")");
+    const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0) throw ConfigError(folder + ": cannot be opened (" + std::strerror(errno) + ")");
+    return opened;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
+                     const TaskGraph& graph)
+    : folder_(folder), graph_stamp_(stamp_of(graph)), experiment_(experiment) {
+    lock_ = opened_folder(folder);
     const auto refuse = [&](const std::string& why) {
         close(lock_);
         throw ConfigError(folder + ": " + why + "; expected another folder for --out");

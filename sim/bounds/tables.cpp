@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
 
 #include "model/step.h"
 #include "model/transformer/counts.h"
@@ -16,35 +17,23 @@ void mix(std::size_t& hash, std::size_t part) {
     hash ^= hash >> 29;
 }
 
-bool same_ranks(const Parallelism& a, const Parallelism& b) {
-    return a.tp == b.tp && a.cp == b.cp && a.dp == b.dp && a.pp == b.pp && a.ep == b.ep && a.shard == b.shard &&
-           (a.zero == 3) == (b.zero == 3) && a.expert_tensor_parallel == b.expert_tensor_parallel &&
-           a.rank_order == b.rank_order;
-}
-
 // Whether the plans that fill a gradient run once or are added to.
 bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
 
-bool same_shape(const Parallelism& a, const Parallelism& b) {
-    return a.tp == b.tp && a.cp == b.cp && a.ep == b.ep && a.micro_batch == b.micro_batch &&
-           a.sequence_parallel == b.sequence_parallel &&
-           (a.recompute == Recompute::selective) == (b.recompute == Recompute::selective) &&
-           a.recompute_stops_early == b.recompute_stops_early && a.overlap_tp == b.overlap_tp &&
-           a.overlap_weight_gradient == b.overlap_weight_gradient && a.context_exchange == b.context_exchange &&
-           a.gradient_dtype == b.gradient_dtype && a.eager == b.eager && a.fused_accumulation == b.fused_accumulation &&
-           accumulates(a) == accumulates(b) && a.expert_tensor_parallel == b.expert_tensor_parallel &&
-           a.dispatch_once == b.dispatch_once && a.expert_products == b.expert_products && a.rank_order == b.rank_order;
+// What tables are kept by, or were made for: what says where ranks are, what shape a rank's share has, which pipeline runs,
+// and what it sends.
+auto ranks_of(const Parallelism& p) {
+    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order);
 }
-
-bool same_pipeline(const Parallelism& a, const Parallelism& b) {
-    return a.schedule == b.schedule && a.pp == b.pp && a.vp == b.vp && micro_batches(a) == micro_batches(b) &&
-           a.recompute == b.recompute && a.recompute_layers == b.recompute_layers && a.overlap_p2p == b.overlap_p2p &&
-           a.stage_layers == b.stage_layers;
+auto shape_of(const Parallelism& p) {
+    return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, p.recompute == Recompute::selective,
+                      p.recompute_stops_early, p.overlap_tp, p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype,
+                      p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
 }
-
-bool same_sends(const Parallelism& a, const Parallelism& b) {
-    return a.scatter_p2p == b.scatter_p2p && a.messages_per_tensor == b.messages_per_tensor;
+auto pipeline_of(const Parallelism& p) {
+    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p, p.stage_layers);
 }
+auto sends_of(const Parallelism& p) { return std::tie(p.scatter_p2p, p.messages_per_tensor); }
 
 constexpr const char* default_order = "tp-cp-dp-pp";
 
@@ -77,15 +66,9 @@ std::size_t PipelineKeyHash::operator()(const PipelineKey& key) const {
 // Where ranks are laid out otherwise, groups of a shape depend on all sizes.
 StepBounds::Tables::ShapeKey StepBounds::Tables::shape_key(const Parallelism& p) {
     const bool usual = p.rank_order == default_order;
-    int flags = 0;
-    for (const bool flag : {p.sequence_parallel, p.recompute == Recompute::selective, p.recompute_stops_early,
-                            p.overlap_tp, p.overlap_weight_gradient, p.context_exchange == ContextExchange::ring,
-                            p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel, p.dispatch_once})
-        flags = 2 * flags + (flag ? 1 : 0);
-    flags = 3 * flags + static_cast<int>(p.expert_products);
-    return {{p.tp, p.cp, p.ep, p.micro_batch, flags, static_cast<int>(p.gradient_dtype), usual ? 0 : p.dp,
-             usual ? 0 : p.pp},
-            usual ? std::string() : p.rank_order};
+    ShapeKey key{.numbers = {}, .rank_order = usual ? std::string() : p.rank_order};
+    std::apply([&](auto... part) { key.numbers = {static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp}; }, shape_of(p));
+    return key;
 }
 
 PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
@@ -173,13 +156,14 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
 
 void StepBounds::Tables::bind(const Parallelism& p) {
     const Parallelism last = std::exchange(now_.parallelism, p);
-    const bool ranks = !bound_ || !same_ranks(p, last), shape = !bound_ || !same_shape(p, last);
+    const bool ranks = !bound_ || ranks_of(p) != ranks_of(last) || (p.zero == 3) != (last.zero == 3);
+    const bool shape = !bound_ || p.rank_order != last.rank_order || shape_of(p) != shape_of(last);
     if (ranks) bind_groups();
     if (shape) bind_shape();
     if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape.shape, groups_, shape_->routing});
-    const bool pipeline = ranks || !same_pipeline(p, last);
+    const bool pipeline = ranks || micro_batches(p) != micro_batches(last) || pipeline_of(p) != pipeline_of(last);
     if (pipeline) bind_pipeline();
-    const bool times = pipeline || shape || !same_sends(p, last);
+    const bool times = pipeline || shape || sends_of(p) != sends_of(last);
     if (times) bind_sends();
     if (shape || pipeline) bind_memory();
     if (times) bind_slots();

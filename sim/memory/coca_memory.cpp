@@ -18,13 +18,17 @@
 namespace stepcast {
 namespace {
 
+// What each operator keeps; a norm inside a block only its result, as its input is kept where it was made.
 Bytes kept_of(const TowerBlock& b, const TowerContext& c) {
     const BlockSizes s = sizes_of(b, c);
-    Bytes kept = (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows;  // result of the attention, queries
-    kept += b.cross ? 4 * s.keys : 2 * s.rows;
-    if (b.pools()) return kept;
-    kept += (4 + (b.sub_norms ? 1 : 0)) * s.rows;
-    return kept + ((b.gated ? 4 : 2) + (b.sub_norms ? 1 : 0)) * s.inner;
+    Bytes kept;
+    for (const Operator& op : operators_of(b, c.batch(), c.workload().dtype)) {
+        if (const auto* norm = std::get_if<Normalize>(&op))
+            kept += (norm->inner ? 1.0 : 2.0) * static_cast<double>(norm->rows * norm->width) * c.element();
+        if (std::holds_alternative<Attend>(op)) kept += (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows + 2 * (b.cross ? s.keys : s.rows);
+        if (std::holds_alternative<Activate>(op) || std::holds_alternative<Elementwise>(op)) kept += 2 * s.inner;
+    }
+    return kept;
 }
 
 Bytes work_of(const TowerBlock& b, const TowerContext& c) {

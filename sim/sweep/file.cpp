@@ -135,6 +135,13 @@ bool read_screened(const std::vector<std::string>& f, Screened& screened) {
     return true;
 }
 
+[[noreturn]] void refuse_other(const std::string& path, const std::string& text) {
+    throw ConfigError(path + (text.starts_with(first_line)
+                                  ? ": holds another sweep: its experiment, --vary, --where, --objective or --top "
+                                    "differ; expected the same, or another --out"
+                                  : ": is no file of a sweep; expected another --out"));
+}
+
 }  // namespace
 
 std::string fingerprint(const SweepQuestion& q) {
@@ -208,11 +215,7 @@ void SweepFile::complete() { append(line({.kind = "complete"})); }
 void SweepFile::read(const std::string& text) {
     const std::string expected = kept_.substr(0, kept_.find("# experiment"));
     if (expected.starts_with(text)) return;  // cut off before it held anything
-    if (!text.starts_with(expected))
-        throw ConfigError(path_ + (text.starts_with(first_line)
-                                       ? ": holds another sweep: its experiment, --vary, --where, --objective or --top "
-                                         "differ; expected the same, or another --out"
-                                       : ": is no file of a sweep; expected another --out"));
+    if (!text.starts_with(expected)) refuse_other(path_, text);
     Screened screened;
     std::string of_round;
     std::size_t row = 0;

@@ -175,6 +175,21 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
     return counts;
 }
 
+// What was asked, and of what.
+SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, const SweepSpace& space) {
+    SweepAnswer result{.experiment = question.experiment.name,
+                       .cluster = question.experiment.cluster.name,
+                       .framework = question.experiment.framework.name,
+                       .calibrated = question.experiment.cluster.fitted.has_value(),
+                       .objective = question.objective,
+                       .second = question.second,
+                       .work_differs = asked.objective != question.objective,
+                       .asked = question.top,
+                       .varied = space.varied_keys()};
+    for (const Constraint& c : question.where) result.where.push_back(c.text);
+    return result;
+}
+
 }  // namespace
 
 SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
@@ -191,16 +206,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     search.screen_all();
     search.simulate_rest();
     check_found(space, search);
-    SweepAnswer result{.experiment = question.experiment.name,
-                       .cluster = question.experiment.cluster.name,
-                       .framework = question.experiment.framework.name,
-                       .calibrated = question.experiment.cluster.fitted.has_value(),
-                       .objective = question.objective,
-                       .second = question.second,
-                       .work_differs = asked.objective != question.objective,
-                       .asked = question.top,
-                       .varied = space.varied_keys()};
-    for (const Constraint& c : question.where) result.where.push_back(c.text);
+    SweepAnswer result = asked_of(asked, question, space);
     result.counts = counts_of(space, search);
     result.broken_bounds = search.broken_bounds();
     result.best = rows_of(space, question.training, search, search.incumbents().best(), options.threads);

@@ -148,9 +148,9 @@ void test_groups(Bench& bench, bool fp8) {
     const std::vector<long> rows{24, 0, 40, 8};
     constexpr long n = 48, k = 32, groups = 3;
     for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
-        for (const bool gradient : {false, true}) {
+        for (const auto& [gradient, kernels] : {std::pair(false, 0), {true, 0}, {false, 1}, {true, 2}}) {
             if (dtype == Dtype::fp8 && !fp8) continue;
-            const GroupedGemm op{rows, n, k, dtype, gradient};
+            const GroupedGemm op{rows, n, k, dtype, gradient, kernels};
             const Element element = element_of(dtype), result = result_of(dtype);
             long all = 0;
             for (const long r : rows) all += stored_rows(op, r);
