@@ -13,8 +13,8 @@
 namespace stepcast {
 namespace {
 
-constexpr double far = 0.05;           // a fit whose median row is nearer than this has no need of another base
-constexpr double nearer = 0.7;         // of the fit's median error: what is worth a word
+constexpr double far_off = 0.05;       // a fit whose median row is nearer than this has no need of another base
+constexpr double much_nearer = 0.7;    // of the fit's median error: what is worth a word
 constexpr std::size_t most_rows = 12;  // evenly over all: a hint needs no more
 constexpr std::size_t most_named = 3;
 
@@ -70,11 +70,11 @@ void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
 
 std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median,
                               const std::function<bool()>& enough) {
-    if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far) return "";
+    if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far_off) return "";
     std::vector<Candidate> all = candidates(request, some_of(cases));
     predict(all, enough);
     if (enough()) return "";
-    std::erase_if(all, [&](const Candidate& c) { return c.median > nearer * fitted_median; });
+    std::erase_if(all, [&](const Candidate& c) { return c.median > much_nearer * fitted_median; });
     if (all.empty()) return "";
     std::ranges::stable_sort(all, {}, &Candidate::median);
     std::string names;
