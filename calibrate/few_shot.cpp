@@ -260,7 +260,8 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
                          const Progress& progress) {
     std::vector<std::string> keys;
     for (const StepConstant& c : constants) keys.push_back(c.key);
-    return [&cases, keys, progress, pass = 0](const Vector& x) mutable {
+    return [&cases, keys, progress, pass = 0, known = std::map<Vector, RowErrors>()](const Vector& x) mutable {
+        if (const auto before = known.find(x); before != known.end()) return before->second;  // every block begins at the whole fit
         ++pass;
         std::vector<double> factors;
         for (const double value : x) factors.push_back(std::exp(value));
@@ -282,7 +283,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
         for (unsigned t = 1; t < count && t < cases.size(); ++t) others.emplace_back(work);
         work();
         others.clear();
-        return found;
+        return known.emplace(x, std::move(found)).first->second;
     };
 }
 
