@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws the pictures of docs/images anew with the shipped presets, after a change that moves predictions or plots. A minute.
-# The first needs the tables of shared/truth and is left as it is without them.
+# The first two need the tables of shared/truth and are left as they are without them.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,8 @@ draw() {
 }
 if mapfile -t tables < <(scripts/step-tables.sh) && [ ${#tables[@]} -gt 0 ]; then
     draw published_steps scatter.png compare "${tables[@]}"
+    truth=$(dirname "${tables[0]}")
+    draw devices devices.png compare "$truth"/atlas_[^c]*.csv  # all but custom_all_reduce, which has no law
 fi
 draw sweep_map map.png sweep gpt3_175b_a100 --vary parallelism=all
 draw recorded_experts experts.png compare calibrate/measurements/moe_layer_bench.csv
