@@ -14,18 +14,23 @@ struct AttentionShape {
     friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
-// With kernel.tile queries in a thread block, block j of a causal sequence sees v_j = min((j + 1) tile, window + tile + 128) keys
-// (all of them without a mask) and takes tile (v_j + fill) pairs. The SMs share all of them, and none is done before the longest:
-//   t = launch + (more + corner * less of {sum over blocks / SMs, longest block}) * 2 (d_qk + d_v + 2 width) / (1 + width / 128)
-//         / (peak per SM * efficiency * odd)
+// With kernel.tile queries in a thread block, block j of a causal sequence sees v_j = min((j + 1) tile, window + tile + 128)
+// keys (all of them without a mask) and takes tile (v_j + fill) pairs. The SMs share all of them, and none is done before the
+// longest:
+//   t = launch + (more + corner * less of {sum over blocks / SMs, longest block})
+//                * 2 (d_qk + d_v + 2 width) / (1 + width / 128) / (peak per SM * efficiency * odd)
 //       + (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85) + tokens * token
-// With many blocks the longest is exposed at the end by the share `corner`. `odd`: 1 but where the kernel has no tiles for a head's
-// width (no multiple of 16; in fp8 other than 128). `cache` and `token`: keys and values written to a cache beside the kernel. d rounded up to a multiple of 32. `width` is what a pair's exponential costs beside its products, so that a head of 64 runs at
-// about half the rate of one of 256; `efficiency` is that of heads of 128. With tile = 0: efficiency / (1 + ramp / queries), no blocks. The backward makes 5 products
-// for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at kernel.attention_backward
-// times the rate. Kernels of another generation divide the products' part, 2 (d_qk + d_v), by kernel.attention_v2 or .attention_triton: exponentials run at the
-// same rate in all. So FlashAttention-2 loses less at a head of 64 than at one of 128 (H100: 300 of some 440 TFLOP/s against 370 of 640; FlashAttention-3,
-// arXiv 2407.08608, figure 5). Of an op with a window_share, the mean of both. Never below the operands' bytes. Source: eight devices' atlas, docs/calibration.md.
+// d is rounded up to a multiple of 32. `corner`: the share of the longest block that stays exposed at the end. `width`: what a
+// pair's exponential costs beside its products, so that a head of 64 runs at about half the rate of one of 256; `efficiency`
+// is that of heads of 128. `odd`: 1 but where the kernel has no tiles for a head's width (no multiple of 16; in fp8 other than
+// 128). `cache`, `token`: keys and values written to a cache beside the kernel. With tile = 0 there are no blocks:
+// efficiency / (1 + ramp / queries). Never below the operands' bytes. Of an op with a window_share, the mean of both.
+//
+// The backward makes 5 products for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at
+// kernel.attention_backward times the rate. Kernels of another generation divide the products' part, 2 (d_qk + d_v), by
+// kernel.attention_v2 or .attention_triton; exponentials run at the same rate in all. So FlashAttention-2 loses less at a head
+// of 64 than at one of 128 (H100: 300 of some 440 TFLOP/s against 370 of 640; FlashAttention-3, arXiv 2407.08608, figure 5).
+// Source: eight devices' atlas, docs/calibration.md.
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
                            GemmSetting setting);
 
