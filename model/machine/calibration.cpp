@@ -10,18 +10,21 @@ namespace stepcast {
 namespace {
 
 // The first that a key begins with counts.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kinds{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kinds{{
     {"kernel.training_", "steps"}, {"link.intra.training", "steps"}, {"link.inter.training", "steps"},
     {"interference.", "steps"}, {"noise.", "steps"}, {"kernel.gemm_", "GEMM"}, {"kernel.batched_gemm", "GEMM"},
     {"kernel.grouped_gemm", "GEMM"}, {"kernel.attention_", "attention"}, {"kernel.memory_", "memory passes"},
     {"kernel.row_", "memory passes"}, {"kernel.strided_", "memory passes"}, {"kernel.transpose_", "memory passes"},
     {"kernel.optimizer_", "memory passes"}, {"kernel.cache", "memory passes"}, {"kernel.fused_", "expert kernels"},
-    {"kernel.wgrad_", "expert kernels"}, {"link.intra.", "collectives inside a node"},
-    {"link.inter.", "collectives between nodes"}, {"network.partial_ring", "collectives between nodes"},
-    {"kernel.launch", "host"}, {"kernel.event", "host"}, {"host.", "host"}, {"overheads.", ""}}};
+    {"kernel.wgrad_", "expert kernels"}, {"kernel.expert_kernels", "expert kernels"},
+    {"link.intra.", "collectives inside a node"}, {"link.inter.", "collectives between nodes"},
+    {"network.partial_ring", "collectives between nodes"}, {"kernel.launch", "host"}, {"kernel.event", "host"}, {"host.", "host"}, {"overheads.", ""}}};
 constexpr std::array names{
     "GEMM", "attention", "memory passes", "expert kernels", "collectives inside a node", "collectives between nodes",
     "host", "steps"};
+
+// Kernels by name: neither assumed nor another machine's.
+bool fitted_here(const FittedConstants& c) { return !c.from.starts_with("prior"); }
 
 }  // namespace
 
@@ -37,12 +40,20 @@ std::vector<KindCalibration> calibrations_of(const Cluster& cluster) {
     for (const FittedParameter& p : cluster.fitted->parameters)
         for (KindCalibration& k : found)
             if (k.kind == kind_of_constant(p.key)) ++(p.determined ? k.determined : k.kept_priors);
+    for (const FittedConstants& c : cluster.fitted->constants)
+        for (KindCalibration& k : found)
+            if (fitted_here(c) && k.kind == kind_of_constant(c.what)) k.determined += c.count;
     return found;
 }
 
 bool is_determined(const Cluster& cluster, std::string_view key) {
-    return cluster.fitted && std::any_of(cluster.fitted->parameters.begin(), cluster.fitted->parameters.end(),
-                                         [&](const FittedParameter& p) { return p.determined && p.key == key; });
+    if (!cluster.fitted) return false;
+    const Fitted& f = *cluster.fitted;
+    // A step runs one of the attention kernels, which are fitted by name.
+    if (key == "kernel.attention_efficiency" &&
+        std::ranges::any_of(f.constants, [](const FittedConstants& c) { return fitted_here(c) && c.what == "kernel.attention_kernels"; }))
+        return true;
+    return std::ranges::any_of(f.parameters, [&](const FittedParameter& p) { return p.determined && p.key == key; });
 }
 
 std::string calibration_text(const Cluster& cluster) {

@@ -1,3 +1,4 @@
+#include "model/machine/calibration.h"
 #include "model/machine/cluster_parameters.h"
 
 #include <catch2/catch.hpp>
@@ -45,4 +46,24 @@ TEST_CASE("scaling changes one parameter, of a table every time") {
     CHECK(with_scaled(c, "gpu.sms", 1.1).gpu.sms == 119);  // 118.8
     CHECK_THROWS_AS(with_scaled(c, "link.intra.bandwidth", 2), std::logic_error);
     CHECK_THROWS_AS(with_scaled(c, "nodes", 2), std::logic_error);
+}
+
+// Of a fit with one parameter of products and two tables of kernels by name: one from rows, one taken over.
+TEST_CASE("kernels that were fitted by name are measured, those taken over from another machine are not") {
+    Cluster c;
+    c.fitted = Fitted{};
+    FittedParameter gemm;
+    gemm.key = "kernel.gemm_k0";
+    gemm.determined = true;
+    c.fitted->parameters = {gemm};
+    c.fitted->constants = {{"kernel.attention_kernels", 12, "attention.csv"}, {"kernel.expert_kernels", 7, "prior, or copied from other"}};
+    CHECK(is_determined(c, "kernel.attention_efficiency"));
+    CHECK_FALSE(is_determined(c, "kernel.fused_efficiency"));
+    const auto kinds = calibrations_of(c);
+    CHECK(kinds[0] == KindCalibration{"GEMM", 1, 0});
+    CHECK(kinds[1] == KindCalibration{"attention", 12, 0});
+    CHECK(kinds[3] == KindCalibration{"expert kernels", 0, 0});
+    c.fitted->constants.front().from = "prior";
+    CHECK_FALSE(is_determined(c, "kernel.attention_efficiency"));
+    CHECK(unmeasured_kinds(c).starts_with("attention, memory passes, expert kernels"));
 }
