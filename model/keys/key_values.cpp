@@ -168,8 +168,24 @@ void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
     });
 }
 
+// Files of before November 2026 have rows without `cache` (it was `traffic`), `token`, `odd` and `slides`.
+ConfigValue with_all_fields(const ConfigValue& found) {
+    const auto* rows = as<std::vector<ConfigValue>>(found);
+    if (!rows) return found;
+    std::vector<ConfigValue> all = *rows;
+    for (ConfigValue& value : all) {
+        const auto* row = as<std::vector<ConfigValue>>(value);
+        if (!row || row->size() != 10) continue;
+        std::vector<ConfigValue> fields = *row;
+        const std::vector<ConfigValue> between{fields[6], {std::string("0 s")}, {1.0}};
+        fields.insert(fields.begin() + 7, between.begin(), between.end());
+        fields.push_back({true});
+        value = {std::move(fields)};
+    }
+    return {std::move(all)};
+}
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
-    each_row(found, 14, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true]])",
+    each_row(with_all_fields(found), 14, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true]])",
              [&](const std::vector<ConfigValue>& row) {
                  AttentionKernel kernel;
                  read_value(row[0], kernel.name);

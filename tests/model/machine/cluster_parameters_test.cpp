@@ -1,3 +1,4 @@
+#include "model/keys/key_values.h"
 #include "model/machine/calibration.h"
 #include "model/machine/cluster_parameters.h"
 
@@ -46,6 +47,17 @@ TEST_CASE("scaling changes one parameter, of a table every time") {
     CHECK(with_scaled(c, "gpu.sms", 1.1).gpu.sms == 119);  // 118.8
     CHECK_THROWS_AS(with_scaled(c, "link.intra.bandwidth", 2), std::logic_error);
     CHECK_THROWS_AS(with_scaled(c, "nodes", 2), std::logic_error);
+}
+
+TEST_CASE("rows of attention kernels of older cluster files are read") {
+    const auto rows = [](std::vector<ConfigValue> row) { return ConfigValue{std::vector<ConfigValue>{ConfigValue{std::move(row)}}}; };
+    const auto text = [](const char* t) { return ConfigValue{std::string(t)}; };
+    std::vector<AttentionKernel> old, now;
+    read_value(rows({text("A"), text("10 us"), {0.7}, {60.0}, {200.0}, {0.5}, {0.6}, {0.4}, {80.0}, {std::int64_t{64}}}), old);
+    read_value(rows({text("A"), text("10 us"), {0.7}, {60.0}, {200.0}, {0.5}, {0.6}, {0.6}, text("0 s"), {1.0}, {0.4}, {80.0},
+                     {std::int64_t{64}}, {true}}), now);
+    CHECK(old == now);
+    CHECK(old.at(0).cache == 0.6);
 }
 
 // Of a fit with one parameter of products and two tables of kernels by name: one from rows, one taken over.
