@@ -9,13 +9,13 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 #include "model/records/provenance.h"
+#include "sim/on_threads.h"
 
 namespace stepcast {
 namespace {
@@ -278,11 +278,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
                 progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));
             }
         };
-        std::vector<std::jthread> others;
-        const unsigned count = std::max(1U, std::thread::hardware_concurrency());
-        for (unsigned t = 1; t < count && t < cases.size(); ++t) others.emplace_back(work);
-        work();
-        others.clear();
+        on_threads(0, work);
         return known.emplace(x, std::move(found)).first->second;
     };
 }

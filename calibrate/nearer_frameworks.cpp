@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cmath>
 #include <set>
-#include <thread>
 
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/presets.h"
+#include "sim/on_threads.h"
 
 namespace stepcast {
 namespace {
@@ -60,10 +60,7 @@ void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
             all[i].median = summary_of(errors, "").median;
         }
     };
-    std::vector<std::jthread> others;
-    const unsigned count = std::max(1U, std::thread::hardware_concurrency());
-    for (unsigned t = 1; t < count && t < all.size(); ++t) others.emplace_back(work);
-    work();
+    on_threads(0, work);
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ def changed(text, code, match, kind):
     if kind == "truth":
         return match.start(), match.end(), m if token == "false" else f"!{m}", {"true": "false", "false": "true"}[token]
     if kind == "jump":
-        return match.start(), match.end(), f"if (!{m}) {token}", f"no {token}"
+        return match.start(), match.end(), f"{{ if (!{m}) {token} }}", f"no {token}"
     if kind == "condition":
         close = end_of(code, match.end(), "")
         begin = match.end()
@@ -176,7 +176,7 @@ def changed(text, code, match, kind):
     if " += " in code[begin:end] and end % 2:  # half of them
         other = text[begin:end + 1].replace(" += ", " -= ", 1)
         return begin, end + 1, f"{{ if ({m}) {{ {other} }} else {{ {was} }} }}", other
-    return begin, end + 1, f"if (!{m}) {{ {was} }}", "without this statement"
+    return begin, end + 1, f"{{ if (!{m}) {{ {was} }} }}", "without this statement"  # braces: an else may follow
 
 
 def prepare(build_folder, programs):

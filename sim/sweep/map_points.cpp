@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+
+#include "sim/on_threads.h"
 
 namespace stepcast {
 namespace {
@@ -19,12 +20,7 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
         for (std::uint64_t item = next++; item < space.item_count(); item = next++)
             worker.run({.items = {item}, .points = {}, .incumbents = {}});
     };
-    {
-        const int count = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-        std::vector<std::jthread> others;
-        for (int t = 1; t < count; ++t) others.emplace_back(work);
-        work();
-    }
+    on_threads(threads, work);
     return collectors.together();
 }
 

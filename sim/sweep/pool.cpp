@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sim/on_threads.h"
 #include "sim/sweep/mpi.h"
 
 namespace stepcast {
@@ -95,10 +96,9 @@ int mpi_process() { return mpi_processes() > 1 ? stated({"OMPI_COMM_WORLD_RANK",
 
 RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map) {
     if (mpi_processes() > 1) return open_mpi_team(space, question);
-    if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const auto workers = std::make_shared<std::vector<SweepWorker>>();
     const auto commons = std::make_shared<SweepCommons>(map);
-    for (int t = 0; t < threads; ++t) workers->emplace_back(space, question, commons);
+    for (int t = 0; t < threads_or_cores(threads); ++t) workers->emplace_back(space, question, commons);
     return [workers](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
         return run_on_threads(*workers, jobs, on_done);
     };

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "sim/campaign.h"
 #include "sim/interval.h"
+#include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/sweep/map_points.h"
 #include "sim/sweep/mpi.h"
@@ -90,10 +90,7 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Train
             rows[i] = row_of(space, training, candidate, step);
         }
     };
-    std::vector<std::jthread> others;
-    const int count = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    for (int t = 1; t < count; ++t) others.emplace_back(work);
-    work();
+    on_threads(threads, work);
     return rows;
 }
 

@@ -1,0 +1,34 @@
+#include "sim/on_threads.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace stepcast {
+
+int threads_or_cores(int count) {
+    return count > 0 ? count : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+void on_threads(int count, const std::function<void()>& work) {
+    std::exception_ptr failure;
+    std::mutex mutex;
+    const auto guarded = [&] {
+        try {
+            work();
+        } catch (...) {
+            const std::lock_guard lock(mutex);
+            if (!failure) failure = std::current_exception();
+        }
+    };
+    {
+        std::vector<std::jthread> others;
+        for (int t = 1; t < threads_or_cores(count); ++t) others.emplace_back(guarded);
+        guarded();
+    }
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace stepcast
