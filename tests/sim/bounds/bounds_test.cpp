@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <random>
 
@@ -25,6 +27,8 @@ Seconds simulated_step(const Experiment& e) {
 struct Against {
     int samples = 0, below = 0, within = 0;  // lower no more than the engine; estimate within 3 %
     double worst = 0, sum = 0;
+    int exact = 0;         // estimates that are the engine's step but for rounding
+    double tightness = 0;  // sum of lower bounds over steps
 };
 
 // `count` splits of the space, picked at random among those that fit and whose graph is not huge, against the engine.
@@ -53,6 +57,8 @@ Against against_engine(const Experiment& base, std::size_t count, double most_la
         result.within += error <= 0.03;
         result.worst = std::max(result.worst, error);
         result.sum += error;
+        result.exact += error <= 1e-9;
+        result.tightness += bound.lower / step;
     }
     return result;
 }
@@ -129,6 +135,7 @@ TEST_CASE("no step is below its bound, and most estimates are within 3 %, with a
         base.cluster.interference.compute_slowdown = slowdown;
         const Against result = against_engine(base, 200, 2000);
         CAPTURE(slowdown, result.within, result.worst);
+        WARN(slowdown << " within " << result.within << " exact " << result.exact << " mean " << fmt::format("{:.9f} tight {:.9f} worst {:.9f}", result.sum / result.samples, result.tightness / result.samples, result.worst));
         CHECK(result.samples == 200);
         CHECK(result.below == result.samples);
         CHECK(result.within >= 170);
@@ -144,6 +151,7 @@ TEST_CASE("no step of a model with experts is below its bound") {
     base.parallelism.global_batch = 32;
     const Against result = against_engine(base, 60, 1000);
     CAPTURE(result.within, result.worst);
+        WARN(" within " << result.within << " exact " << result.exact << " mean " << fmt::format("{:.9f} tight {:.9f} worst {:.9f}", result.sum / result.samples, result.tightness / result.samples, result.worst));
     CHECK(result.below == result.samples);
 }
 
