@@ -68,6 +68,7 @@ TEST_CASE("a picture of a graph without slots shows phases, exchanges that are a
     add(Phase::forward, graphs::small_gemm(), Lane::compute, 2, 3);
     add(Phase::backward, AllReduce{Bytes(8)}, Lane::data, 5, 8);
     add(Phase::backward, graphs::small_gemm(), Lane::compute, 5, 11);
+    add(Phase::optimizer, AllReduce{Bytes(0)}, Lane::collective, 12, 12);  // which parts no idle time
     add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 13, 17);
     add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 20.5, 23);
     add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 27.5, 1000);
