@@ -19,6 +19,7 @@ TEST_CASE("a log axis has as many ticks as its width allows, its ends among them
     CHECK(log_ticks({2, 20001}, "x") == "set xtics (\"10\" 10,\"100\" 100,\"1000\" 1000,\"10000\" 10000)\n");
     CHECK(log_time_ticks({0.5, 1001}, "xy") == "set xtics (\"1 ms\" 1,\"3 ms\" 3,\"10 ms\" 10,\"30 ms\" 30,\"100 ms\" 100,\"300 ms\" 300,\"1 s\" 1000)\n"
                                                "set ytics (\"1 ms\" 1,\"3 ms\" 3,\"10 ms\" 10,\"30 ms\" 30,\"100 ms\" 100,\"300 ms\" 300,\"1 s\" 1000)\n");
+    CHECK(log_ticks({0, 10}, "x").empty());
     CHECK(log_time_ticks({0.2, 0.6}, "x") == "set xtics (\"200 us\" 0.2,\"300 us\" 0.3,\"500 us\" 0.5)\n");
 }
 
