@@ -104,8 +104,8 @@ std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, c
         const GanttKind kind = slot ? kind_of(slot->slot.pass) : kind_of(graph.phase(t));
         const bool waited = !slot && !boxes.empty() && timeline.start[t] - boxes.back().finish > long_wait * timeline.end;
         if (boxes.empty() || slot != of_last || boxes.back().kind != kind || waited)
-            boxes.push_back({kind, timeline.start[t], timeline.finish[t], slot ? slot->slot.micro_batch : -1});
-        boxes.back().finish = std::max(boxes.back().finish, timeline.finish[t]);
+            boxes.push_back({kind, timeline.start[t], {}, slot ? slot->slot.micro_batch : -1});
+        boxes.back().finish = timeline.finish[t];  // kernels of a rank follow each other
         of_last = slot;
     }
     return boxes;
@@ -197,8 +197,7 @@ Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& gra
         add_waits(work, timeline.end, row.boxes);
         gantt.rows.push_back(std::move(row));
     }
-    if (slots && e.workload.kind == Workload::Kind::transformer)
-        add_memory(e, routing, timeline, written, graph, gantt);
+    if (slots) add_memory(e, routing, timeline, written, graph, gantt);
     return gantt;
 }
 

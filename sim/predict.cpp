@@ -158,7 +158,6 @@ void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
     f.backward = interval_of(draws, &StepTimes::backward, f.doubts);
     f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync, f.doubts);
     f.optimizer = interval_of(draws, &StepTimes::optimizer, f.doubts);
-    f.doubts.draws_faster = f.doubts.draws_slower = 0;
     std::vector<double> steps;
     for (const Draw& draw : draws) steps.push_back(draw.times.step.si());
     reach_of_draws(steps, f.step.p50.si(), f.doubts);

@@ -6,6 +6,7 @@
 #include "model/step.h"
 #include "model/transformer/step.h"
 #include "sim/memory/memory.h"
+#include "tests/graphs.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -39,7 +40,76 @@ Seconds sum(const GanttRow& row, GanttKind kind) {
     return total;
 }
 
+// Of a model without slots, so that boxes are phases.
+Gantt picture_of_phases(const TaskGraph& graph, const Timeline& timeline) {
+    Experiment e;
+    e.name = "by hand";
+    e.workload.kind = Workload::Kind::mlp;
+    return gantt_of(e, {}, graph, timeline);
+}
+
 }  // namespace
+
+// Of 1,000 s, a wait of more than 0.4 % parts two boxes of a phase, a shorter one not. The sum begins within the first
+// forward and ends alone, from 3 to 5 s; the second begins when it ends, runs beside the backward and ends within it. The call is the host's.
+TEST_CASE("a picture of a graph without slots shows phases, exchanges that are alone and idle time") {
+    using graphs::compute, graphs::collective;
+    TaskGraph graph(1);
+    Timeline timeline;
+    const auto add = [&](Phase phase, const Op& op, Lane lane, double start, double finish) {
+        graph.add("task", phase, op, {{0, lane}}, {});
+        timeline.start.emplace_back(start);
+        timeline.finish.emplace_back(finish);
+        timeline.end = std::max(timeline.end, Seconds(finish));
+    };
+    add(Phase::forward, HostWork{}, Lane::host, 0, 900);
+    add(Phase::forward, graphs::small_gemm(), Lane::compute, 0, 2);
+    add(Phase::forward, AllReduce{Bytes(8)}, Lane::collective, 1, 5);
+    add(Phase::forward, graphs::small_gemm(), Lane::compute, 2, 3);
+    add(Phase::backward, AllReduce{Bytes(8)}, Lane::data, 5, 8);
+    add(Phase::backward, graphs::small_gemm(), Lane::compute, 5, 11);
+    add(Phase::optimizer, AllReduce{Bytes(0)}, Lane::collective, 12, 12);  // which parts no idle time
+    add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 13, 17);
+    add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 20.5, 23);
+    add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 27.5, 1000);
+    const auto box = [](GanttKind kind, double start, double finish) { return GanttBox{kind, Seconds(start), Seconds(finish), -1}; };
+    const Gantt expected{.title = "by hand",
+                         .step = Seconds(1000),
+                         .rows = {{"rank 0 (first, slowest)",
+                                   {box(GanttKind::forward, 0, 3), box(GanttKind::backward, 5, 11), box(GanttKind::optimizer, 13, 23),
+                                    box(GanttKind::optimizer, 27.5, 1000), box(GanttKind::exchange, 3, 5), box(GanttKind::idle, 11, 13),
+                                    box(GanttKind::idle, 17, 20.5), box(GanttKind::idle, 23, 27.5)}}},
+                         .memory_label = {},
+                         .memory = {},
+                         .capacity = {}};
+    const Gantt found = picture_of_phases(graph, timeline);
+    CHECK(found.rows[0].boxes == expected.rows[0].boxes);
+    CHECK(found == expected);
+}
+
+// Nine ranks that each compute so long from 0 on: 5 of nine is the fifth, of rank 7; the last to end is rank 3, which waits
+// first. Of eight all are shown.
+TEST_CASE("of many ranks a picture shows the first, the one of median work and the slowest") {
+    const auto labels = [](const std::vector<double>& work, std::size_t late) {
+        TaskGraph graph(static_cast<int>(work.size()));
+        Timeline timeline;
+        for (std::size_t r = 0; r < work.size(); ++r) {
+            const double start = r == late ? 100 : 0;
+            graph.add("task", Phase::forward, graphs::small_gemm(), {graphs::compute(static_cast<int>(r))}, {});
+            timeline.start.emplace_back(start);
+            timeline.finish.emplace_back(start + work[r]);
+            timeline.end = std::max(timeline.end, timeline.finish.back());
+        }
+        std::vector<std::string> labels;
+        for (const GanttRow& row : picture_of_phases(graph, timeline).rows) labels.push_back(row.label);
+        return labels;
+    };
+    CHECK(labels({6, 1, 7, 2, 8, 3, 9, 5, 4}, 3) ==
+          std::vector<std::string>{"rank 0 (first)", "rank 3 (slowest)", "rank 7 (median)"});
+    CHECK(labels({5, 1, 7, 2, 8, 3, 9, 4, 6}, 0) == std::vector<std::string>{"rank 0 (median, first, slowest)"});
+    CHECK(labels({6, 1, 7, 2, 8, 3, 9, 5}, 3) == std::vector<std::string>{"rank 0 (first)", "rank 1", "rank 2", "rank 3 (slowest)",
+                                                                         "rank 4", "rank 5", "rank 6", "rank 7"});
+}
 
 // Two stages, four micro-batches. GPipe: all forwards, then all backwards. 1F1B: the last stage alternates, the first keeps
 // one forward ahead.
@@ -115,6 +185,29 @@ TEST_CASE("the memory beneath a picture peaks at what the forecast says and ends
         CHECK(gantt.memory.front().second == gantt.memory.back().second);
         CHECK(std::ranges::is_sorted(gantt.memory, {}, [](const auto& point) { return point.first; }));
     }
+}
+
+// The first of two stages keeps two micro-batches and is the fuller one. From the start, then at the begin and at the end of each
+// of its eight slots, then the end of the step.
+TEST_CASE("the memory beneath a picture is the fullest stage's, slot by slot") {
+    const Experiment e = pipeline(Schedule::one_f_one_b);
+    const Gantt gantt = picture(e);
+    const std::vector<SlotMemory> slots = memory_of_slots(e, 0, {});
+    REQUIRE(slots.size() == 8);
+    std::vector<std::pair<Seconds, Bytes>> expected{{Seconds(0), slots.back().after}};
+    std::size_t slot = 0;
+    for (const GanttBox& box : gantt.rows[0].boxes) {
+        if (box.micro_batch < 0) continue;
+        expected.emplace_back(box.start, slots[slot].during);
+        expected.emplace_back(box.finish, slots[slot++].after);
+    }
+    expected.emplace_back(gantt.step, slots.back().after);
+    CHECK(gantt.memory == expected);
+    CHECK(gantt.memory_label == "memory of rank 0");
+    CHECK(gantt.capacity == e.cluster.gpu.memory);
+    Experiment last = e;  // whose head's logits outweigh what the first keeps
+    last.workload.vocab = 200'000;
+    CHECK(picture(last).memory_label == "memory of rank 1");
 }
 
 // What the builder says of its slots: they are there once each, and cover every forward and backward kernel.

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <tuple>
+
 #include "sim/noise.h"
 #include "tests/graphs.h"
 
@@ -57,21 +59,61 @@ TEST_CASE("short bursts slow the share of time that they fill") {
     CHECK(sum / 20000 == Approx(6 * 1.05).epsilon(0.005));
 }
 
-// Each of two ranks is late by 2 s with 50 %: one is, with 75 %, and one of the two collectives (ids 4, 5) is longer.
+// One burst of 1 s in 100 s on each of three nodes: the step sees the bursts of all of them, 3 % of the time, half as long again.
+// What the host does and what is sent is none of it.
+TEST_CASE("the bursts of every node strike the step's kernels and nothing else") {
+    TaskGraph graph = chain();
+    graph.add("call", Phase::backward, HostWork{}, {host(0)}, {2}, 0);
+    graph.add("sum", Phase::backward, AllReduce{Bytes(8)}, {collective(0)}, {3});
+    Cluster cluster;
+    cluster.nodes = 3;
+    cluster.noise.burst_slowdown = 0.5;
+    cluster.noise.burst_every = 100_s;
+    cluster.noise.burst_length = 1_s;
+    double sum = 0;
+    for_draws(20000, graph, cluster, whole_seconds({1_s, 2_s, 3_s, 5_s, 7_s}), [&](const Costs& c) {
+        sum += (c.duration[0] + c.duration[1] + c.duration[2]).si();
+        if (c.duration[3] != 5_s || c.duration[4] != 7_s) FAIL("what is no kernel is slowed");
+    });
+    CHECK(sum / 20000 - 6 == Approx(6 * 0.03 * 0.5).epsilon(0.05));
+    cluster.noise.burst_every = 0_s;  // none
+    for_draws(10, graph, cluster, whole_seconds({1_s, 2_s, 3_s, 5_s, 7_s}),
+              [&](const Costs& c) { CHECK(c.duration == std::vector<Seconds>{1_s, 2_s, 3_s, 5_s, 7_s}); });
+}
+
+// Each of two ranks is late by 2 s with 50 %: one is, with 75 %, and one of the two collectives (ids 4, 5) is longer. The step
+// takes 4 s, the collectives begin after 1 and 2 s: the second is the next one for one moment in four, the first also for
+// those after both.
 TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is late") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
     cluster.noise.straggler_rate = 0.5;
     cluster.noise.straggler_delay = 2_s;
     const Costs quiet = whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s});
-    int late = 0;
+    int late = 0, in_second = 0;
     for_draws(4000, two_ranks_all_reduce(), cluster, quiet, [&](const Costs& costs) {
         const bool first = costs.duration[4] == 3_s, second = costs.duration[5] == 3_s;
         CHECK_FALSE((first && second));
         late += first || second;
+        in_second += second;
         for (const TaskId t : {0, 1, 2, 3, 6, 7}) CHECK(costs.duration[t] == 1_s);
     });
     CHECK(late / 4000.0 == Approx(0.75).margin(0.03));
+    CHECK(in_second / 4000.0 == Approx(0.75 / 4).margin(0.03));
+}
+
+// Both of two ranks are late by 2 s times exp(0.3 x), x normal. The others wait for the later: the larger of two x is
+// 1 / sqrt(pi) on average.
+TEST_CASE("the latest rank is waited for, by its own lateness") {
+    Cluster cluster;
+    cluster.gpus_per_node = 2;
+    cluster.noise.straggler_rate = 1;
+    cluster.noise.straggler_delay = 2_s;
+    cluster.noise.straggler_spread = 0.3;
+    double logs = 0;
+    for_draws(4000, two_ranks_all_reduce(), cluster, whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s}),
+              [&](const Costs& c) { logs += std::log((c.duration[4] + c.duration[5] - 2_s).si() / 2); });
+    CHECK(logs / 4000 == Approx(0.3 / std::sqrt(3.14159265)).epsilon(0.05));
 }
 
 // The exchange runs beside the backward, so the wait shows in the kernel before it: a0 is the only one that has finished.
@@ -87,6 +129,55 @@ TEST_CASE("an exchange beside the backward hides no late rank") {
     for_draws(10, graph, cluster, whole_seconds({1_s, 1_s, 5_s}), [&](const Costs& costs) {
         CHECK(costs.duration == std::vector<Seconds>{3_s, 1_s, 5_s});
     });
+}
+
+// Before the bucket end a on the same rank, 0.5 s of d on the other, and b last: there the wait shows. A sum that its own layer
+// awaits, or one after the backward, shows it itself.
+TEST_CASE("a wait shows in the last kernel before an exchange beside the backward, else in the exchange") {
+    Cluster cluster;
+    cluster.gpus_per_node = 2;
+    cluster.noise.straggler_rate = 1;
+    cluster.noise.straggler_delay = 2_s;
+    for (const auto& [phase, lane, late] : {std::tuple(Phase::backward, Lane::data, 1), {Phase::backward, Lane::collective, 3},
+                                           {Phase::gradient_sync, Lane::data, 3}}) {
+        TaskGraph graph(2);
+        const TaskId a = graph.add("a", Phase::backward, small_gemm(), {compute(0)}, {});
+        const TaskId b = graph.add("b", Phase::backward, small_gemm(), {compute(0)}, {a});
+        graph.add("d", Phase::backward, small_gemm(), {compute(1)}, {});
+        graph.add("sum", phase, AllReduce{Bytes(4096)}, {{0, lane}, {1, lane}}, {b});
+        graph.add("c", Phase::backward, small_gemm(), {compute(0)}, {b});
+        std::vector<Seconds> expected{1_s, 1_s, Seconds(0.5), 1_s, 5_s};
+        const Costs quiet = whole_seconds(expected);
+        expected[static_cast<std::size_t>(late)] += 2_s;
+        for_draws(5, graph, cluster, quiet, [&](const Costs& costs) { CHECK(costs.duration == expected); });
+    }
+}
+
+// Each task by itself: the logarithms of two spread by 0.2 each and have nothing to do with each other.
+TEST_CASE("the noise of tasks is each one's own") {
+    Cluster cluster;
+    cluster.noise.op = 0.2;
+    double squares = 0, products = 0;
+    Costs quiet = whole_seconds({1_s, 2_s, 3_s});
+    quiet.issue = {5_s, 7_s, 11_s};
+    for_draws(4000, chain(), cluster, quiet, [&](const Costs& c) {
+        const double first = std::log(c.duration[0].si()), second = std::log(c.duration[1].si() / 2);
+        squares += second * second;
+        products += first * second;
+        if (c.issue != std::vector<Seconds>{5_s, 7_s, 11_s}) FAIL("the host is another noise's");
+    });
+    CHECK(std::sqrt(squares / 4000) == Approx(0.2).epsilon(0.05));
+    CHECK(products / 4000 == Approx(0).margin(0.003));
+}
+
+TEST_CASE("draws have their own noise, the same in every run of a seed") {
+    Experiment e;
+    const auto first = [&](int draw) { return random_of(e, draw)(); };
+    const auto of_seed_1 = first(0);
+    CHECK(first(0) == of_seed_1);
+    CHECK(first(1) != of_seed_1);
+    e.run.seed = 2;
+    CHECK(first(0) != of_seed_1);
 }
 
 TEST_CASE("the host's noise is of what the host does, and common to it") {
@@ -131,4 +222,18 @@ TEST_CASE("which processes need what") {
     noise.straggler_delay = 1_s;
     CHECK(needs_timeline(noise));
     CHECK(has_noise(noise));
+    noise.straggler_rate = 0;  // nobody is late
+    CHECK_FALSE(has_noise(noise));
+    noise.burst_slowdown = 0.1;  // no burst comes
+    CHECK_FALSE(has_noise(noise));
+    noise.burst_every = 1_s;
+    CHECK(needs_timeline(noise));
+    noise.burst_slowdown = 0;
+    CHECK_FALSE(needs_timeline(noise));
+    for (double Noise::*part : {&Noise::op, &Noise::host}) {
+        Noise one;
+        one.*part = 0.1;
+        CHECK(has_noise(one));
+        CHECK_FALSE(needs_timeline(one));
+    }
 }

@@ -1,10 +1,13 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <map>
 
 #include "model/errors.h"
+#include "model/multimodal/blocks.h"
 #include "model/presets.h"
 #include "model/step.h"
+#include "sim/noise.h"
 #include "sim/predict.h"
 
 using namespace stepcast;
@@ -143,4 +146,132 @@ TEST_CASE("overlapping the gradient exchange shortens an MLP's step and never it
     CHECK(beside.step.p50 < after.step.p50);
     CHECK(beside.breakdown.compute.si() == Approx(after.breakdown.compute.si()));
     CHECK(after.phases.gradient_sync > beside.phases.gradient_sync);
+}
+
+// Of four the lower of the two in the middle.
+TEST_CASE("the value in the middle is one that occurred") {
+    CHECK(middle_of({7}) == 7);
+    CHECK(middle_of({7, 2, 5}) == 5);
+    CHECK(middle_of({7, 2, 5, 3}) == 3);
+}
+
+// A batch for all ranks where it is stated, else that of every replica.
+TEST_CASE("a step's tokens are its sequences times their length") {
+    Experiment e;
+    e.workload.seq = 7;
+    e.parallelism.dp = 3;
+    e.parallelism.micro_batch = 5;
+    CHECK(tokens_per_step(e) == 3 * 5 * 7);
+    e.parallelism.global_batch = 11;
+    CHECK(tokens_per_step(e) == 11 * 7);
+}
+
+// Two matrices of 3 x 5 a layer and token, a multiply and an add each, forward once and backward twice; with experts each of
+// the two chosen ones, and a gate of 3 x 7. An image-text model by what its towers do for one of the batch.
+TEST_CASE("useful arithmetic is counted by what kind of model it is") {
+    Experiment e;
+    e.workload.kind = Workload::Kind::mlp;
+    e.workload.hidden = 3;
+    e.workload.ffn = 5;
+    e.workload.layers = 2;
+    e.workload.moe = {.experts = 0, .top_k = 2, .capacity_factor = 0, .shared_experts = 0};
+    CHECK(model_flops(e, 11).si() == 11 * 3 * 2 * (2 * 2 * 3 * 5));
+    e.workload.kind = Workload::Kind::moe_layer;
+    e.workload.moe.experts = 7;
+    CHECK(model_flops(e, 11).si() == 11 * 3 * 2 * (2 * (2 * 2 * 3 * 5) + 2 * 3 * 7));
+    const Workload coca = read_experiment("coca_zero1").workload;
+    e.workload = coca;
+    CHECK(model_flops(e, 5.0 * coca.seq).si() == Approx(3 * 5 * count_tower_flops(coca).total().si()));
+}
+
+// Kernels by what they are called, forward or backward, rank by rank: all that its compute lane does.
+TEST_CASE("a forecast says what it is of, and on what it rests") {
+    Experiment e = small_experiment();
+    e.workload.layers = 2;
+    e.cluster.name = "machine";
+    e.framework.name = "trainer";
+    e.run.seed = 3;
+    const Prediction p = predict_step(e);
+    const Forecast& f = p.forecast;
+    CHECK(f.experiment == "small");
+    CHECK(f.cluster == "machine");
+    CHECK(f.framework == "trainer");
+    CHECK_FALSE(f.calibrated);
+    CHECK(f.cluster_steps == 0);
+    CHECK(f.draws == 1);
+    CHECK_FALSE(f.noise);
+    CHECK(f.gpus == 2);
+    CHECK(f.tasks == p.graph.size());
+    CHECK(f.ranks_simulated == 2);
+    CHECK(f.model_flops_per_gpu.si() == Approx(2 * 8 * 1632.0 / f.step.p50.si() / 2));
+    std::map<std::tuple<std::string, Phase, int>, Seconds> kernels;
+    for (TaskId t = 0; t < p.graph.size(); ++t)
+        if (const Place place = p.graph.places(t).front(); place.lane() == Lane::compute)
+            kernels[{std::string(p.graph.name(t)), p.graph.phase(t), place.rank()}] += p.timeline.finish[t] - p.timeline.start[t];
+    REQUIRE(f.kernels.size() == kernels.size());
+    for (const KernelTime& kernel : f.kernels)
+        CHECK(kernel.time.si() == Approx(kernels.at({kernel.name, kernel.phase, kernel.rank}).si()));
+
+    e.cluster.fitted.emplace();
+    e.cluster.fitted->samples = 31;
+    e.cluster.fitted->measured = {"GEMM"};
+    e.cluster.fitted->parameters = {{"host.call", "5 us", "7 us", 0.1, true}, {"host.load", "1", "1.5", 0.1, false}};
+    e.framework.fitted.emplace();
+    e.framework.fitted->samples = 37;
+    e.framework.fitted->measured = {"GEMM", "step"};
+    e.routing.draws = 2;
+    const Forecast fitted = predict(e);
+    CHECK(fitted.calibrated);
+    CHECK(fitted.cluster_steps == 0);  // of kernels
+    CHECK(fitted.framework_steps == 37);
+    CHECK(fitted.draws == 2);
+    const std::string note = "cluster.host.load: not determined by the data, kept its prior 1.5";
+    CHECK(std::ranges::count(fitted.notes, note) == 1);
+    CHECK(std::ranges::none_of(fitted.notes, [](const std::string& n) { return n.find("host.call") != std::string::npos; }));
+    CHECK_FALSE(fitted.noise);
+    e.cluster.noise.op = 0.1;
+    CHECK(predict(e).noise);
+}
+
+// Of three readings one is another batch, one the same, and one needs three ranks where there are two. With draws the readings
+// are of the median draw's routing, without its noise: what changes nothing takes no longer.
+TEST_CASE("a reading is told by its step over the experiment's, and one that is not legal is none") {
+    Experiment e = small_experiment();
+    e.readings = {{"twice the tokens", {{"workload.seq", "8"}}}, {"three ranks", {{"parallelism.dp", "3"}}}, {"the same", {{"workload.seq", "4"}}}};
+    Experiment twice = small_experiment();
+    twice.workload.seq = 8;
+    const double ratio = predict(twice).step.p50 / predict(small_experiment()).step.p50;
+    REQUIRE(ratio > 1);
+    const std::vector<OtherReading> expected{{"twice the tokens", ratio}, {"the same", 1}};
+    CHECK(predict(e).doubts.readings == expected);
+    e.cluster.noise.op = 0.2;
+    e.routing.draws = 3;
+    CHECK(predict(e).doubts.readings == expected);
+}
+
+// Noise alone: every draw is the one graph with costs of its own, as the draws of its number are.
+TEST_CASE("draws that share a graph are what each is by itself") {
+    Experiment e = read_experiment("coca_zero1");
+    e.cluster.noise = {};
+    e.cluster.noise.op = 0.1;
+    e.routing.draws = 3;
+    const std::vector<Seconds> steps = steps_of_draws(e);
+    const TaskGraph graph = build_step(e, routing_of(e));
+    const Costs quiet = price(graph, e.cluster);
+    Timeline alone;
+    run(graph, quiet, e.cluster.interference, alone);
+    REQUIRE(steps.size() == 3);
+    for (int draw = 0; draw < 3; ++draw) {
+        Costs costs = quiet;
+        std::mt19937_64 random = random_of(e, draw);
+        add_noise(graph, e.cluster, alone, random, costs);
+        Timeline timeline;
+        run(graph, costs, e.cluster.interference, timeline);
+        CHECK(steps[static_cast<std::size_t>(draw)] == timeline.end);
+    }
+    CHECK(predict(e).step.p50.si() == middle_of({steps[0].si(), steps[1].si(), steps[2].si()}));
+    e.cluster.noise = {};
+    CHECK(steps_of_draws(e) == std::vector<Seconds>(3, alone.end));
+    e.routing.draws = 1;
+    CHECK(steps_of_draws(e) == std::vector<Seconds>{alone.end});
 }

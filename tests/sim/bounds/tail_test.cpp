@@ -1,0 +1,283 @@
+#include "sim/bounds/tail.h"
+
+#include <catch2/catch.hpp>
+
+using namespace stepcast;
+
+namespace {
+
+using feature::unit;
+constexpr double slowing = 0.25;      // slowdown
+constexpr double lost_part = 0.2;  // s / (1 + s): of a collective, what kernels beside it lose
+
+void set_passes(Features& f, UnitKind kind, double forward, double backward, double inputs, double weights) {
+    f[unit(kind, Pass::forward)] = forward;
+    f[unit(kind, Pass::backward)] = backward;
+    f[unit(kind, Pass::input_backward)] = inputs;
+    f[unit(kind, Pass::weight_backward)] = weights;
+}
+
+// A dense layer takes 3 forward and 7 + 2 backward, one with experts 5 and 11 + 1, an embedding 1 and 2, a head 4 and 8.
+Features tail_times() {
+    Features f{};
+    set_passes(f, UnitKind::dense, 3, 7, 4, 3);
+    set_passes(f, UnitKind::experts, 5, 11, 6, 5);
+    set_passes(f, UnitKind::embedding, 1, 2, 0, 2);
+    set_passes(f, UnitKind::head, 4, 8, 5, 3);
+    f[feature::again(UnitKind::dense)] = 2;
+    f[feature::again(UnitKind::experts)] = 1;
+    f[feature::send_near] = 0.25;
+    f[feature::send_far] = 0.5;
+    f[feature::entry] = 0.125;
+    return f;
+}
+
+// Of three dense layers, two with experts and an embedding: forward 3 x 3 + 2 x 5 + 1 = 20, backward 3 x 9 + 2 x 12 + 2 = 53;
+// a layer on average 3.8 and 10.2. Four stages of two chunks, six micro-batches.
+struct TailStage {
+    Parallelism p;
+    Features f = tail_times();
+    StageGroup group;
+    DataTimes data;
+    int chunks = 2;
+
+    TailStage() {
+        p.pp = 4;
+        group.most = {{3, 2}, 1, 0};
+        data.gradients = 34;
+        data.last_bucket = 5;
+        data.first_layers = 2;
+        data.parameters = 46;
+        data.gathered = {13, 17, 19, 23};
+    }
+    [[nodiscard]] Tail tail(double end = 300) const { return tail_of({p, f, group, data, chunks, 6, slowing}, end); }
+};
+
+void check_tail(const Tail& found, double delay, double exposed) {
+    CHECK(found.delay == Approx(delay));
+    CHECK(found.exposed == Approx(exposed));
+}
+
+}  // namespace
+
+// Work of 7 s beside 5 s of communication loses a fifth of them, beside 50 s a quarter of itself.
+TEST_CASE("what is lost beside a collective is bounded by both") {
+    CHECK(lost_beside(7, 5, slowing) == Approx(1));
+    CHECK(lost_beside(7, 50, slowing) == Approx(7 * slowing));
+}
+
+// The last backward of a chunk takes 26.5, two layers of it until the first bucket is full: 6.1 s, longer by a quarter, for 17 s
+// of gradients. Each of two chunks and each of three later stages delays the slots by that. 17 - 7.625 is left after the last
+// chunk. All that both chunks sum, with 400 s: but for what has passed since the chunk before, 4 slots of 26.5 earlier.
+TEST_CASE("without sharding gradients go beside the last backwards") {
+    TailStage stage;
+    const double lost = slowing * 6.1;
+    check_tail(stage.tail(), 5 * lost, 17 - 6.1 - lost);
+    stage.data.last_bucket = 11;
+    check_tail(stage.tail(), 5 * lost, 11);
+    stage.data.gradients = 400;
+    check_tail(stage.tail(), 5 * lost, 400 - 6.1 - lost - 4 * 26.5);
+    stage.p.zero = 1;
+    stage.p.overlap_params = false;
+    check_tail(stage.tail(), 5 * lost, 400 - 6.1 - lost - 4 * 26.5);
+    // all after it
+    stage.p.overlap = false;
+    check_tail(stage.tail(), 0, 400);
+    stage.p.zero = 2;
+    check_tail(stage.tail(), 0, 6 * 400);
+}
+
+// Half of the forwards of a stage is a chunk's 10 s, in which 12.5 s pass; its layers' parameters take 23: the last layer, of 3.8,
+// waits for them. While the pipeline fills, 40 s, kernels lose a fifth of 46 s. With 146 s the second chunk's are not there
+// either, four slots of 10 s later.
+TEST_CASE("parameters that are gathered beside the first forwards delay them") {
+    TailStage stage;
+    stage.p.zero = 1;
+    stage.p.overlap_params = true;
+    const double before = 5 * slowing * 6.1;
+    check_tail(stage.tail(), before + lost_part * 46 + 23 + 3.8 - 12.5, 17 - 6.1 * (1 + slowing));
+    stage.data.parameters = 146;
+    check_tail(stage.tail(), before + slowing * 40 + 146 + 3.8 - 12.5 - 4 * 10, 17 - 6.1 * (1 + slowing));
+    stage.data.parameters = 2;
+    check_tail(stage.tail(), before + lost_part * 2, 17 - 6.1 * (1 + slowing));
+}
+
+// zb-h1, one chunk: slots of weights take 3 x 3 + 2 x 5 + 2 = 21 (7 until two layers are done, at 3.8 each on average 7.6), and
+// what other stages do does not wait for them.
+TEST_CASE("split backwards fill buckets in slots of their own") {
+    TailStage stage;
+    stage.p.schedule = Schedule::zb_h1;
+    stage.chunks = 1;
+    const double window = 21 - 2 * 3.8, lost = lost_part * 15;
+    stage.data.gradients = 15;
+    check_tail(stage.tail(), lost, 5);
+    stage.data.gradients = 115;
+    check_tail(stage.tail(), slowing * window, 115 - window * (1 + slowing));
+}
+
+// zero 2: 6 micro-batches of two chunks, in 12 slots of 36.5 each with its forward. Interleaved, the last four are backwards
+// alone, of which three drain; the last loses what the first bucket leaves, and so do three stages after it; eight are steady.
+// The first bucket is full after the forwards of four stages (20 each), eight sends of 0.875, three backwards of a chunk of later stages
+// and two layers: 186.9. From there on 204 s are exchanged, until 47.4 s after the slots.
+TEST_CASE("under zero 2 gradients go beside every backward") {
+    TailStage stage;
+    stage.p.zero = 2;
+    stage.p.overlap_params = false;
+    const double lost = slowing * 6.1, delay = lost_part * 8 * 17 + 3 * lost_part * 17 + 4 * lost;
+    const double full = 8 * 0.875 + 4 * 20 + 3 * 26.5 + 2 * 10.2;
+    check_tail(stage.tail(300), delay, full + 6 * 34 - 300 - delay);
+    check_tail(stage.tail(400), delay, 17 - 6.1 - lost);
+    stage.data.last_bucket = 12;
+    check_tail(stage.tail(400), delay, 12);
+    // another stage than the first waits for none of the others' backwards
+    stage.group.first_stage = 1;
+    check_tail(stage.tail(230), delay, full - 3 * 26.5 + 6 * 34 - 230 - delay);
+    // gradients that take longer than slots: the steady ones are slowed throughout, and each that drains leaves some behind
+    stage.data.gradients = 100;
+    const double kept = slowing * 8 * 36.5 + 3 * slowing * 26.5 + 4 * lost;
+    check_tail(stage.tail(1000), kept, 50 - 6.1 * (1 + slowing) + 3 * (50 - 26.5 * (1 + slowing)));
+    stage.p.overlap_params = true;
+    CHECK(stage.tail(1000).delay == Approx(kept + lost_part * 46 + 23 + 3.8 - 12.5));
+}
+
+// GPipe: one chunk; all six backwards come last, five of which drain, and the first comes after six forwards and those of three
+// stages. One stage sends nothing.
+TEST_CASE("under zero 2 with all forwards first all backwards drain") {
+    TailStage stage;
+    stage.p.zero = 2;
+    stage.p.overlap_params = false;
+    stage.p.schedule = Schedule::gpipe;
+    stage.chunks = 1;
+    const double window = 53 - 2 * 10.2, delay = 5 * lost_part * 34 + 4 * lost_part * 34;
+    CHECK(window * (1 + slowing) > 34);
+    check_tail(stage.tail(300), delay, 4 * 0.875 + 9 * 20 + 3 * 53 + 2 * 10.2 + 6 * 34 - 300 - delay);
+    stage.p.pp = 1;
+    check_tail(stage.tail(200), 5 * lost_part * 34 + lost_part * 34, 6 * 20 + 2 * 10.2 + 6 * 34 - 200 - 6 * lost_part * 34);
+}
+
+// zb-h1 splits 53 into 32 of inputs and 21 of weights: other stages hand on the inputs' alone. Two slots of weights end the
+// order, one of which drains.
+TEST_CASE("under zero 2 split backwards wait for gradients of inputs alone") {
+    TailStage stage;
+    stage.p.zero = 2;
+    stage.p.overlap_params = false;
+    stage.p.schedule = Schedule::zb_h1;
+    stage.chunks = 1;
+    stage.group.last_weights = 2;
+    stage.data.gradients = 15;
+    set_passes(stage.f, UnitKind::dense, 3, 7, 4, 3);
+    const double whole = 3 * 9 + 2 * 12 + 2, delay = 4 * lost_part * 15 + lost_part * 15 + lost_part * 15;
+    check_tail(stage.tail(200), delay, 4 * 0.875 + 4 * 20 + 3 * (whole - 21) + (whole - 21) + 2 * 3.8 + 6 * 15 - 200 - delay);
+    // zb-v: two chunks, and the last backward ends where the first stage is
+    stage.p.schedule = Schedule::zb_v;
+    stage.chunks = 2;
+    const double lost = lost_part * 7.5, other = lost_part * 10 * 7.5 + lost + lost;
+    CHECK(21 / 2.0 - 2 * 3.8 < 7.5 / (1 + slowing));
+    const double window = 21 / 2.0 - 2 * 3.8;
+    check_tail(stage.tail(150), other - lost + slowing * window,
+          8 * 0.875 + 4 * 20 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 150 - (other - lost + slowing * window));
+    // dualpipe: half of a stage's forwards are those of a copy
+    stage.p.schedule = Schedule::dualpipe;
+    check_tail(stage.tail(130), other - lost + slowing * window,
+          8 * 0.875 + 4 * 10 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 130 - (other - lost + slowing * window));
+}
+
+TEST_CASE("under zero 3 the first gather and the last collective are waited for") {
+    TailStage stage;
+    stage.p.zero = 3;
+    check_tail(stage.tail(), 19, 5);
+    stage.group.most.embeddings = 0;
+    check_tail(stage.tail(), 13, 5);
+}
+
+// Kernels are 0.8 of a dense layer's forward and half of its backward; the embedding's all. Of three dense layers and one:
+// (3 x (2.4 + 3.5) + 1 x 3) of (3 x 10 + 3).
+TEST_CASE("a stage is slowed by its kernels' share") {
+    Features computing = tail_times();
+    computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
+    computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
+    CHECK(slowdown_of(tail_times(), computing, {{3, 0}, 1, 0}, slowing) == Approx(slowing * (3 * 5.9 + 3) / 33));
+    CHECK(slowdown_of(tail_times(), computing, {{0, 2}, 0, 1}, slowing) == Approx(slowing));
+    CHECK(slowdown_of(tail_times(), computing, {}, slowing) == slowing);
+}
+
+// A dense layer: forward 3 beside a gather of 13; its kernels are 0.8 of it. Backward 7 and 2 again beside a gather and a
+// scatter of 4, kernels half of 7 and all of 2: 5.5 / 9 of the slowdown.
+TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or loses by it") {
+    Features computing = tail_times();
+    computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
+    computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
+    Parallelism p;
+    p.zero = 3;
+    DataTimes data;
+    data.gathered = {1, 2, 0.5, 40};
+    data.exchanged = {4, 3, 0.25, 6};
+    const auto lost = [](double slowdown) { return slowdown / (1 + slowdown); };
+    const double forward = slowing * 0.8, backward = slowing * 5.5 / 9;
+    Features f = with_sharding(tail_times(), computing, p, data, {{3, 2}, 1, 1}, slowing);
+    CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
+    CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
+    CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == 4);  // slowed it would end after 3.75
+    CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
+    CHECK(f[unit(UnitKind::embedding, Pass::backward)] == Approx(2 + lost_part * 0.75));
+    CHECK(f[unit(UnitKind::head, Pass::forward)] == 40);
+    CHECK(f[unit(UnitKind::head, Pass::backward)] == 46);
+    CHECK(f[unit(UnitKind::experts, Pass::backward)] == Approx(11 + lost_part * 5));
+    // Between slots, of the dense layers, which are more: a slot ends with its last layer's scatter and begins with a gather that
+    // nothing is beside.
+    const double first = 9 + lost(backward) * 1, middle = 9 + lost(backward) * 5, last = 9 + lost(backward) * 4;
+    CHECK(f[feature::filling] == Approx(first + last - 2 * middle));
+    CHECK(f[feature::filling_single] == Approx(9 - middle));
+    CHECK(f[feature::filled] == Approx(1 + 4));
+    CHECK(f[feature::filled_single] == Approx(1 + 4));
+    CHECK(f[feature::opened] == Approx(0).margin(1e-12));
+    // of those with experts
+    f = with_sharding(tail_times(), tail_times(), p, data, {{2, 3}, 1, 1}, slowing);
+    CHECK(f[feature::filled] == Approx(2 + 3));
+    CHECK(f[feature::filling_single] == Approx(12 - (12 + lost_part * 5)));
+}
+
+// A gather of 13 s outlasts the forward of 3: who waits for it counts off the rest, but not what the gather slows. A scatter of 30 s
+// outlasts the backward, 9 s slowed by a quarter: the next slot waits for what is left of it.
+TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
+    Parallelism p;
+    p.zero = 3;
+    DataTimes data;
+    data.gathered.fill(13);
+    data.exchanged.fill(30);
+    const Features f = with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing);
+    const double slowed = 9 * (1 + slowing);
+    CHECK(f[unit(UnitKind::dense, Pass::forward)] == 13);
+    CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(43 - 2));
+    CHECK(f[feature::opened] == Approx(13 - 3 * (1 + slowing)));
+    CHECK(f[feature::filling] == Approx(13 + slowed - 2 * 43));  // the first has a gather of 13 beside it
+    CHECK(f[feature::filled] == Approx(13 + 30 + 30 - slowed));
+    // Without overlap the gather for what comes next begins with the backward's own 7 s.
+    p.overlap = false;
+    const Features after = with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing);
+    CHECK(after[unit(UnitKind::dense, Pass::backward)] == Approx(13 - 2));
+    CHECK(after[feature::filling] == Approx(9 - 7 + 7 * (1 + slowing) - 13));
+    CHECK(after[feature::filling_single] == after[feature::filling]);
+    CHECK(after[feature::filled] == Approx(13 - 7 * (1 + slowing)));
+    CHECK(after[feature::filled_single] == after[feature::filled]);
+    p.zero = 2;
+    CHECK(with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing) == tail_times());
+}
+
+// Split: a slot of inputs takes 4 + 2 beside a gather of 1, one of weights 3 beside a scatter of 2; nothing is gathered between
+// them, which counts off what the slot of inputs lost.
+TEST_CASE("under zero 3 split backwards gather for the inputs and scatter from the weights") {
+    Parallelism p;
+    p.zero = 3;
+    p.schedule = Schedule::zb_h1;
+    DataTimes data;
+    data.gathered.fill(1);
+    data.exchanged.fill(2);
+    const Features f = with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing);
+    CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
+    CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == Approx(3 + lost_part * 2));
+    const double middle = 3 + lost_part * 2, ungathered = lost_part * 1;
+    CHECK(f[feature::filling_single] == Approx(3 - middle - ungathered));
+    CHECK(f[feature::filling] == Approx(3 + middle - 2 * middle - ungathered));
+    CHECK(f[feature::filled] == Approx(1 + 2));
+}

@@ -1,0 +1,80 @@
+// Started again by mpirun, as three processes of the case that started it.
+#include "sim/sweep/mpi.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "sim/sweep/sweep.h"
+#include "tests/model/files.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+SweepQuestion over_processes() {
+    SweepQuestion q;
+    q.experiment = small_gpt();
+    q.experiment.cluster.nodes = 2;
+    q.experiment.parallelism.global_batch = 16;
+    q.top = 5;
+    q.axes = {parse_axis("parallelism=all"), parse_axis("parallelism.vp=1")};
+    return q;
+}
+
+// Runs this case in three processes; each writes what it found to its file in `folder`, "" where nothing was there.
+std::vector<std::string> three_processes(const std::string& name, const std::string& folder) {
+    const std::string command =
+        fmt::format("STEPCAST_TEST_FOLDER='{}' timeout 60 mpirun --allow-run-as-root --oversubscribe -n 3 '{}' '{}' >{}/printed 2>&1",
+                    folder, std::filesystem::read_symlink("/proc/self/exe").string(), name, folder);
+    const int status = std::system(command.c_str());
+    std::vector<std::string> found;
+    for (const char* process : {"0", "1", "2"}) {
+        std::ifstream file(folder + "/" + process);
+        found.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    }
+    found.push_back(status == 0 ? "all ended well" : "");
+    return found;
+}
+
+void write_found(const std::string& text) {
+    std::ofstream(fmt::format("{}/{}", std::getenv("STEPCAST_TEST_FOLDER"), mpi_process())) << text;
+}
+
+bool without_mpi() {
+    const bool missing = mpi_library().empty() || std::system("command -v mpirun >/dev/null") != 0;
+    if (missing) WARN("skipped: mpirun is not here");
+    return missing;
+}
+
+// As if no launcher had started this process.
+SweepAnswer by_threads(const SweepQuestion& q) {
+    const std::string size = std::getenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    const SweepAnswer answer = sweep(q, {.threads = 1});
+    setenv("OMPI_COMM_WORLD_SIZE", size.c_str(), 1);
+    return answer;
+}
+
+}  // namespace
+
+// Twice, as the second round finds helpers that are idle from the first: screening, then points to simulate.
+TEST_CASE("three processes answer a sweep as one does and all come to their end") {
+    if (is_sweep_helper()) {
+        help_sweep(over_processes());
+        write_found("helped");
+    } else if (std::getenv("STEPCAST_TEST_FOLDER") != nullptr) {
+        const SweepAnswer expected = by_threads(over_processes());
+        write_found(sweep(over_processes()) == expected ? "as by threads" : "another answer");
+    } else if (!without_mpi()) {
+        const TestFolder folder;
+        CHECK(three_processes("three processes answer a sweep as one does and all come to their end", folder.path()) ==
+              std::vector<std::string>{"as by threads", "helped", "helped", "all ended well"});
+    }
+}
