@@ -21,8 +21,9 @@ void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
         FlopsPerSecond& peak = gpu.peaks[row.gemm.dtype];
         peak = std::max(peak, work / row.time);
     }
+    if (gpu.memory_bandwidth > BytesPerSecond(0)) return;  // the device says it
     for (const OpPoint& point : points.ops)
-        if (const auto* pass = std::get_if<MemoryPass>(&point.op); pass != nullptr && gpu.memory_bandwidth.si() == 0)
+        if (const auto* pass = std::get_if<MemoryPass>(&point.op))
             gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
 }
 

@@ -23,10 +23,10 @@ void read_batch(Document& d, Translation& t) {
     if (micro) t.set("parallelism.micro_batch", integer_in(*micro), micro->at);
     if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
     if (micro && global && !pieces)
-        t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / integer_in(*micro)));
+        t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / count_in(*micro)));
     if (micro && !global)
         t.open.push_back(fmt::format("train_batch_size = {} x replicas; say it with --set global_batch=N",
-                                     integer_in(*micro) * (pieces ? integer_in(*pieces) : 1)));
+                                     count_in(*micro) * (pieces ? count_in(*pieces) : 1)));
 }
 
 void read_zero(Document& d, Translation& t) {

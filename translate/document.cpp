@@ -103,6 +103,12 @@ long integer_in(const NamedValue& value) {
     return static_cast<long>(number);
 }
 
+long count_in(const NamedValue& value) {
+    const long number = integer_in(value);
+    if (number < 1 || number > 1'000'000'000) wrong(value, "a count from 1 to 10^9");
+    return number;
+}
+
 bool flag_in(const NamedValue& value) {
     std::string text = value.value;
     for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

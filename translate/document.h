@@ -40,6 +40,7 @@ public:
 
 [[noreturn]] void wrong(const NamedValue& value, const std::string& expected);
 long integer_in(const NamedValue& value);
+long count_in(const NamedValue& value);  // 1 to 10^9: may divide, and be multiplied by another
 bool flag_in(const NamedValue& value);
 
 // YAML, or JSON, which YAML contains (a bare Infinity too). Lists become one value "[a, b]". Bounded in size and depth.

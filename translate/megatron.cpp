@@ -42,11 +42,12 @@ constexpr Direct direct[] = {{"num_layers", "workload.layers"},
 void take_world(MegatronSource& s) {
     const long tp = s.t.count("parallelism.tp", 1), pp = s.t.count("parallelism.pp", 1),
                cp = s.t.count("parallelism.cp", 1), ep = s.t.count("parallelism.ep", 1);
+    const long split = s.t.ranks_of_split();
     const auto* apart = s.t.find("parallelism.expert_tensor_parallel");
     const long etp = apart && apart->value == "false" ? 1 : tp;
-    const long least = std::lcm(tp * pp * cp, etp * ep * pp);
+    const long least = std::lcm(split, etp * ep * pp);
     if (s.ranks > 0 && s.ranks % least == 0) {
-        s.t.set("parallelism.dp", s.ranks / (tp * pp * cp), s.t.find("cluster.nodes") ? s.t.find("cluster.nodes")->at : "launch");
+        s.t.set("parallelism.dp", s.ranks / split, s.t.find("cluster.nodes") ? s.t.find("cluster.nodes")->at : "launch");
     } else if (s.ranks > 0) {
         s.t.problems.push_back(fmt::format("{} ranks cannot run tp {} x pp {} x cp {} x ep {}: expected a multiple of {}; "
                                           "say how many with --gpus",

@@ -114,8 +114,8 @@ void take_pipeline(MegatronSource& s) {
     if (const auto* v = s.d.find_any({"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"})) {
         s.t.set("parallelism.vp", pp > 1 ? integer_in(*v) : 1, v->at);
     } else if (const auto* each = s.d.find("num_layers_per_virtual_pipeline_stage"); each && layers > 0) {
-        const long n = integer_in(*each);
-        if (n <= 0 || layers % (pp * n) != 0)
+        const long n = count_in(*each);
+        if (layers % (pp * n) != 0)
             s.t.problems.push_back(fmt::format("num_layers_per_virtual_pipeline_stage ({}): {} layers do not divide over "
                                               "{} stages in chunks of {}", each->at, layers, pp, n));
         else

@@ -71,7 +71,7 @@ void take_buckets_and_shards(MegatronSource& s) {
     }
     const auto* instances = s.d.find("num_distributed_optimizer_instances");
     if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 && s.ranks > 0)
-        s.t.set("parallelism.shard", s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / integer_in(*instances),
+        s.t.set("parallelism.shard", s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / count_in(*instances),
                instances->at);
     else if (const auto* v = instances; v && integer_in(*v) > 1)
         s.t.ignored.push_back("num_distributed_optimizer_instances (" + v->at + "): shards of part of the replicas are "

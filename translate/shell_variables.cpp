@@ -77,7 +77,7 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
 // A script that grows a variable out of itself, or hides defaults in defaults, is no launch script.
 Pieces ShellVariables::expand(const ShellWord& word) {
     constexpr int deepest = 32;
-    constexpr std::size_t most_text = std::size_t{64} << 20, of_a_piece = 64;
+    constexpr std::size_t most_text = std::size_t{16} << 20, of_a_piece = 8;
     if (++depth_ > deepest) throw ConfigError(fmt::format("{}: defaults in defaults, more than {} deep", place(word.line), deepest));
     Pieces pieces = pieces_of(word);
     --depth_;

@@ -96,7 +96,7 @@ void read_pipeline(Document& d, Translation& t, long pp) {
         const long layers = t.layers();
         if (each && layers > 0) {
             const long less = 2;  // embedding and head count as a layer each
-            const long chunks = (layers + less + integer_in(*each) - 1) / integer_in(*each);
+            const long chunks = (layers + less + count_in(*each) - 1) / count_in(*each);
             t.set("parallelism.vp", chunks / pp, each->at);
         } else if (each) {
             t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the chunks with --set vp=N");
@@ -109,7 +109,7 @@ void read_pipeline(Document& d, Translation& t, long pp) {
 void read_batch(Document& d, Translation& t, long pp) {
     const auto* local = d.find_any({"training.local_batch_size", "training.batch_size"});
     const auto* micro = d.find("parallelism.pipeline_parallel_microbatch_size");
-    const long batch = local ? integer_in(*local) : 8;
+    const long batch = local ? count_in(*local) : 8;
     if (pp > 1)
         t.set("parallelism.micro_batch", micro ? integer_in(*micro) : 1, micro ? micro->at : "default of torchtitan");
     else
@@ -136,9 +136,10 @@ void read_split(Document& d, Translation& t) {
     const long tp = degree("tensor_parallel_degree", "parallelism.tp"), pp = degree("pipeline_parallel_degree", "parallelism.pp"),
                cp = degree("context_parallel_degree", "parallelism.cp");
     degree("expert_parallel_degree", "parallelism.ep");
-    const long replicate = d.integer("parallelism.data_parallel_replicate_degree").value_or(1);
+    const auto* replicas = d.find("parallelism.data_parallel_replicate_degree");
+    const long replicate = replicas ? count_in(*replicas) : 1;
     const auto* shard = d.find("parallelism.data_parallel_shard_degree");
-    const long shards = shard ? integer_in(*shard) : -1;
+    const long shards = shard && integer_in(*shard) != -1 ? count_in(*shard) : -1;
     const std::string at = shard ? shard->at : "default of torchtitan";
     if (shards > 0) t.set("parallelism.dp", replicate * shards, at);
     t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context parallel ranks share the shards
@@ -160,12 +161,12 @@ void read_split(Document& d, Translation& t) {
         t.set("parallelism.dispatch_once", v->value == "deepep" ? "true" : "false", v->at);
     read_pipeline(d, t, pp);
     read_batch(d, t, pp);
-    const long ranks = tp * pp * cp * t.count("parallelism.dp", 1), ep = t.count("parallelism.ep", 1);
+    const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
     if (shards < 0)
         t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
-                                     std::max(tp * pp * cp, pp * ep)));
+                                     std::max(split, pp * ep)));
     else
-        t.open.push_back(fmt::format("{} GPUs by its degrees", ranks));
+        t.open.push_back(fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1)));
 }
 
 void read_training(Document& d, Translation& t) {
@@ -191,7 +192,7 @@ void read_training(Document& d, Translation& t) {
     const std::string at = mode ? mode->at : "default of torchtitan";
     t.set("parallelism.recompute", how == "memory_budget" ? "selective" : how, at);
     if (how == "selective" && (!option || option->value != "op")) {
-        const long every = option ? integer_in(*option) : 2;
+        const long every = option ? count_in(*option) : 2;
         const long layers = t.layers(), pp = t.count("parallelism.pp", 1);
         t.set("parallelism.recompute", "full", option ? option->at : at);
         if (layers > 0)

@@ -104,9 +104,9 @@ Translation translate_script(const std::string& text, const std::string& path, c
     // torchrun's default is one node. Slurm's tasks a node are on as many nodes as the one who submits says.
     const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
     const bool told = digits(each) && (digits(count) || (!count && !of_slurm));
-    const long ranks = told ? integer_in(*each) * (count ? integer_in(*count) : 1) : 0;
+    const long ranks = told ? count_in(*each) * (count ? count_in(*count) : 1) : 0;
     const auto at = each ? each->at : "";
-    const long per_node = told ? integer_in(*each) : 0;
+    const long per_node = told ? count_in(*each) : 0;
     // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
@@ -133,7 +133,7 @@ Translation translate_megatron_yaml(Document d) {
 Translation translate_nemo(Document d) {
     interpolate(d);
     const auto *nodes = d.find("trainer.num_nodes"), *devices = d.find("trainer.devices");
-    const long ranks = nodes && devices ? integer_in(*nodes) * integer_in(*devices) : 0;
+    const long ranks = nodes && devices ? count_in(*nodes) * count_in(*devices) : 0;
     drop_sections(d, {"model.", "trainer."});
     Translation t = translate_megatron(d, MegatronDialect::nemo, ranks);
     set_machine(t, d, {"num_nodes"}, {"devices"});
@@ -242,7 +242,7 @@ Translation translate_bridge(Document d, const TranslateOptions& options) {
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
     if (ranks > 0) {
         const auto* each = d.find("num_gpus_per_node");
-        const long per_node = each ? integer_in(*each) : 8;
+        const long per_node = each ? count_in(*each) : 8;
         t.set("cluster.preset", gpu, d.path);
         t.set("cluster.nodes", std::max(1L, ranks / per_node), d.path);
         t.set("cluster.gpus_per_node", std::min(ranks, per_node), d.path);

@@ -76,7 +76,18 @@ const Setting* Translation::find(const std::string& key) const {
 
 long Translation::count(const std::string& key, long otherwise) const {
     const auto* setting = find(key);
-    return setting ? std::stol(setting->value) : otherwise;
+    return setting ? std::stol(toml_value(*setting)) : otherwise;
+}
+
+long Translation::ranks_of_split() const {
+    constexpr long most = 1'000'000;
+    long ranks = 1;
+    for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"}) {
+        ranks *= count(key, 1);
+        if (ranks > most)
+            throw ConfigError(fmt::format("{}: found a split over more ranks than {} ({} = {}); expected no more", path, most, key, count(key, 1)));
+    }
+    return ranks;
 }
 
 long Translation::layers() const {

@@ -28,7 +28,9 @@ struct Translation {
     void take_default(const std::string& key, const std::string& value);
     [[nodiscard]] const Setting* find(const std::string& key) const;
     [[nodiscard]] long layers() const;  // stated, or of the preset that is named; 0 = neither
+    // Checked by its key: throws ConfigError with its place, so that nothing is divided by a zero of the file.
     [[nodiscard]] long count(const std::string& key, long otherwise) const;
+    [[nodiscard]] long ranks_of_split() const;  // tp x pp x cp; throws ConfigError where no cluster has as many
 };
 
 // As an experiment file whose every line says where its value comes from. Values are checked by the keys they belong to:

@@ -352,3 +352,21 @@ TEST_CASE("config.json of real models read as their tables say") {
     CHECK(deepseek.mla == Mla{1536, 512, 128, 64, 128});
     CHECK(std::tuple(qwen.head_dim, qwen.moe.experts, qwen.moe.top_k, qwen.moe.ffn, qwen.moe.dense_layers) == std::tuple(128, 128, 8, 768, 0));
 }
+
+// What divides or is multiplied comes from the file: a zero would end the program, two huge numbers would wrap around.
+TEST_CASE("degrees and counts of zero, below zero or beyond any cluster are refused with their place") {
+    const TestFolder folder;
+    const auto refused = [&](const std::string& name, const std::string& text, const std::string& words) {
+        INFO(text);
+        CHECK_THROWS_WITH(translate(folder.write(name, text), {}), Contains(words));
+    };
+    const std::string launch = "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 32 --hidden-size 4096 ";
+    refused("a.sh", launch + "--tensor-model-parallel-size 0", "a.sh:1: 0 is out of range; expected 1 to");
+    refused("b.sh", launch + "--pipeline-model-parallel-size -4", "b.sh:1: -4 is out of range");
+    refused("c.sh", launch + "--tensor-model-parallel-size 2000 --pipeline-model-parallel-size 2000", "more ranks than 1000000 (parallelism.pp = 2000)");
+    refused("d.sh", launch + "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 0", "from 1 to 10^9");
+    refused("e.sh", "torchrun --nproc_per_node 5000000000 --nnodes 5000000000 pretrain_gpt.py --num-layers 2", "e.sh:1: nproc_per_node: found \"5000000000\"; expected a count from 1 to 10^9");
+    refused("f.toml", "[parallelism]\npipeline_parallel_degree = 0\n[model]\nname = \"llama3\"\nflavor = \"8B\"\n", "f.toml:2: 0 is out of range");
+    refused("g.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"0\"\n", "from 1 to 10^9");
+    refused("h.json", R"({"train_micro_batch_size_per_gpu": 0, "train_batch_size": 8, "zero_optimization": {"stage": 1}})", "from 1 to 10^9");
+}

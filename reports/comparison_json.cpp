@@ -1,0 +1,183 @@
+#include "model/records/measurements.h"
+#include "reports/json.h"
+#include "reports/json_parts.h"
+
+namespace stepcast {
+namespace {
+
+using namespace literals;
+using namespace json;
+
+Json phase_rows(const Comparison& c) {
+    Json rows = Json::array();
+    for (const PhaseComparison& p : phase_comparisons(c))
+        rows.push_back({{"phase", p.name},
+                        {"rank", p.rank},
+                        {"measured_s", number(p.measured)},
+                        {"predicted_s", number(p.predicted)},
+                        {"error", p.measured > Seconds(0) ? number(p.predicted / p.measured - 1) : Json(nullptr)}});
+    return rows;
+}
+
+const char* key_of(Evidence evidence) {
+    return evidence == Evidence::fitted ? "fitted" : evidence == Evidence::seen ? "seen" : "unseen";
+}
+
+// Every row has the same keys; what a refused case lacks is null.
+Json row(const Comparison& c) {
+    const bool predicted = c.forecast.has_value();
+    const auto of_forecast = [&](auto value) { return predicted ? Json(value(*c.forecast)) : Json(nullptr); };
+    const double error = predicted ? relative_error(c) : 0;
+    return {
+        {"case_id", c.what.case_id},
+        {"source", c.what.source},
+        {"series", c.what.series},
+        {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
+        {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+        {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
+        {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
+        {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
+        {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
+        {"error", predicted ? number(error) : Json(nullptr)},
+        {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
+        {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return number(f.tokens_per_second / f.gpus); })},
+        {"model_tflops_per_gpu",
+         of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / 1_TFLOPps); })},
+        {"measured_forward_s", optional_number(c.what.measured_forward)},
+        {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
+        {"measured_backward_s", optional_number(c.what.measured_backward)},
+        {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
+        {"measured_mean_s", optional_number(c.what.measured_mean)},
+        {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
+        {"recorded_steps", c.what.recorded_steps.size()},
+        {"recorded_inside", optional_number(series_inside(c))},
+        {"phases", phase_rows(c)},
+        {"measured_peak_bytes", optional_number(c.what.measured_peak)},
+        {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
+        {"peak_error", optional_number(peak_error(c))},
+        {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
+        {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+        {"interval_log", of_forecast([](const Forecast& f) { return doubts(f.doubts); })},
+        {"cluster",
+         {{"name", c.what.experiment.cluster.name},
+          {"calibrated", c.what.experiment.cluster.fitted.has_value()},
+          {"prior_share", of_forecast([](const Forecast& f) { return number(prior_share(f)); })},
+          {"basis", of_forecast(basis)}}},
+        {"ranks", predicted ? Json(rank_count(c.what.experiment.cluster)) : Json(nullptr)},
+        {"framework", c.what.experiment.framework.name},
+        {"held_out", c.what.evidence ? Json(*c.what.evidence != Evidence::fitted) : Json(nullptr)},
+        {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
+        {"assumptions", c.what.assumptions},
+        {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
+        {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
+        {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
+}
+
+// Without predicted cases there are no errors: null.
+Json errors(const CompareSummary& s) {
+    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    return {{"mape", figure(s.mape)},
+            {"median_ape", figure(s.median_ape)},
+            {"p90_ape", figure(s.p90_ape)},
+            {"bias", figure(s.bias)},
+            {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
+            {"regret", optional_number(s.regret)},
+            {"regret_worst", s.regret ? number(s.worst_regret) : Json(nullptr)},
+            {"decisions", s.decisions},
+            {"best_chosen", s.best_chosen},
+            {"inside_interval", figure(s.inside_interval)},
+            {"with_interval", s.with_interval},
+            {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
+            {"with_peak", s.with_peak},
+            {"peak_mape", s.with_peak > 0 ? number(s.peak_mape) : Json(nullptr)}};
+}
+
+Json errors_of(const std::vector<Comparison>& chosen) {
+    const CompareSummary s = summarise(chosen);
+    Json j{{"predicted", s.predicted}};
+    j.update(errors(s));
+    return j;
+}
+
+Json kernel_errors(const KernelSummary& s) {
+    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    return {{"rows", s.rows},
+            {"predicted", s.predicted},
+            {"mape", figure(s.mape)},
+            {"median_ape", figure(s.median_ape)},
+            {"bias", figure(s.bias)},
+            {"worst", figure(s.worst)},
+            {"inside_interval", optional_number(s.inside_interval)}};
+}
+
+// Of building-block tables: errors by kind, device and dtype, by what the rows show, and every row.
+void add_kernels(Json& j, const KernelComparisons& kernels) {
+    Json sums = Json::array(), rows = Json::array(), refused = Json::array(), evidence = Json::object();
+    for (const KernelSummary& s : kernel_summaries(kernels)) {
+        sums.push_back({{"kind", s.kind}, {"device", s.device}, {"dtype", s.dtype}});
+        sums.back().update(kernel_errors(s));
+    }
+    for (const Evidence one : all_evidence) {
+        std::vector<KernelComparison> chosen;
+        for (const KernelComparison& k : kernels.rows)
+            if (k.evidence == one) chosen.push_back(k);
+        evidence[key_of(one)] = kernel_errors(kernel_summary_of(chosen));
+    }
+    for (const KernelComparison& k : kernels.rows)
+        rows.push_back({{"kind", k.kind},
+                        {"device", k.device},
+                        {"dtype", k.dtype},
+                        {"cluster", k.cluster},
+                        {"shape", k.name},
+                        {"ranks", k.ranks},
+                        {"bytes", number(k.bytes)},
+                        {"flop", number(k.work)},
+                        {"measured_s", number(k.measured)},
+                        {"predicted_s", number(k.predicted)},
+                        {"error", number(relative_error(k))},
+                        {"evidence", key_of(k.evidence)}});
+    for (const KernelRefusal& r : kernels.refused)
+        refused.push_back({{"device", r.device}, {"rows", r.rows}, {"reason", r.reason}});
+    j["kernels"] = sums;
+    j["kernels_by_evidence"] = evidence;
+    j["kernel_rows"] = rows;
+    j["kernels_refused"] = refused;
+}
+
+}  // namespace
+
+std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& measured_kernels) {
+    Json refused = Json::array(), rows = Json::array();
+    for (const Comparison& c : comparisons) {
+        rows.push_back(row(c));
+        if (!c.forecast)
+            refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
+    }
+    Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
+    j.update(errors(s));
+    std::vector<Comparison> held_out;  // seen or not
+    for (const Evidence evidence : all_evidence) {
+        const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
+        j[key_of(evidence)] = errors_of(chosen);
+        if (evidence != Evidence::fitted) held_out.insert(held_out.end(), chosen.begin(), chosen.end());
+    }
+    j["held_out"] = errors_of(held_out);
+    j["rows"] = rows;
+    add_kernels(j, measured_kernels);
+    return text_of(j);
+}
+
+std::string to_json(const TracedStep& step) {
+    Json ranks = Json::array();
+    for (const TracedRank& r : step.ranks)
+        ranks.push_back({{"rank", r.rank},
+                         {"measured_span_s", number(r.measured_span)},
+                         {"predicted_span_s", number(r.predicted_span)},
+                         {"measured_exposed_s", number(r.measured_exposed)},
+                         {"predicted_exposed_s", number(r.predicted_exposed)}});
+    const Json j{{"trace", step.name}, {"ranks", ranks}, {"attribution", attribution(step.error)}, {"notes", step.notes}};
+    return text_of(j);
+}
+
+}  // namespace stepcast

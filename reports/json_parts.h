@@ -1,0 +1,39 @@
+// Parts that several of the objects of reports/json.h share.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "model/answers/attribution.h"
+#include "model/answers/campaign.h"
+#include "model/answers/forecast.h"
+
+namespace stepcast::json {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no infinity: what is not finite is null.
+inline Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+template <int S, int B, int F>
+Json number(Quantity<S, B, F> value) {
+    return number(value.si());
+}
+
+template <class Value>
+Json optional_number(const std::optional<Value>& value) {
+    return value ? number(*value) : Json(nullptr);
+}
+
+Json interval(const Interval& interval);
+Json phases(const StepTimes& times);
+Json breakdown(const Breakdown& parts);
+Json basis(const Forecast& forecast);  // which constants price the step's critical path
+Json doubts(const Doubts& doubts);
+Json attribution(const ErrorAttribution& attribution);
+Json campaign(const Campaign& campaign);
+std::string text_of(const Json& object);  // a name from a log may hold bytes that are no UTF-8; they are replaced rather than fatal
+
+}  // namespace stepcast::json

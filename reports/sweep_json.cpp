@@ -1,0 +1,71 @@
+#include "reports/json.h"
+#include "reports/json_parts.h"
+
+namespace stepcast {
+namespace {
+
+using namespace literals;
+using namespace json;
+
+Json sweep_row(const SweepRow& row) {
+    Json settings = Json::object();
+    for (const auto& [key, value] : row.settings) settings[key] = value;
+    Json json{{"settings", settings},
+            {"step_s", number(row.step)},
+            {"lower_bound_s", number(row.lower)},
+            {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
+            {"interval_s", interval(row.forecast.step)},
+            {"tokens_per_s", number(row.tokens_per_second)},
+            {"tokens_per_s_per_gpu", number(row.tokens_per_second / row.ranks)},
+            {"model_flops_utilization", number(row.forecast.model_flops_utilization)},
+            {"model_tflops_per_gpu", number(row.forecast.model_flops_per_gpu / 1_TFLOPps)},
+            {"peak_bytes", number(row.peak)},
+            {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
+            {"ranks", row.ranks}};
+    if (row.campaign) json["training"] = campaign(*row.campaign);
+    if (row.least_within) json["least_within"] = true;
+    if (row.behind)
+        json["behind_first"] = {{"p10", number(row.behind->p10)},
+                                {"p50", number(row.behind->p50)},
+                                {"p90", number(row.behind->p90)},
+                                {"distinguishable", row.behind->distinguishable}};
+    return json;
+}
+
+Json sweep_rows(const std::vector<SweepRow>& rows) {
+    Json all = Json::array();
+    for (const SweepRow& row : rows) all.push_back(sweep_row(row));
+    return all;
+}
+
+Json sweep_counts(const SweepCounts& c) {
+    Json illegal = Json::object(), infeasible = Json::object();
+    for (const auto& [reason, points] : c.illegal) illegal[reason] = points;
+    for (const auto& [reason, points] : c.infeasible) infeasible[reason] = points;
+    return {{"points", c.points},       {"legal", c.legal}, {"feasible", c.feasible}, {"bounded_away", c.bounded_away},
+            {"simulated", c.simulated}, {"twins", c.twins}, {"illegal", illegal},     {"infeasible", infeasible}};
+}
+
+}  // namespace
+
+std::string to_json(const SweepAnswer& r) {
+    Json json{{"experiment", r.experiment},
+              {"cluster", {{"name", r.cluster}, {"calibrated", r.calibrated}}},
+              {"framework", r.framework},
+              {"objective", to_string(r.objective)},
+              {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
+              {"work_differs", r.work_differs},
+              {"one_routing", r.one_routing},
+              {"varied", r.varied},
+              {"where", r.where},
+              {r.second ? "front" : "top", sweep_rows(r.best)},
+              {"scaling", sweep_rows(r.scaling)},
+              {"each_of", r.each_of},
+              {"of_each", sweep_rows(r.of_each)},
+              {"counts", sweep_counts(r.counts)},
+              {"proven", r.broken_bounds == 0},
+              {"proof", proof_text(r)}};
+    return text_of(json);
+}
+
+}  // namespace stepcast
