@@ -28,10 +28,10 @@ Experiment blocking_stages() {
 
 double ms_of(const Experiment& e) { return steps_of_draws(e).front().si() * 1e3; }
 
-// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and is 2 s in a message; rank 2 exchanges 5 s within its stage. A host that does other
+// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and is 2 s in a message; rank 2 exchanges 5 s within its stage; rank 3 computes 1 s. A host that does other
 // things, or a send that a lane carries, is not busy.
 struct Busy {
-    TaskGraph graph{3};
+    TaskGraph graph{4};
     Timeline timeline;
     void add(const Op& op, Place place, double start, double finish) {
         graph.add("task", Phase::forward, op, {place}, {});
@@ -45,6 +45,7 @@ struct Busy {
         add(AllReduce{8_B}, {2, Lane::collective}, 2, 7);
         add(HostWork{}, {0, Lane::host}, 0, 9);
         add(AllReduce{8_B}, {0, Lane::data}, 3, 10);
+        add(graphs::small_gemm(), {3, Lane::compute}, 0, 1);
         timeline.end = 10_s;
     }
 };

@@ -136,6 +136,41 @@ TEST_CASE("an all-to-all by kernels follows their law where the cluster has its 
     CHECK(microseconds(op, {8, 1}, c) == Approx(expected));
 }
 
+// 400 MB in four messages: each 1 us, a peer's 2 us and 100 MB at 100 GB/s, or between nodes 10 us, a peer's 5 us and 100 MB at 10 GB/s.
+// Blocking ones go as one, and each costs its hosts 3 us, loaded 1.5 times.
+TEST_CASE("a send takes its start and its bytes, message by message") {
+    Cluster c = plain();
+    c.intra.exchange.latency = 2_us;
+    c.inter.exchange.latency = 5_us;
+    CHECK(microseconds(SendRecv{Bytes(400e6), 4}, {2, 1}, c) == Approx(4 * (1 + 2 + 1000)));
+    CHECK(microseconds(SendRecv{Bytes(400e6), 4}, {2, 8}, c) == Approx(4 * (10 + 5 + 10000)));
+    c.host.message = 3_us;
+    c.host.load = 1.5;
+    CHECK(message_time(SendRecv{Bytes(400e6), 4, true}, c).si() == Approx(4 * 1.5 * 3e-6));
+    CHECK(message_time(SendRecv{Bytes(400e6), 4}, c) == Seconds(0));
+    CHECK(microseconds(SendRecv{Bytes(400e6), 4, true}, {2, 1}, c) == Approx(18 + 1 + 2 + 4000));
+    c.intra.send_recv = {{Bytes(50e6), 100_us}, {Bytes(100e6), 300_us}};
+    CHECK(microseconds(SendRecv{Bytes(400e6), 4}, {2, 1}, c) == Approx(4 * 300));
+    CHECK(microseconds(Barrier{}, {2, 1}, c) == Approx(1));
+    CHECK(microseconds(Barrier{}, {2, 8}, c) == Approx(10));
+}
+
+// Two nodes of eight, 1 MB for everybody: 7 peers of 2 us and 7 MB at half of 100 GB/s inside, 8 peers of 3 us and 8 MB at a quarter
+// of 10 GB/s between: 3.2 ms. Ranks 0 and 1 alone, of which one sends 4 MB and gets 1 MB: the larger of both counts.
+TEST_CASE("an all-to-all between nodes takes the longer of what goes inside and between, and pays for all its peers") {
+    Cluster c = plain();
+    c.intra.all_to_all_efficiency = 0.5;
+    c.inter.all_to_all_efficiency = 0.25;
+    c.intra.exchange.latency = 2_us;
+    c.inter.exchange.latency = 3_us;
+    c.intra.exchange_launch = 1000_us;
+    c.inter.exchange_launch = 20_us;
+    const AllToAll op{std::vector<Bytes>(256, Bytes(1e6))};
+    CHECK(microseconds(op, {16, 1}, c) == Approx(10 + 20 + 7 * 2 + 8 * 3 + 3200));
+    CHECK(microseconds(AllToAll{{Bytes(9e6), Bytes(4e6), Bytes(1e6), Bytes(9e6)}}, {2, 1}, c) == Approx(1 + 1000 + 2 + 80));
+    CHECK(busiest_bytes(AllToAll{{Bytes(9), Bytes(4), Bytes(2), Bytes(1), Bytes(9), Bytes(5), Bytes(7), Bytes(3), Bytes(9)}}) == Bytes(10));
+}
+
 TEST_CASE("twice the bandwidth never slows a collective, more bytes never speed it up") {
     Cluster c = plain(), twice = plain();
     twice.intra.bandwidth = 200_GBps;

@@ -204,3 +204,91 @@ TEST_CASE("kernels that send a token once have no other rate in a step") {
     CHECK(price_of(Bytes(8e3)) == once);
     CHECK(price_of(Bytes(0)) / slots == Approx(1 / 0.8));
 }
+
+// Each kind has a price of its own, three calls of it, loaded twice; modules by their direction.
+TEST_CASE("the host's work costs what its kind costs, as often as it is called") {
+    Cluster c;
+    HostCosts& h = c.host;
+    h.load = 2;
+    using Kind = HostWork::Kind;
+    const std::vector<std::pair<Kind, Seconds HostCosts::*>> kinds{
+        {Kind::framework, &HostCosts::framework}, {Kind::layer, &HostCosts::layer}, {Kind::exchange_setup, &HostCosts::exchange_setup},
+        {Kind::schedule, &HostCosts::schedule}, {Kind::assignment, &HostCosts::assignment}, {Kind::read, &HostCosts::read},
+        {Kind::flatten, &HostCosts::flatten}, {Kind::update, &HostCosts::update}, {Kind::gather, &HostCosts::gather},
+        {Kind::input, &HostCosts::input}, {Kind::experts, &HostCosts::expert_layer}, {Kind::micro_batch, &HostCosts::micro_batch},
+        {Kind::exchange, &HostCosts::exchange}};
+    double seconds = 1;
+    for (const auto& [kind, price] : kinds) h.*price = Seconds(seconds *= 1.5);
+    h.module_forward = Seconds(7);
+    h.module_backward = Seconds(11);
+    for (const auto& [kind, price] : kinds) CHECK(op_time(HostWork{kind, 3}, Phase::forward, {}, c) == 2 * (3.0 * h.*price));
+    CHECK(op_time(HostWork{Kind::module, 3}, Phase::forward, {}, c) == Seconds(42));
+    CHECK(op_time(HostWork{Kind::module, 3}, Phase::backward, {}, c) == Seconds(66));
+}
+
+// 600 bytes at 100 a second and the share of their access, after 2 s of launch. A cache of 600 bytes that is three times as fast:
+// at its size half of the gain. On measured points 7 s, times how much worse than streams the access is.
+TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or as measured") {
+    Cluster c;
+    c.gpu.memory_bandwidth = BytesPerSecond(100);
+    c.kernel.launch = Seconds(2);
+    c.kernel.cache = Bytes(0);
+    c.kernel.memory_efficiency = 0.8;
+    c.kernel.transpose_efficiency = 0.4;
+    c.kernel.optimizer_efficiency = 0.5;
+    c.kernel.row_efficiency = 0.6;
+    c.kernel.strided_efficiency = 0.3;
+    const auto seconds = [&](MemoryPass::Access access) { return op_time(MemoryPass{Bytes(200), Bytes(400), access}, Phase::forward, {}, c).si(); };
+    using Access = MemoryPass::Access;
+    CHECK(seconds(Access::stream) == Approx(2 + 6 / 0.8));
+    CHECK(seconds(Access::transpose) == Approx(2 + 6 / 0.4));
+    CHECK(seconds(Access::optimizer) == Approx(2 + 6 / 0.5));
+    CHECK(seconds(Access::rows) == Approx(2 + 6 / 0.6));
+    CHECK(seconds(Access::strided) == Approx(2 + 6 / 0.3));
+    c.kernel.cache = Bytes(600);
+    c.kernel.cache_gain = 3;
+    CHECK(seconds(Access::stream) == Approx(2 + 6 / 0.8 / 2));
+    c.kernel.cache = Bytes(300);  // 1 / (1 + 8) of the gain
+    CHECK(seconds(Access::stream) == Approx(2 + 6 / 0.8 / (1 + 2.0 / 9)));
+    c.kernel.memory_curve = {{Bytes(300), Seconds(5)}, {Bytes(600), Seconds(7)}};
+    CHECK(seconds(Access::stream) == Approx(7));
+    CHECK(seconds(Access::transpose) == Approx(14));
+}
+
+// Outside a table of 64 to 128 by 32 by 16, beyond 1 kB of points, and more than two waves of fused blocks on four SMs.
+TEST_CASE("what lies outside of measured tables is said") {
+    Cluster c;
+    c.gpu.sms = 4;
+    const auto notes = [&](const Op& op) {
+        TaskGraph graph(2);
+        graph.add("task", Phase::forward, op, {{0, Lane::compute}}, {});
+        return extrapolations(graph, c);
+    };
+    FusedGemm fused{};
+    fused.blocks = 27;
+    fused.blocks_per_thread_block = 3;
+    CHECK(notes(Gemm{1, 1, 1}).empty());
+    CHECK(notes(fused).empty());
+    c.fitted.emplace();
+    CHECK(notes(fused) == std::vector<std::string>{"extrapolated: fused kernel with 27 blocks is more than the two waves of 4 SMs that were measured"});
+    fused.blocks = 24;
+    CHECK(notes(fused).empty());
+    c.kernel.gemm_table = {{64, 32, 16, Dtype::fp32, Seconds(1)}, {128, 32, 16, Dtype::fp32, Seconds(1)}};
+    CHECK(notes(Gemm{64, 32, 16}).empty());
+    CHECK(notes(Gemm{128, 32, 16}).empty());
+    for (const Gemm& outside : {Gemm{63, 32, 16}, Gemm{129, 32, 16}, Gemm{64, 31, 16}, Gemm{64, 33, 16}, Gemm{64, 32, 15}, Gemm{64, 32, 17}})
+        CHECK(notes(outside) ==
+              std::vector<std::string>{"extrapolated: gemm " + std::to_string(outside.m) + " x " + std::to_string(outside.n) + " x " +
+                                       std::to_string(outside.k) + " lies outside the measured table"});
+    CHECK(notes(GroupedGemm{{0, 64, 129}, 32, 16}) == notes(Gemm{129, 32, 16}));
+    CHECK(notes(GroupedGemm{{16, 17}, 32, 64, Dtype::fp32, true}) == notes(Gemm{64, 32, 17}));
+    c.kernel.gemm_table_by_weight = true;
+    CHECK(notes(Gemm{63, 32, 16}).empty());
+    const Curve points{{Bytes(10), Seconds(1)}, {Bytes(1000), Seconds(2)}};
+    c.kernel.memory_curve = c.intra.all_to_all = c.intra.all_reduce = points;
+    CHECK(notes(MemoryPass{Bytes(400), Bytes(600)}).empty());
+    CHECK(notes(MemoryPass{Bytes(401), Bytes(600)}) == std::vector<std::string>{"extrapolated: memory pass of 1.001 kB is beyond the measured 1 kB"});
+    CHECK(notes(AllReduce{Bytes(1000)}).empty());
+    CHECK(notes(AllReduce{Bytes(2000)}) == std::vector<std::string>{"extrapolated: all-reduce of 2 kB is beyond the measured 1 kB"});
+    CHECK(notes(AllToAll{{Bytes(0), Bytes(2000), Bytes(1), Bytes(0)}}) == std::vector<std::string>{"extrapolated: all-to-all of 2 kB is beyond the measured 1 kB"});
+}

@@ -1,0 +1,102 @@
+#include "sim/explain/basis.h"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "tests/graphs.h"
+
+using namespace stepcast;
+using namespace stepcast::literals;
+
+namespace {
+
+// Ops of a rank one after the other, so many seconds each.
+struct Path {
+    TaskGraph graph{2};
+    Costs costs;
+    Cluster cluster;
+    TaskId last = 0;
+
+    Path() {
+        cluster.nodes = 2;
+        cluster.gpus_per_node = 2;
+    }
+    Path& then(const Op& op, double seconds, Lane lane = Lane::compute) {
+        const bool first = costs.duration.empty();
+        const NameId name = graph.name_id("task");
+        const Place place(0, lane);
+        const std::vector<TaskId> before = first ? std::vector<TaskId>{} : std::vector<TaskId>{last};
+        last = graph.add(name, Phase::forward, graph.add_op(op), {&place, 1}, before, 1);
+        costs.duration.emplace_back(seconds);
+        costs.issue.emplace_back(0);
+        return *this;
+    }
+    std::map<std::string, double> shares() const {
+        Timeline timeline;
+        run_in_order(graph, costs, timeline);
+        std::map<std::string, double> found;
+        for (const CostBasis& b : basis_of(graph, costs, timeline, cluster)) found[b.key] = b.share;
+        return found;
+    }
+    std::string only_key() const {
+        const auto found = shares();
+        return found.size() == 1 ? found.begin()->first : "several";
+    }
+};
+
+}  // namespace
+
+TEST_CASE("each kind of op rests on the constant that prices most of it") {
+    const auto key_of = [](const Op& op, Lane lane = Lane::compute) { return Path().then(op, 1, lane).only_key(); };
+    CHECK(key_of(graphs::small_gemm()) == "kernel.gemm_efficiency");
+    CHECK(key_of(GroupedGemm{{2}, 8, 8, Dtype::bf16}) == "kernel.gemm_efficiency");
+    CHECK(key_of(FusedGemm{}) == "kernel.fused_efficiency");
+    Attention attention{1, 1, 8, 8, 8, true, false, Dtype::bf16};
+    attention.flash = true;
+    CHECK(key_of(attention) == "kernel.attention_efficiency");
+    attention.flash = false;
+    CHECK(key_of(attention) == "kernel.gemm_efficiency");
+    Path own_rate;
+    own_rate.cluster.kernel.wgrad_efficiency = 0.5;
+    CHECK(own_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() == "kernel.wgrad_efficiency");
+    Path no_rate;
+    no_rate.cluster.kernel.wgrad_efficiency = 0;
+    CHECK(no_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() == "kernel.gemm_efficiency");
+    using Access = MemoryPass::Access;
+    for (const auto& [access, key] : {std::pair(Access::stream, "memory"), {Access::transpose, "transpose"}, {Access::optimizer, "optimizer"},
+                                      {Access::rows, "row"}, {Access::strided, "strided"}})
+        CHECK(key_of(MemoryPass{8_B, 8_B, access}) == "kernel." + std::string(key) + "_efficiency");
+    using Kind = HostWork::Kind;
+    for (const auto& [kind, key] :
+         {std::pair(Kind::framework, "framework"), {Kind::module, "module_forward"}, {Kind::layer, "layer"}, {Kind::exchange_setup, "exchange_setup"},
+          {Kind::schedule, "schedule"}, {Kind::assignment, "assignment"}, {Kind::read, "read"}, {Kind::flatten, "flatten"}, {Kind::update, "update"},
+          {Kind::gather, "gather"}, {Kind::input, "input"}, {Kind::experts, "expert_layer"}, {Kind::micro_batch, "micro_batch"}, {Kind::exchange, "exchange"}})
+        CHECK(key_of(HostWork{kind, 1}, Lane::host) == "host." + std::string(key));
+    CHECK(Path().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
+}
+
+// Of 2 + 3 + 5 s: half, 0.3, 0.2, the largest first. What is priced by measured points counts as measured.
+TEST_CASE("constants are named with their share of the critical path, the largest first") {
+    Path path;
+    path.then(graphs::small_gemm(), 2).then(MemoryPass{8_B, 8_B}, 5).then(HostWork{}, 3, Lane::host);
+    Timeline timeline;
+    run_in_order(path.graph, path.costs, timeline);
+    std::vector<CostBasis> found = basis_of(path.graph, path.costs, timeline, path.cluster);
+    REQUIRE(found.size() == 3);
+    CHECK(found[0].key == "kernel.memory_efficiency");
+    CHECK(found[0].share == Approx(0.5));
+    CHECK(found[1].key == "host.framework");
+    CHECK(found[1].share == Approx(0.3));
+    CHECK(found[2].key == "kernel.gemm_efficiency");
+    CHECK(found[2].share == Approx(0.2));
+    for (const CostBasis& b : found) CHECK_FALSE(b.measured);
+    path.cluster.kernel.memory_curve = {{8_B, 1_s}};
+    CHECK_FALSE(basis_of(path.graph, path.costs, timeline, path.cluster)[0].measured);  // of another's
+    path.cluster.fitted.emplace();
+    found = basis_of(path.graph, path.costs, timeline, path.cluster);
+    CHECK(found[0].measured);
+    CHECK_FALSE(found[2].measured);
+    path.cluster.kernel.gemm_table = {{8, 8, 8, Dtype::bf16, 1_s}};
+    CHECK(basis_of(path.graph, path.costs, timeline, path.cluster)[2].measured);
+}
