@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/profile_times.h"
@@ -11,7 +12,7 @@ constexpr double ns = 1e-9;
 // The part of the profile between two times, for the sums of one step. No span is longer than `longest`.
 Profile between(const Profile& p, Seconds from, Seconds to, std::int64_t longest) {
     Profile part;
-    const auto first = static_cast<std::int64_t>(from.si() / ns), last = static_cast<std::int64_t>(to.si() / ns);
+    const std::int64_t first = std::llround(from.si() / ns), last = std::llround(to.si() / ns);
     auto at = std::ranges::lower_bound(p.spans, first - longest, {}, &DeviceSpan::start);
     for (; at != p.spans.end() && at->start < last; ++at) {
         DeviceSpan span = *at;

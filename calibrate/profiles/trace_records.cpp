@@ -63,7 +63,7 @@ std::size_t TraceRecords::bytes() const {
 
 void TraceRecords::keep_below(std::size_t most) {
     while (bytes() > most && window_end > first) {
-        std::int64_t last = first + 1;
+        std::int64_t last = first;
         const auto latest = [&](const auto& records) {
             for (const auto& record : records) last = std::max(last, record.start);
         };

@@ -1,5 +1,6 @@
 #include "calibrate/profiles/nccl_tests.h"
 
+#include "calibrate/profiles/import_profiles.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -97,4 +98,116 @@ TEST_CASE("nccl-tests: whatever stands before a line, another encoding, times of
     std::string gather = table;
     gather.replace(gather.find("all_gather"), 10, "gather");
     REQUIRE(read("x.log", gather + table).rows.size() == 1);
+}
+
+namespace {
+
+const char* const json_run = R"({"args": ["/opt/all_reduce_perf", "-J", "x"],
+ "devices": [{"group": 0, "host": "a", "name": "H100"}, {"group": 0, "hostname": "b"}, {"group": 0, "host": "a", "device_name": "H200"}, {"group": 1, "host": "c"}],
+ "results": [{"size": 1024, "redop": "sum", "out_of_place": {"time": 7.5, "nwrong": 0, "alg_bw": 1, "bus_bw": 1.2}, "in_place": {"time": 6.5}},
+             {"size": 2048, "out_of_place": {"time": 9.5}},
+             {"size": 4096, "out_of_place": {"time": 9.5, "nwrong": 2}},
+             {"size": 0, "out_of_place": {"time": 9.5}},
+             {"size": 4096, "out_of_place": {"time": 0}},
+             {"size": 4096}]})";
+
+}  // namespace
+
+// Three devices of the first group on two hosts; two rows without a time and one without bytes, one wrong.
+TEST_CASE("nccl-tests: its JSON file says what its text does") {
+    const TestFolder folder;
+    const std::string path = folder.write("run.json", json_run);
+    CHECK(is_nccl_tests(path));
+    const auto log = read_nccl_tests(path);
+    REQUIRE(log.rows.size() == 2);
+    const CollectiveRow& first = log.rows[0].out_of_place;
+    CHECK(first == CollectiveRow{path + ":0", "all_reduce", 3, 2, Bytes(1024), first.time});
+    CHECK(first.time.si() == Approx(7.5e-6));
+    CHECK(log.rows[0].in_place.si() == Approx(6.5e-6));
+    CHECK(log.rows[0].gpu == "H200");
+    CHECK(log.rows[1].in_place == Seconds(0));
+    CHECK(log.notes == std::vector<std::string>{"all_reduce: 1 rows with wrong results left out", "all_reduce: 3 rows without bytes or time left out"});
+    CHECK_THROWS_WITH(read("x.json", "{\"args\": 1}"), Contains("no JSON of nccl-tests"));
+    CHECK_THROWS_WITH(read("x.json", "{\"args\": "), Contains("no JSON of nccl-tests"));
+}
+
+TEST_CASE("nccl-tests: its output is known by any of its marks") {
+    const TestFolder folder;
+    for (const char* text : {"algbw busbw", "{\"out_of_place\" \"results\"", "# nThread 1", "# nccl-tests version 2.18"}) {
+        CAPTURE(text);
+        CHECK(is_nccl_tests(folder.write("x", text)));
+    }
+    for (const char* text : {"algbw", "busbw", "\"out_of_place\"", "\"results\"", "nThread"}) {
+        CAPTURE(text);
+        CHECK_FALSE(is_nccl_tests(folder.write("x", text)));
+    }
+}
+
+// Of an all-reduce 2 (n - 1) / n, of the others (n - 1) / n cross: 1.75 and 0.875 are eight ranks; a factor of 2 or 1 could be any number.
+TEST_CASE("nccl-tests: ranks from the widest bandwidths, where they tell") {
+    const auto ranks = [](const char* name, const char* bandwidths, const char* more = "") {
+        const std::string rows = header + " 1024 128 float sum -1 7.5 0.14 0.10 0 7.5 0.1 0.1 0\n 1048576 262144 float sum -1 100.0 " + bandwidths + " 0 90.0 11.0 16.5 0\n" + more;
+        try {
+            const auto log = read(name, rows);
+            return std::to_string(log.rows[0].out_of_place.ranks) + " " + log.rows[0].out_of_place.op;
+        } catch (const ConfigError&) {
+            return std::string("none");
+        }
+    };
+    CHECK(ranks("all_reduce.log", "10.00 17.50") == "8 all_reduce");
+    CHECK(ranks("all_reduce.log", "10.00 20.00") == "none");
+    CHECK(ranks("all_gather.log", "10.00 8.75") == "8 all_gather");
+    CHECK(ranks("reduce_scatter.log", "10.00 5.00") == "2 reduce_scatter");
+    CHECK(ranks("all_gather.log", "10.00 9.999") == "none");
+    CHECK(ranks("all_gather.log", "10.00 3.00") == "none");
+    CHECK(ranks("alltoall.log", "10.00 7.50") == "4 all_to_all");
+    CHECK(ranks("broadcast.log", "10.00 10.00") == "none");
+    CHECK(ranks("x.log", "10.00 17.50") == "8 all_reduce");      // nothing else counts its bytes more than once
+    CHECK(ranks("x.log", "10.00 8.75") == "8 reduce_scatter");   // sums
+    CHECK(ranks("x.log", "10.00 10.00") == "none");
+    CHECK(ranks("all_reduce.log", "0.99 1.7325") == "none");     // too few digits
+    CHECK(ranks("all_reduce.log", "10.00 17.50", " 2097152 262144 float sum -1 100.0 20.00 30.00 0 90.0 11.0 16.5 0\n") == "4 all_reduce");
+    const auto log = read("all_reduce.log", header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
+    CHECK(log.notes == std::vector<std::string>{"all_reduce: 8 ranks, from bus over algorithm bandwidth", "all_reduce: nodes not told; say --nodes N"});
+    CHECK(log.rows[0].out_of_place.where.ends_with("all_reduce.log:2"));
+}
+
+// Launchers' tags, a blank after the tag or none; tables of several headers keep the devices.
+TEST_CASE("nccl-tests: tags of mpirun, and a second table over the same devices") {
+    const std::string tag = "[1,0]<stdout>:", devices = tag + "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] NVIDIA H100 80GB\n" + tag + " #  Rank  1 Group  0 Pid 1 on n1 device 1 [0x05] NVIDIA H100 80GB\n";
+    const std::string row = " 1024 128 float none -1 7.5 0.14 0.10 0 8.5 0.1 0.1 0\n";
+    const auto log = read("all_gather.log", "#\n" + devices + tag + header + tag + row + tag + row + header + row);
+    REQUIRE(log.rows.size() == 3);
+    for (const NcclTestsRow& r : log.rows) {
+        CHECK((r.out_of_place.ranks == 2 && r.out_of_place.nodes == 2));
+        CHECK(r.gpu == "NVIDIA H100 80GB");
+        CHECK(r.in_place.si() == Approx(8.5e-6));
+    }
+    CHECK(log.rows[0].out_of_place.where.ends_with(":5"));
+    CHECK(log.rows[2].out_of_place.where.ends_with(":8"));
+}
+
+// What `import` writes of it; rows whose nodes are not told stay out.
+TEST_CASE("nccl-tests: imported as a table of collectives") {
+    const TestFolder folder;
+    const std::string json = folder.write("run.json", json_run), out = folder.path() + "/out.csv";
+    const std::string untold = folder.write("all_reduce.log", header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
+    CHECK(are_profiles({json, untold}));
+    CHECK_FALSE(are_profiles({}));
+    CHECK_FALSE(are_profiles({json, folder.write("x.txt", "x")}));
+    CHECK_FALSE(are_profiles({json, folder.path() + "/none"}));
+    std::filesystem::create_directory(folder.path() + "/empty");
+    CHECK_FALSE(are_profiles({folder.path() + "/empty"}));
+    const auto said = import_profiles({.paths = {json, untold}, .out = out, .system = "", .model = "", .context = {}});
+    std::ifstream in(out);
+    CHECK(std::string((std::istreambuf_iterator<char>(in)), {}) == "op,ranks,nodes,bytes,time_us,in_place_us,gpu\nall_reduce,3,2,1024,7.5,6.5,H200\nall_reduce,3,2,2048,9.5,,H200\n");
+    REQUIRE(said.size() == 7);
+    CHECK(said[0] == json + ": nccl-tests, 2 rows");
+    CHECK(said[1] == "  all_reduce: 1 rows with wrong results left out");
+    CHECK(said[6] == out + ": 2 rows of collectives");
+    CHECK(complaint([&] { import_profiles({.paths = {untold}, .out = out, .system = "", .model = "", .context = {}}); }, folder.path()) ==
+          "all_reduce.log: 1 rows whose nodes are not told; expected --nodes N");
+    const std::string trace = folder.write("rank0.json", R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"device":0,"stream":7}}]})");
+    CHECK(complaint([&] { import_profiles({.paths = {json, trace}, .out = out, .system = "", .model = "", .context = {}}); }) ==
+          "import: profiles and nccl-tests output together; expected one kind a call");
 }
