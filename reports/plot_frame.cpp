@@ -39,6 +39,7 @@ std::string time_label(double ms) {
 }
 
 std::string ticks(const PlotRange& range, const char* axes, std::string (*label)(double)) {
+    if (!(range.low > 0)) return "";  // no decade begins there
     const double decades = std::log10(range.high / range.low);
     const std::vector<double> steps = decades > 4     ? std::vector{1.0}
                                       : decades > 2   ? std::vector{1.0, 3.0}

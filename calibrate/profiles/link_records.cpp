@@ -270,6 +270,26 @@ void add_notes(const TraceRecords& records, Profile& p) {
     if (p.steps.empty()) p.notes.push_back("no ProfilerStep: no step times, the whole window is one piece");
 }
 
+void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
+    p.launches.reserve(static_cast<std::size_t>(std::ranges::count_if(records.calls, &DriverCall::launches)));
+    for (const DriverCall& call : records.calls) {
+        if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.length.ns()) * 1e-9));
+        if (call.graph) ++p.counts.graph_launches;
+        if (call.waits) p.waits.push_back({call.start - origin, call.finish() - origin});
+    }
+    std::sort(p.waits.begin(), p.waits.end(), [](const HostWait& a, const HostWait& b) { return a.start < b.start; });
+}
+
+void add_memory_and_steps(TraceRecords& records, std::int64_t origin, Profile& p) {
+    p.memory = std::move(records.memory);
+    for (ProfiledMemory& point : p.memory) point.time -= origin;
+    std::sort(p.memory.begin(), p.memory.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+    for (const HostSpan& s : records.steps)
+        p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
+                           Seconds(static_cast<double>(s.length.ns()) * 1e-9)});
+    std::sort(p.steps.begin(), p.steps.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+}
+
 }  // namespace
 
 Profile link_records(TraceRecords records, const std::string& path) {
@@ -299,27 +319,15 @@ Profile link_records(TraceRecords records, const std::string& path) {
     p.spans.reserve(records.device.size());
     for (; !records.device.empty(); records.device.pop_front())  // what is linked is let go at once
         builder.add(records.device.front(), origin);
-    records.host.clear();
+    if (!records.host.empty()) records.host.clear();  // of none, Boost 1.74's clear() steps on from a null pointer
     for (CollectiveCall& call : p.collectives) {
         if (const auto known = records.groups.find(call.group); call.members.empty() && known != records.groups.end())
             call.members = known->second;
         if (collective_kind(call) == "send_recv") tell_pair(call, p.rank_told ? p.rank : -1, p.ranks);
     }
-    p.launches.reserve(static_cast<std::size_t>(std::ranges::count_if(records.calls, &DriverCall::launches)));
-    for (const DriverCall& call : records.calls) {
-        if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.length.ns()) * 1e-9));
-        if (call.graph) ++p.counts.graph_launches;
-        if (call.waits) p.waits.push_back({call.start - origin, call.finish() - origin});
-    }
-    std::sort(p.waits.begin(), p.waits.end(), [](const HostWait& a, const HostWait& b) { return a.start < b.start; });
+    add_calls(records, origin, p);
     p.origin = origin + records.base;
-    p.memory = std::move(records.memory);
-    for (ProfiledMemory& point : p.memory) point.time -= origin;
-    std::sort(p.memory.begin(), p.memory.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
-    for (const HostSpan& s : records.steps)
-        p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
-                           Seconds(static_cast<double>(s.length.ns()) * 1e-9)});
-    std::sort(p.steps.begin(), p.steps.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    add_memory_and_steps(records, origin, p);
     p.layer = layer_of(records);
     p.node_devices = static_cast<int>(records.devices.size());
     add_notes(records, p);

@@ -1,11 +1,12 @@
-// What gnuplot is told to draw: in place of gnuplot stands a program that hands its script back as the picture.
+// What gnuplot is told to draw (samples::script_of).
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 
+#include "model/errors.h"
+#include "reports/attribution_plot.h"
+#include "reports/elasticity_plot.h"
+#include "reports/error_plot.h"
+#include "reports/fit_plots.h"
 #include "reports/gantt_plot.h"
 #include "reports/plots.h"
 #include "tests/reports/samples.h"
@@ -13,28 +14,11 @@
 using namespace stepcast;
 using Catch::Contains;
 using samples::compared;
+using samples::script_of;
 
 namespace {
 
-// The script of the plot that `draw` writes to the path that it is given.
-std::string script_of(const std::string& name, const std::function<void(const std::string&)>& draw) {
-    namespace fs = std::filesystem;
-    const std::string folder = samples::temporary_folder("script_" + name), before = std::getenv("PATH");
-    std::ofstream(folder + "/gnuplot") << "#!/bin/sh\ncat\necho '</svg>'\n";
-    fs::permissions(folder + "/gnuplot", fs::perms::owner_all);
-    setenv("PATH", (folder + ":" + before).c_str(), 1);
-    draw(folder + "/p");
-    setenv("PATH", before.c_str(), 1);
-    return samples::file_text(folder + "/p.svg");
-}
-
-// The number that follows `text`, which must be there.
-double after(const std::string& script, const std::string& text) {
-    const auto at = script.find(text);
-    REQUIRE(at != std::string::npos);
-    return std::stod(script.substr(at + text.size()));
-}
-
+constexpr auto after = samples::number_after;
 constexpr double gib = 1024.0 * 1024 * 1024;
 
 // Two seconds. An idle box of 5 ms is less than 0.4 % of them and not drawn; a number of one digit needs 1.1 %, two digits
@@ -156,4 +140,106 @@ TEST_CASE("steps along the experts have a log axis where they differ by more tha
     CHECK(after(linear, "set yrange [0:") == Approx(1.06 * 200));
     CHECK(after(linear, "set xrange [") == Approx(16 / 1.15));
     CHECK_THAT(logarithmic, Contains("set logscale y"));
+}
+
+// Measured 8 s, replayed 9 and predicted 10: cost and schedule 1/8 = 12.5 % each. Effects 2, -0.5 and 0.25 s are 25, -6.25 and
+// 3.125 %; what is left of 12.5 is -9.375. Of the second run (measured 8, 8.5, 9): 6.25 each, effects -12.5 and 6.25, left 12.5.
+// The largest share of any run comes first; boxes of a sign stand on each other.
+TEST_CASE("errors are stacked part by part, up and down, under the error of the whole step") {
+    Comparison a = compared("a", "s", 1, 1, 1, 1), b = compared("b", "s", 1, 1, 1, 1);
+    a.attribution = {Seconds(10), Seconds(9), Seconds(8),
+                     {{"gemm", Phase::forward, {}, {}, Seconds(2)},
+                      {"all_reduce", Phase::gradient_sync, {}, {}, Seconds(-0.5)},
+                      {"cast", Phase::backward, {}, {}, Seconds(0.25)}}};
+    b.attribution = {Seconds(9), Seconds(8.5), Seconds(8),
+                     {{"gemm", Phase::forward, {}, {}, Seconds(-1)}, {"all_reduce", Phase::gradient_sync, {}, {}, Seconds(0.5)}}};
+    const std::string script = script_of("attribution", [&](const std::string& path) {
+        plot_attribution({a, compared("without", "s", 1, 1, 1, 1), b}, "Runs", path);
+    });
+    CHECK_THAT(script, Contains("$part0 << EOD\n0 0 25\n1 0 -12.5\nEOD\n"));                // gemm
+    CHECK_THAT(script, Contains("$part1 << EOD\n0 0 -9.375\n1 0 12.5\nEOD\n"));             // together
+    CHECK_THAT(script, Contains("$part2 << EOD\n0 25 37.5\n1 12.5 18.75\nEOD\n"));          // schedule
+    CHECK_THAT(script, Contains("$part3 << EOD\n0 -9.375 -15.625\n1 18.75 25\nEOD\n"));     // all_reduce
+    CHECK_THAT(script, Contains("$part4 << EOD\n0 37.5 40.625\n1 25 25\nEOD\n") && !Contains("$part5"));
+    CHECK_THAT(script, Contains("$whole << EOD\n0 25\n1 12.5\nEOD\n") && Contains("set xtics (\"a\" 0, \"b\" 1)"));
+    CHECK_THAT(script, Contains(" lc '#0072B2' title \"gemm, forward\"") && Contains(" lc '#E69F00' title \"cast, backward\""));
+    CHECK_THAT(script, Contains("title \"kinds together\"") && Contains("title \"all_reduce, gradient_sync\"") && Contains("Runs: where the error comes from"));
+    CHECK(after(script, "set yrange [") == Approx(1.08 * -15.625));
+    CHECK(after(script, "set yrange [-16.875:") == Approx(1.08 * 40.625));
+    CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
+}
+
+// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still shows 1 % to both sides.
+TEST_CASE("errors have ten parts at most, and none below 0.05 %") {
+    Comparison run = compared("a", "s", 1, 1, 1, 1);
+    run.attribution = {Seconds(8), Seconds(8), Seconds(8), {{"gemm", Phase::forward, {}, {}, Seconds(1.0 / 256)}}};
+    const std::string none = script_of("no_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
+    CHECK_THAT(none, !Contains("$part0") && Contains("set yrange [-1.08:1.08]"));
+    run.attribution->measured = run.attribution->replayed = run.attribution->predicted = Seconds(16);
+    run.attribution->kinds.clear();
+    for (int i = 0; i < 13; ++i) run.attribution->kinds.push_back({"k" + std::to_string(i), Phase::forward, {}, {}, Seconds(1.0 / 16)});
+    const std::string many = script_of("many_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
+    CHECK_THAT(many, Contains("$part9 ") && !Contains("$part10 "));
+}
+
+// Of a step of 10 s, -0.5 and 0.01 s are -5 and 0.1 %; 6 % of the width of -5.5 .. 0.1 is 0.336. The strongest is the highest.
+TEST_CASE("a parameter's effect is a bar, and its effect along the path a mark") {
+    Explanation x;
+    x.step = Seconds(10);
+    x.change = 0.2;
+    x.elasticities = {{"gpu.peak.bf16", "1 TFLOP/s", Seconds(-0.5), Seconds(-0.55)},
+                      {"link.intra.latency", "2 us", Seconds(0.01), Seconds(0.005)},
+                      {"host.call", "2 us", Seconds(0), Seconds(9)}};
+    const auto script = [&] { return script_of("effects", [&](const std::string& path) { plot_elasticities(x, "GPT", path); }); };
+    const std::string two = script();
+    CHECK_THAT(two, Contains("$gains << EOD\n-5 2\nEOD\n") && Contains("$losses << EOD\n0.1 1\nEOD\n"));
+    CHECK_THAT(two, Contains("$marks << EOD\n-5.5 2\n0.05 1\nEOD\n"));
+    CHECK_THAT(two, Contains("with 20 % more of a parameter: 2 strongest of 2 with an effect") && Contains("of 10.00 s"));
+    CHECK_THAT(two, Contains("set ytics (\"gpu.peak.bf16\" 2,\"link.intra.latency\" 1)"));
+    CHECK_THAT(two, Contains("set yrange [0.3:2.7]") && Contains("nohead") && Contains("to 0,2.7 "));
+    CHECK_THAT(two, Contains("set xrange [-5.836:0.436]"));
+    x.elasticities.assign(20, {"k", "1", Seconds(0.3), Seconds(0.7)});
+    const std::string most = script();
+    CHECK_THAT(most, Contains("18 strongest of 20") && Contains("$gains << EOD\nNaN NaN\nEOD\n") && Contains("\n3 1\nEOD"));
+    CHECK_THAT(most, Contains("set xrange [-0.42:7.42]"));  // of 0 to 7 %
+}
+
+// Errors of -50, +5 and +10 %. Nine of ten cases and a fifth more decide: 1.2 x 50 is beyond 50, so the picture ends at 100 %,
+// and with one case of 41 % (49.2) at 50. What lies beyond an edge is drawn at 0.98 of it.
+TEST_CASE("errors stand along the measured step and along the length of the sequence") {
+    std::vector<Comparison> cases{compared("a", "s", 2000, 1000, 900, 1100), compared("b", "s", 1000, 1050, 1000, 1100), compared("c", "t", 4000, 4400, 4400, 4400)};
+    cases[0].what.experiment.workload.seq = 2048;
+    cases[1].what.experiment.workload.seq = 128;
+    cases[2].what.experiment.workload.seq = 512;
+    cases[2].what.evidence = Evidence::unseen;
+    const auto script = [&] { return script_of("errors", [&](const std::string& path) { plot_errors(cases, "T", path); }); };
+    const std::string wide = script();
+    CHECK_THAT(wide, Contains("$error0 << EOD\n2 2048 -50 7\n1 128 5 7\nEOD\n") && Contains("$error1 << EOD\n4 512 10 13\nEOD\n"));
+    CHECK_THAT(wide, Contains("set yrange [-100:100]") && Contains("at the edge: 100 % and more") && Contains("T on plain-x4: error of 3 of 3 cases"));
+    CHECK(after(wide, "set xlabel 'measured step [s]'\nset xrange [") == Approx(1 / 1.4));
+    CHECK_THAT(wide, Contains(":5.6]"));  // 4 s x 1.4
+    CHECK(after(wide, "set logscale x 2\nset xrange [") == Approx(128 / 1.4));
+    // the legend stands once, in the first half; the halves leave 0.04 of the picture between them
+    CHECK_THAT(wide, Contains("$error0 using 1:3:4 ") && Contains("$error0 using 2:3:4 "));
+    CHECK(wide.find("title \"s: 2 cases, mean error 27.5 %\"") == wide.rfind("title \"s: 2 cases"));
+    const double left = after(wide, "offset 0.5\nset rmargin at screen "), right = after(wide, "unset key\nset lmargin at screen ");
+    CHECK(right - left == Approx(0.04));
+    CHECK((left + right) / 2 == Approx((0.1 + after(wide, "set lmargin at screen 0.1\nset rmargin at screen ")) / 2).epsilon(1e-3));
+    cases[0].forecast->step.p50 = Seconds(1.18);
+    CHECK_THAT(script(), Contains("\n2 2048 -41 7\n") && Contains("set yrange [-50:50]"));
+    cases[0].forecast->step.p50 = Seconds(2);
+    CHECK_THAT(script(), Contains("set yrange [-15:15]") && Contains("at the edge: 15 %"));
+    cases[2].forecast->step.p50 = Seconds(6);
+    for (int i = 0; i < 9; ++i) cases.push_back(cases[1]);  // now 1 of 12 is beyond
+    CHECK_THAT(script(), Contains("\n4 512 14.7 13\n"));
+}
+
+// Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50 and 12.5 %.
+TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
+    const FitPlot plot{"kernels", {{"gemm", Seconds(4e-6), Seconds(5e-6)}, {"cast", Seconds(4e-6), Seconds(2e-6)}, {"gemm", Seconds(4e-6), Seconds(3.5e-6)}}};
+    const std::string script = script_of("fit", [&](const std::string& path) { plot_fit(plot, "dgx", path); });
+    CHECK_THAT(script, Contains("$data0 << EOD\n2 0.5\nEOD\n") && Contains("$data1 << EOD\n3.5 0.875\n5 1.25\nEOD\n"));
+    CHECK_THAT(script, Contains("3 points on dgx; median error 25.0 %, worst 50.0 %") && Contains("kernels: fitted law against measurement"));
+    CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") && Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
+    CHECK_THROWS_AS(plot_fit({}, "dgx", "p"), ConfigError);
 }

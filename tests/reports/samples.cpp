@@ -137,6 +137,27 @@ std::string temporary_folder(const std::string& name) {
     return folder.string();
 }
 
+std::string folder_of_scripts(const std::string& name, const std::function<void(const std::string&)>& draw) {
+    namespace fs = std::filesystem;
+    const std::string folder = temporary_folder("script_" + name), program = temporary_folder("gnuplot_" + name), before = std::getenv("PATH");
+    std::ofstream(program + "/gnuplot") << "#!/bin/sh\ncat\necho '</svg>'\n";
+    fs::permissions(program + "/gnuplot", fs::perms::owner_all);
+    setenv("PATH", (program + ":" + before).c_str(), 1);
+    draw(folder);
+    setenv("PATH", before.c_str(), 1);
+    return folder;
+}
+
+std::string script_of(const std::string& name, const std::function<void(const std::string&)>& draw) {
+    return file_text(folder_of_scripts(name, [&](const std::string& folder) { draw(folder + "/p"); }) + "/p.svg");
+}
+
+double number_after(const std::string& script, const std::string& text) {
+    const auto at = script.find(text);
+    if (at == std::string::npos) throw std::runtime_error("not in the script: " + text);
+    return std::stod(script.substr(at + text.size()));
+}
+
 std::string golden(const std::string& name, const std::string& actual) {
     const std::string path = home_folder() + "/tests/reports/golden/" + name;
     if (std::getenv("STEPCAST_RENEW_GOLDEN")) std::ofstream(path, std::ios::binary) << actual;

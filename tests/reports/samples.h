@@ -4,6 +4,7 @@
 // difference with git diff tests/reports/golden before committing it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cases/cases.h"
@@ -21,6 +22,14 @@ Cluster fitted_cluster();
 
 std::string file_text(const std::string& path);
 std::string temporary_folder(const std::string& name);  // fresh and empty
+
+// What gnuplot is told to draw: in place of gnuplot stands a program that hands its script back as the picture. The folder that
+// `draw` wrote into, where PLOT.svg is the script of PLOT.
+std::string folder_of_scripts(const std::string& name, const std::function<void(const std::string& folder)>& draw);
+// The script of the one plot that `draw` writes to the path that it is given.
+std::string script_of(const std::string& name, const std::function<void(const std::string& path)>& draw);
+// The number that follows `text`, which must be there.
+double number_after(const std::string& script, const std::string& text);
 
 // The text of tests/reports/golden/NAME; when STEPCAST_RENEW_GOLDEN is set it first becomes `actual`.
 std::string golden(const std::string& name, const std::string& actual);

@@ -1,0 +1,348 @@
+// Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x hidden, two bytes an element.
+#include <catch2/catch.hpp>
+
+#include "model/block/blocks.h"
+#include "model/block/kernels.h"
+#include "model/rank_groups.h"
+#include "tests/model/block/plan_lines.h"
+#include "tests/model/block/small_model.h"
+
+using namespace stepcast;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+struct Listed {
+    Lines forward, backward;
+};
+Listed listed(const Experiment& e, const Block& block, KernelStyle style = KernelStyle::fused) {
+    TaskGraph graph(1, false);
+    const Routing balanced;
+    const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
+    Planner ahead(graph), back(graph);
+    plan_forward(ahead, c, block, style);
+    plan_backward({back, back}, c, block, style);
+    return {lines_of(graph, ahead.take()), lines_of(graph, back.take())};
+}
+Listed attention_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed(e, attention_block(e.workload, rank_shape(e)), style); }
+Listed feed_forward_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed(e, feed_forward_block(e.workload, rank_shape(e)), style); }
+
+Experiment model() {
+    Experiment e = small_model();
+    e.parallelism.fused_accumulation = false;
+    return e;
+}
+
+Experiment plain() {
+    Experiment e = model();
+    e.workload.attention = AttentionKind::plain;
+    return e;
+}
+
+Experiment step_by_step() {
+    Experiment e = plain();
+    e.workload.kv_heads = 0;
+    e.workload.gated = false;
+    e.workload.positions = Positions::learned;
+    e.workload.dropout = 0.1;
+    e.parallelism.unfused = true;
+    return e;
+}
+
+}  // namespace
+
+// Two ranks of a context: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64 + 2 x 32 wide: 6144 bytes; scores
+// 3 x 8 x 8 x 16 x 2 = 6144, of which a causal mask leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
+TEST_CASE("plain attention, fused: with biases, dropout, rotary positions and a context over two ranks") {
+    Experiment e = plain();
+    e.workload.dropout = 0.1;
+    e.workload.qkv_bias = e.workload.linear_bias = true;
+    e.parallelism.cp = 2;
+    e.parallelism.context_exchange = ContextExchange::all_gather;
+    const Listed of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64", "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
+                              "scores 8x16x8 *24", "softmax r3072 w6144", "score_dropout r6144 w9216", "values 8x8x16 *24",
+                              "attention_output 24x64x64", "residual r6144 w4608"});
+    CHECK(of.backward == Lines{"dropout_backward r4608 w3072", "bias_gradient r3072 w0", "attention_output 24x64x64", "attention_output 64x64x24",
+                               "cp_reduce_scatter reduce_scatter 12288", "values 8x16x8 *24", "values 16x8x8 *24", "score_dropout_backward r9216 w6144",
+                               "softmax_backward r6144 w6144", "scores 8x8x16 *24", "scores 16x8x8 *24", "rotary_backward r4608 w4608 x2",
+                               "head_layout_backward r6144 w6144", "bias_gradient r6144 w0", "qkv 24x64x128", "qkv 128x64x24",
+                               "attention_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
+}
+
+// T = 48: A = 6144, scores 3 x 8 x 16 x 16 x 2 = 12288. Heads of 12: products of the heads leave the tensor cores, and queries, keys and
+// values are 8 x 12 + 2 x 4 x 12 = 192 wide, values of the heads 96.
+TEST_CASE("plain attention, fused: heads laid out anew, all keys seen, and recompute of the scores") {
+    Experiment e = plain();
+    e.workload.positions = Positions::learned;
+    e.workload.causal = false;
+    e.workload.head_dim = 12;
+    e.parallelism.recompute = Recompute::selective;
+    const Listed of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "qkv 48x192x64", "head_layout r9216 w9216", "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
+                              "values 16x12x16 *24 fp32", "attention_output 48x64x96", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"attention_output 48x96x64", "attention_output 64x96x48", "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
+                               "values 16x12x16 *24 fp32", "values 16x16x12 *24 fp32", "values 16x12x16 *24 fp32", "softmax_backward r24576 w12288",
+                               "scores 16x12x16 *24 fp32", "scores 16x12x16 *24 fp32", "head_layout_backward r18432 w18432", "qkv 48x64x192", "qkv 192x64x48",
+                               "attention_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+}
+
+// Each rank's 8 queries of 16 see half of the keys. Keys and values come beside it.
+TEST_CASE("one kernel for attention sees half of the keys on each of two ranks of a context") {
+    Experiment e = model();
+    e.parallelism.cp = 2;
+    const Listed of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64", "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
+                              "attention 3 sequences 8 heads 8x8 widths 8 8", "attention_output 24x64x64", "residual r6144 w3072"});
+    CHECK(of.backward[3] == "attention_backward 3 sequences 8 heads 8x8 widths 8 8 backward x2");
+    e.workload.causal = false;
+    CHECK(attention_of(e).forward[4] == "attention 3 sequences 8 heads 8x16 widths 8 8");
+    e.workload.causal = true;
+    e.parallelism.cp = 1;
+    CHECK(attention_of(e).forward[3] == "attention 3 sequences 8 heads 16x16 widths 8 8 causal");
+}
+
+// Latents of 24 and 16, heads of 8 + 4 and values of 6. Layout: queries 8 x 12 x 48 x 2 = 9216, keys' own part and the shared rotary key
+// (8 x 8 + 4) x 96 = 6528, values 48 x 96 = 4608 read; queries, keys of the same width and values written.
+TEST_CASE("latent attention: projections, norms of latents and the layout of heads") {
+    Experiment e = model();
+    e.workload.attention = AttentionKind::mla;
+    e.workload.kv_heads = 0;
+    e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
+    const Listed of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "mla_down 48x44x64 unaligned", "latent_norm r3840 w3840 x2", "mla_query_up 48x96x24",
+                              "mla_key_value_up 48x112x16", "rotary r20352 w23040 x6", "attention 3 sequences 8 heads 16x16 widths 12 6 causal",
+                              "attention_output 48x64x48", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"attention_output 48x48x64", "attention_output 64x48x48", "attention_backward 3 sequences 8 heads 16x16 widths 12 6 causal backward x2",
+                               "rotary r20352 w23040 x6", "mla_key_value_up 48x16x112", "mla_key_value_up 112x16x48", "mla_query_up 48x24x96", "mla_query_up 96x24x48",
+                               "latent_norm_backward r7680 w3840 x2", "mla_down 48x64x44 unaligned", "mla_down 44x64x48 unaligned",
+                               "attention_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    e.workload.mla.q_rank = 0;
+    CHECK(attention_of(e).forward[3] == "mla_query_up 48x96x64");
+}
+
+// T = 3 x 86 = 258 are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each, 16 steps: 528; the convolution runs over 384.
+TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
+    Experiment e = model();
+    e.workload.seq = 86;
+    e.workload.mamba = {.heads = 16, .head_dim = 8, .state = 16, .groups = 8, .attention = 0};
+    const Listed of = listed(e, mamba_block(e.workload, rank_shape(e)));
+    CHECK(of.forward == Lines{"mamba_norm r33024 w33024", "mamba_in 258x528x64", "convolution r198144 w198144", "scan_scores 128x128x16 *24",
+                              "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan r396288 w132096",
+                              "gated_norm r132096 w66048", "mamba_out 258x64x128", "residual r66048 w33024"});
+    CHECK(of.backward == Lines{"mamba_out 258x128x64", "mamba_out 64x128x258", "gated_norm_backward r198144 w132096 x2", "scan_scores 128x128x16 *24",
+                               "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan_scores 128x128x16 *24",
+                               "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan_backward r924672 w396288 x4",
+                               "convolution_backward r396288 w198144 x2", "mamba_in 258x64x528", "mamba_in 528x64x258", "mamba_norm_backward r66048 w33024 x2",
+                               "residual_backward r66048 w33024"});
+    // A quarter of the heads' attention, and never none.
+    e.workload.mamba.attention = 0.25;
+    const Block mixed = mixing_block(e.workload, rank_shape(e));
+    const auto attends = [](const Block& block) {
+        for (const Operator& op : block)
+            if (const auto* attend = std::get_if<Attend>(&op)) return *attend;
+        return Attend{};
+    };
+    CHECK(attends(mixed) == Attend{2, 1});
+    e.workload.mamba.attention = 0.01;
+    CHECK(attends(mixing_block(e.workload, rank_shape(e))) == Attend{1, 1});
+    CHECK(mixing_blocks(e.workload, rank_shape(e))[1].share == 0.01);
+    e.workload.mamba.attention = 0;
+    CHECK(attends(mixing_block(e.workload, rank_shape(e))) == Attend{});
+    CHECK(mixing_blocks(e.workload, rank_shape(e)).size() == 1);
+}
+
+// Inner 128: 48 x 128 x 2 = 12288 bytes. Two micro-batches: gradients of 2 bytes are added to 4 of fp32, 128 x 64 or 256 x 64 of them.
+TEST_CASE("a gated feed-forward block with biases, whose gradients are added up") {
+    Experiment e = model();
+    e.workload.linear_bias = true;
+    e.parallelism.global_batch = 6;
+    const Listed of = feed_forward_of(e);
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64", "activation r24576 w12288", "ffn_down 48x64x128", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"bias_gradient r6144 w0", "ffn_down 48x128x64", "ffn_down 64x128x48", "accumulate_gradient r49152 w32768 long",
+                               "activation_backward r36864 w24576", "bias_gradient r24576 w0", "ffn_up 48x64x256", "ffn_up 256x64x48",
+                               "accumulate_gradient r98304 w65536 long", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    e.parallelism.fused_accumulation = true;
+    CHECK(feed_forward_of(e).backward[2] == "ffn_down 64x128x48 accumulate");
+    CHECK(feed_forward_of(e).backward[3] == "activation_backward r36864 w24576");
+    e.parallelism.gradient_dtype = Dtype::bf16;
+    CHECK(feed_forward_of(e).backward[2] == "ffn_down 64x128x48");
+    e.parallelism.fused_accumulation = false;
+    CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r32768 w16384 long");
+    e.parallelism.zero = 3;
+    CHECK(feed_forward_of(e).backward[3] == "activation_backward r36864 w24576");
+}
+
+// In fp8 the input of a product is cast (2 bytes read, and written twice, as rows and as columns, 1 byte each) unless the norm before it did;
+// so is each gradient that comes.
+TEST_CASE("products in fp8 cast what they read, but behind a norm") {
+    Experiment e = model();
+    e.workload.dtype = Dtype::fp8;
+    const Listed of = feed_forward_of(e);
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64", "activation r24576 w12288", "cast r12288 w12288", "ffn_down 48x64x128", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"cast r6144 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48", "activation_backward r36864 w24576", "cast r24576 w24576",
+                               "ffn_up 48x64x256", "ffn_up 256x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+}
+
+// Two tensor-parallel ranks: inner 64 each, of two 128. A collective moves 48 x 64 x 2 bytes. With sequence parallelism norms and residuals
+// see 24 tokens.
+TEST_CASE("a split feed-forward block and its collectives, with and without sequence parallelism") {
+    Experiment e = model();
+    e.parallelism.tp = 2;
+    Listed of = feed_forward_of(e);
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w6144", "ffn_down 48x64x64", "tp_all_reduce all_reduce 6144", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288", "ffn_up 48x64x128", "tp_all_reduce all_reduce 6144",
+                               "ffn_up 128x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    e.parallelism.sequence_parallel = true;
+    of = feed_forward_of(e);
+    CHECK(of.forward == Lines{"ffn_norm r3072 w3072", "tp_all_gather all_gather 6144", "ffn_up 48x128x64", "activation r12288 w6144", "ffn_down 48x64x64",
+                              "tp_reduce_scatter reduce_scatter 6144", "residual r6144 w3072"});
+    CHECK(of.backward == Lines{"tp_all_gather all_gather 6144", "ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288", "tp_all_gather all_gather 6144",
+                               "ffn_up 48x64x128", "tp_reduce_scatter reduce_scatter 6144", "ffn_up 128x64x48", "ffn_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
+    e.parallelism.overlap_tp = true;  // what comes out is sent beside the product
+    of = feed_forward_of(e);
+    CHECK(of.forward[4] == "tp_reduce_scatter reduce_scatter 6144");
+    CHECK(of.forward[5] == "ffn_down 48x64x64");
+}
+
+// Rank 4 beside frozen weights: x A is 48 x 4, that B 48 x 128; the sum reads both results. No weight gradient of the layer itself.
+TEST_CASE("adapters stand beside frozen products") {
+    Experiment e = model();
+    e.workload.adapter_rank = 4;
+    const Listed of = attention_of(e);
+    CHECK(Lines(of.forward.begin() + 1, of.forward.begin() + 5) ==
+          Lines{"qkv 48x128x64", "adapter_in 48x4x64 unaligned", "adapter_out 48x128x4 unaligned", "adapter_sum r24576 w12288"});
+    CHECK(Lines(of.backward.begin(), of.backward.begin() + 6) ==
+          Lines{"attention_output 48x64x64", "adapter_out 64x4x48 unaligned", "adapter_out 48x4x64 unaligned", "adapter_in 4x64x48 unaligned", "adapter_in 48x64x4 unaligned",
+                "adapter_sum_backward r12288 w6144"});
+}
+
+// Two of eight experts for each of 48 tokens: 96 slots, 12 an expert, 12288 bytes; scores of fp32 1536. Inner 32 of two. One shared expert.
+TEST_CASE("an expert layer on one rank") {
+    Experiment e = model();
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.workload.moe.shared_experts = 1;
+    const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
+    const Listed of = listed(e, block());
+    const std::string rows = "[12,12,12,12,12,12,12,12]";
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "router 48x8x64", "router_choice r3072 w1536 x6", "permute r12288 w12288 x4", "experts_up " + rows + "x64x64 x2",
+                              "activation r12288 w6144", "experts_down " + rows + "x64x32 x2", "unpermute r12288 w6144 x3", "shared_up 48x64x64", "activation r6144 w3072",
+                              "shared_down 48x64x32", "add_shared r12288 w6144", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"shared_down 48x32x64", "shared_down 64x32x48", "activation_backward r9216 w6144", "shared_up 48x64x64", "shared_up 64x64x48",
+                               "unpermute_backward r24576 w12288 x3", "experts_down " + rows + "x32x64 x2", "experts_down_weight " + rows + "x32x64 weights x2",
+                               "activation_backward r18432 w12288", "experts_up " + rows + "x64x64 x2", "experts_up_weight " + rows + "x64x64 weights x2",
+                               "permute_backward r12288 w12288 x3", "router_choice_backward r3072 w1536 x4", "router 48x64x8", "router 8x64x48",
+                               "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    e.workload.moe.capacity_factor = 1.3;  // 15.6: 16 rows, padded
+    CHECK(listed(e, block()).forward[4] == "experts_up [16,16,16,16,16,16,16,16]x64x64 x2");
+    e.workload.moe.capacity_factor = 0;
+    e.workload.moe.experts = 10;  // 9.6
+    CHECK(listed(e, block()).forward[4] == "experts_up [10,10,10,10,10,10,10,10,10,10]x64x64 x2");
+}
+
+// 48000 logits: fused, forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes them. Three
+// slices: gradients of the whole for each are written and set (4 x 96000), and two sums read two and write one.
+TEST_CASE("the ends of a model") {
+    Experiment e = model();
+    Workload& w = e.workload;
+    w.positions = Positions::learned;
+    w.dropout = 0.1;
+    const auto head = [&] { return listed(e, head_block(w, rank_shape(e))); };
+    CHECK(head().forward == Lines{"final_norm r6144 w6144", "logits 48x1000x64", "loss r288000 w192000 long x4"});
+    CHECK(head().backward == Lines{"loss_backward r192000 w96000 long x2", "logits 48x64x1000", "logits 1000x64x48", "final_norm_backward r12288 w6144 x2",
+                                   "residual_backward r12288 w6144"});
+    w.loss_pieces = 3;
+    CHECK(head().backward[1] == "loss_slices r96000 w384000 long x6");
+    CHECK(head().backward[2] == "loss_slices r384000 w192000 long x2");
+    w.loss_in_forward = false;
+    CHECK(head().forward.size() == 2);
+    CHECK(head().backward[0] == "loss r288000 w192000 long x4");
+    w.fused_loss = false;
+    CHECK(head().backward[0] == "loss r864000 w576000 long x12");
+    CHECK(head().backward[1] == "loss_backward r384000 w288000 long x4");
+    const Listed ends = listed(e, embedding_block());
+    CHECK(ends.forward == Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
+    CHECK(ends.backward == Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});  // 64000 x 6 bytes and 2 or 1 A
+    e.parallelism.tp = 2;
+    w.loss_in_forward = true;
+    const Lines split = head().forward;
+    CHECK(Lines(split.begin() + 2, split.end()) ==
+          Lines{"loss r432000 w288000 long x12", "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192"});
+    CHECK(listed(e, embedding_block()).forward[1] == "tp_all_reduce all_reduce 6144");
+    e.parallelism.sequence_parallel = true;
+    CHECK(listed(e, embedding_block()).forward[1] == "tp_reduce_scatter reduce_scatter 6144");
+    CHECK(listed(e, embedding_block()).backward[1] == "tp_all_gather all_gather 6144");
+    w.adapter_rank = 4;  // the table is frozen
+    CHECK(listed(e, embedding_block()).backward.size() == 2);
+}
+
+// Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once. a = 3072 elements of a tensor, s = 6144 of
+// scores. Causal: scores are masked before they become wide.
+TEST_CASE("attention operation by operation under automatic casting, causal and not") {
+    Experiment e = step_by_step();
+    e.workload.autocast = true;
+    e.workload.qkv_bias = e.workload.linear_bias = true;
+    const Listed of = attention_of(e, KernelStyle::unfused);
+    CHECK(of.forward == Lines{"attention_norm r12288 w12288", "cast r12288 w6144", "cast r49152 w24576", "qkv 48x192x64", "head_layout r18432 w18432 x3", "scores 16x16x8 *24",
+                              "scale r12288 w12288", "mask r12288 w12288", "softmax r12288 w24576", "cast r24576 w12288", "score_dropout r12288 w18432", "values 16x8x16 *24",
+                              "head_layout r6144 w6144", "cast r16384 w8192", "attention_output 48x64x64", "dropout r6144 w9216", "residual r18432 w12288"});
+    CHECK(of.backward == Lines{"cast r12288 w6144", "dropout_backward r9216 w6144", "attention_output 48x64x64", "attention_output 64x64x48", "cast r8192 w16384",
+                               "bias_gradient r6144 w0", "head_layout_backward r6144 w6144", "values 16x16x8 *24", "values 16x8x16 *24", "score_dropout_backward r18432 w12288",
+                               "cast r12288 w24576", "softmax_backward r49152 w12288", "mask_backward r12288 w12288", "scale_backward r12288 w12288", "scores 16x8x16 *24",
+                               "scores 16x8x16 *24", "head_layout_backward r36864 w36864 x4", "qkv 48x64x192", "qkv 192x64x48", "cast r24576 w49152", "bias_gradient r18432 w0",
+                               "cast r6144 w12288", "attention_norm_backward r49152 w12288 x2", "residual_backward r24576 w12288"});
+    e.workload.causal = false;
+    const Listed whole = attention_of(e, KernelStyle::unfused);
+    CHECK(Lines(whole.forward.begin() + 6, whole.forward.begin() + 11) ==
+          Lines{"scale r12288 w12288", "mask r12288 w24576", "softmax r24576 w24576", "score_dropout r24576 w30720", "cast r24576 w12288"});
+    CHECK(Lines(whole.backward.begin() + 9, whole.backward.begin() + 14) ==
+          Lines{"cast r12288 w24576", "score_dropout_backward r30720 w24576", "softmax_backward r49152 w24576", "cast r24576 w12288", "scale_backward r12288 w12288"});
+}
+
+// i = 6144 inner elements. Half of x (2, 2); x cast; cube and factor (8, 8); sum (6, 4); factor, tanh, one more (12, 12); product (6, 4); cast back.
+TEST_CASE("an activation step by step, with dropout inside the block") {
+    Experiment e = step_by_step();
+    e.workload.autocast = true;
+    e.workload.activation = Activation::gelu_steps;
+    e.workload.inner_dropout = true;
+    Listed of = feed_forward_of(e, KernelStyle::unfused);
+    CHECK(Lines(of.forward.begin() + 4, of.forward.end() - 4) ==
+          Lines{"activation r12288 w12288", "cast r12288 w24576", "activation r49152 w49152 x2", "activation r36864 w24576", "activation r73728 w73728 x3",
+                "activation r36864 w24576", "cast r24576 w12288", "dropout r12288 w18432"});
+    CHECK(Lines(of.backward.begin() + 5, of.backward.begin() + 15) ==
+          Lines{"dropout_backward r18432 w12288", "cast r12288 w24576", "activation_backward r86016 w49152 x2", "cast r24576 w12288", "activation_backward r49152 w24576",
+                "activation_backward r24576 w24576", "cast r24576 w12288", "activation_backward r122880 w98304 x4", "cast r24576 w12288",
+                "activation_backward r61440 w36864 x3"});
+    e.workload.activation = Activation::gelu;
+    e.workload.inner_dropout = e.workload.autocast = false;
+    of = feed_forward_of(e, KernelStyle::unfused);
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w12288", "ffn_down 48x64x128", "dropout r6144 w9216", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"dropout_backward r9216 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48", "activation_backward r24576 w12288", "ffn_up 48x64x128", "ffn_up 128x64x48",
+                               "ffn_norm_backward r24576 w6144 x2", "residual_backward r12288 w6144"});
+    // Two scores a token in two bytes.
+    e.workload.head = Head::span;
+    of = listed(e, head_block(e.workload, rank_shape(e)), KernelStyle::unfused);
+    CHECK(of.forward == Lines{"span 48x2x64 unaligned", "loss r192 w192 x12"});
+    CHECK(of.backward == Lines{"loss_backward r384 w192 x12", "span 48x64x2 unaligned", "span 2x64x48 unaligned", "bias_gradient r192 w0"});
+}
+
+// 8 remembered tokens before 16: L = 24 keys, 72 tokens projected, 4608 key elements, s = 3 x 8 x 16 x 24 = 9216 scores.
+TEST_CASE("attention with memory and relative positions, operation by operation") {
+    Experiment e = step_by_step();
+    e.workload.positions = Positions::relative;
+    e.workload.memory = 8;
+    const Listed of = attention_of(e, KernelStyle::unfused);
+    CHECK(of.forward == Lines{"memory r9216 w9216", "qkv 72x192x64", "position_projection 24x64x64", "position_bias r12288 w12288 x2", "head_layout r18432 w18432 x2",
+                              "scores 16x24x8 *24", "position_scores 16x24x8 *24", "shift r18432 w18432", "sum r36864 w18432", "scale r18432 w18432", "mask r18432 w18432",
+                              "softmax r18432 w18432", "score_dropout r18432 w27648", "values 16x8x24 *24", "head_layout r6144 w6144", "attention_output 48x64x64",
+                              "dropout r6144 w9216", "residual r12288 w6144", "attention_norm r6144 w6144"});
+    CHECK(of.backward == Lines{"attention_norm_backward r24576 w6144 x2", "dropout_backward r9216 w6144", "attention_output 48x64x64", "attention_output 64x64x48",
+                               "head_layout_backward r6144 w6144", "values 16x24x8 *24", "values 24x8x16 *24", "score_dropout_backward r27648 w18432",
+                               "softmax_backward r36864 w18432", "mask_backward r18432 w18432", "scale_backward r18432 w18432", "shift_backward r36864 w55296 x3",
+                               "scores 16x8x24 *24", "scores 24x8x16 *24", "position_scores 16x8x24 *24", "position_scores 24x8x16 *24",
+                               "position_bias_backward r24576 w6144 x3", "head_layout_backward r55296 w55296 x4", "position_projection 64x64x24", "qkv 72x64x192", "qkv 192x64x72",
+                               "memory_backward r6144 w6144", "residual_backward r12288 w6144"});
+    e.workload.inner_dropout = true;  // instead of the scores'
+    CHECK(attention_of(e, KernelStyle::unfused).forward.size() == of.forward.size() - 1);
+    CHECK(attention_of(e, KernelStyle::unfused).backward.size() == of.backward.size() - 1);
+}

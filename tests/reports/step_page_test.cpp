@@ -1,0 +1,223 @@
+#include "reports/step_page.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "reports/facts.h"
+#include "tests/reports/samples.h"
+
+using namespace stepcast;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> titles_of(const Page& page) {
+    std::vector<std::string> titles;
+    for (const PageSection& section : page.sections) titles.push_back(section.title);
+    return titles;
+}
+using Titles = std::vector<std::string>;
+
+Experiment on_four() {
+    Experiment e;
+    e.cluster.name = "pcie-a100-x4";
+    e.cluster.source = "a list";
+    e.cluster.gpus_per_node = 4;
+    e.framework.name = "own";
+    e.framework.about = "what we run";
+    return e;
+}
+
+// A tenth more of a key changes 10 s by 2 s, 5 s and not at all: 5 s fewer are the most.
+Explanation explanation() {
+    Explanation x;
+    x.step = Seconds(10);
+    x.elasticities = {{"gpu.memory_bandwidth", "1 TB/s", Seconds(-2), Seconds(-2)}, {"gpu.peak.bf16", "1 TFLOP/s", Seconds(-5), Seconds(-6)},
+                      {"host.call", "1 us", Seconds(7), Seconds(7)}};
+    x.uncertainties = {{"kernel.launch", "2 us", Uncertainty::Source::prior, 0.5, Seconds(0.25), 1}};
+    return x;
+}
+
+Campaign campaign() {
+    Campaign c;
+    c.tokens = 15e12;
+    c.time = {Seconds(86'400), Seconds(2 * 86'400), Seconds(3 * 86'400)};
+    c.money = {1e6, 2e6, 3e6};
+    c.energy = {Joules(3.6e12), Joules(7.2e12), Joules(10.8e12)};
+    return c;
+}
+
+Gantt gantt() {
+    return {.title = "job", .step = Seconds(1), .rows = {{"rank 0", {{GanttKind::forward, Seconds(0), Seconds(1), 0}}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+}
+
+ForecastColumn column(const char* label, double p10, double p50, double p90) {
+    ForecastColumn c{label, samples::forecast(), {}};
+    c.forecast.step = {Seconds(p50), Seconds(p10), Seconds(p50), Seconds(p90)};
+    c.forecast.notes = {};
+    return c;
+}
+
+}  // namespace
+
+// 1.5 GiB and 512 MiB of context leave 78 of 80; 1472719.1 tokens/s on 4. Of the step compute is 50 %, memory 10, communication
+// 20, imbalance 15, the host 5; the largest first.
+TEST_CASE("a forecast's page answers, says why, and what to do about it") {
+    Forecast f = samples::forecast();
+    const Page page = forecast_page(on_four(), f, explanation(), campaign());
+    CHECK(page.title == "moe_layer_mix_moe on pcie-a100-x4");
+    CHECK(page.question == "How long does a training step of moe_layer_mix_moe take on 4 ranks of pcie-a100-x4?");
+    CHECK(page.answer == "22.25 ms");
+    CHECK(page.beside_answer == "a step; p10 .. p90 20.10 .. 25.32 ms over 200 draws");
+    CHECK(page.facts == std::vector<Fact>{
+                            {"Training on 15 T tokens", "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00), energy at most 2.00 GWh (1.00 .. 3.00)"},
+                            {"Memory of the fullest GPU", "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free", Tone::good},
+                            {"What the step goes to", "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 %, host 5.0 %"},
+                            {"Throughput", "1,472,719 tokens/s, 368,180 a GPU"},
+                            {"Model FLOP utilization", "11.9 %"},
+                            {"Costs", "calibrated", Tone::good},
+                            {"What would help most", "10 % more gpu.peak.bf16 changes the step by -50.0 %"},
+                            {"Measure this next", "kernel.launch: alone it moves the step by +- 250.0 ms"}});
+    CHECK(page.warnings.size() == 1);
+    CHECK(titles_of(page) == Titles{"The step over time", "Where the step goes", "Why, and what would change it", "The whole training", "Kernels"});
+    CHECK(page.sections[4].is_folded);
+    REQUIRE(page.sections[1].tables.size() == 3);
+    const auto& phases = page.sections[1].tables[1].rows;
+    CHECK(phases[0] == std::vector<Cell>{{"forward"}, {"10.75 ms", f.phases.forward.si()}, {"9.50 .. 12.00 ms"}});
+    CHECK(phases[1] == std::vector<Cell>{{"backward"}, {"11.50 ms", f.phases.backward.si()}, {"10.60 .. 13.10 ms"}});
+    CHECK(phases[3][2].text == "-");
+    CHECK_FALSE(page.sections[3].listing.empty());
+    const Page plain = forecast_page(on_four(), f, std::nullopt, std::nullopt);
+    CHECK(titles_of(plain) == Titles{"The step over time", "Where the step goes", "Kernels"});
+    CHECK(plain.facts.size() == 5);
+    // Nothing helps, nothing is unknown: no advice.
+    Explanation none = explanation();
+    none.uncertainties.clear();
+    for (Elasticity& e : none.elasticities) e.simulated = Seconds(0);
+    CHECK(forecast_page(on_four(), f, none, std::nullopt).facts.size() == 5);
+    none.elasticities.clear();
+    CHECK(forecast_page(on_four(), f, none, std::nullopt).facts.size() == 5);
+}
+
+// 80 GiB: 75.5 leave 4.5, more than a twentieth; 76 leave 4 exactly, 76.5 3.5: tight. 81 are 1 too much.
+TEST_CASE("memory is good, tight or too much, and unknown where the device is") {
+    constexpr double gib = 1024.0 * 1024 * 1024;
+    const auto fact = [&](double peak, bool fits, double capacity) {
+        Forecast f;
+        f.memory.peak = Bytes(peak * gib);
+        f.memory.fits = fits;
+        f.memory.capacity = Bytes(capacity * gib);
+        return facts_of(f).front();
+    };
+    CHECK(fact(75.5, true, 80) == Fact{"Memory of the fullest GPU", "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free", Tone::good});
+    CHECK(fact(76, true, 80).tone == Tone::good);
+    CHECK(fact(76.5, true, 80).tone == Tone::doubt);
+    CHECK(fact(81, false, 80) == Fact{"Memory of the fullest GPU", "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much", Tone::bad});
+    CHECK(fact(2, true, 0) == Fact{"Memory of the fullest GPU", "2.00 GiB; the device's own is not known", Tone::plain});
+    // Nothing is known of an empty forecast's speed; priors of 5 % and more are a doubt.
+    Forecast f;
+    CHECK(facts_of(f).size() == 2);
+    CHECK(facts_of(f)[1].tone == Tone::bad);
+    f.calibrated = true;
+    f.basis = {{"host", "host.call", false, 0.05}, {"gemm", "kernel.gemm_efficiency", true, 0.95}};
+    CHECK(facts_of(f)[1].tone == Tone::doubt);
+    f.basis[0].share = 0.049;
+    CHECK(facts_of(f)[1].tone == Tone::good);
+    // One of two GPUs a thousandth of a token: both counted, and neither without the other.
+    f.tokens_per_second = 10;
+    CHECK(facts_of(f).size() == 2);
+    f.gpus = 4;
+    CHECK(facts_of(f)[1] == Fact{"Throughput", "10 tokens/s, 2 a GPU"});  // 2.5 to even
+}
+
+TEST_CASE("notes become warnings: what lies outside, what is not determined, and the rest as it is") {
+    CHECK(plain_warnings({}).empty());
+    CHECK(plain_warnings({"extrapolated: all_reduce.bytes up to 1073741824, fitted on 512 to 16384",
+                          "cluster.host.call: not determined by the data, kept its prior 5 us", "first2 of 7",
+                          "extrapolated: gemm.k up to 128256, fitted on 512 to 16384",
+                          "cluster.kernel.launch: not determined by the data, kept its prior 1 us"}) ==
+          std::vector<std::string>{"Outside what was measured (the laws are extrapolated): all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 16.0 KiB; "
+                                   "gemm.k up to 128,256, fitted on 512 to 16,384.",
+                                   "The measurements do not determine 2 of the parameters, which stay at assumed values: cluster.host.call, cluster.kernel.launch.",
+                                   "first2 of 7"});
+}
+
+// 0.2 s is the shortest; p10 of 0.25 s is at its p90, which cannot be told apart, p10 of 0.3 s beyond it.
+TEST_CASE("steps beside each other: the fastest answers, the others say by how much they are longer") {
+    std::vector<ForecastColumn> columns{column("a", 0.26, 0.3, 0.4), column("b", 0.15, 0.2, 0.25), column("c", 0.25, 0.26, 0.27)};
+    columns[2].forecast.memory.fits = false;
+    columns[0].forecast.notes = {"own remark"};
+    Page page = columns_page(columns);
+    CHECK(page.title == "3 steps beside each other");
+    CHECK(page.question == "Which of the 3 is fastest?");
+    CHECK(page.answer == "200.0 ms");
+    CHECK(page.beside_answer == "a step with b; p10 .. p90 150.0 .. 250.0 ms over 200 draws");
+    REQUIRE(page.facts.size() == 7);
+    CHECK(page.facts[5] == Fact{"a", "300.0 ms: 50.0 % longer", Tone::plain});
+    CHECK(page.facts[6] == Fact{"c", "260.0 ms: 30.0 % longer; the intervals overlap: not distinguishable", Tone::doubt});
+    CHECK(page.warnings == std::vector<std::string>{"c does not fit into memory.", "a: own remark"});
+    CHECK(titles_of(page) == Titles{"The steps over time, on one axis", "Side by side"});
+    columns.pop_back();
+    columns[0].forecast.step.p10 = columns[0].forecast.step.p90 = Seconds(0.2);  // no interval
+    page = columns_page(columns);
+    CHECK(page.question == "Which of the two is faster?");
+    CHECK(page.facts.back().tone == Tone::plain);
+}
+
+TEST_CASE("a folder of a forecast has its page and its plots") {
+    const auto written = [](const std::optional<Explanation>& why) {
+        return samples::folder_of_scripts("forecast", [&](const std::string& to) {
+            write_forecast(to, forecast_page(on_four(), samples::forecast(), why, std::nullopt), gantt(), why);
+        });
+    };
+    const std::string plain = written(std::nullopt);
+    CHECK(fs::exists(plain + "/gantt.svg"));
+    CHECK_FALSE(fs::exists(plain + "/elasticity.svg"));
+    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing"));
+    const std::string why = written(explanation());
+    CHECK_THAT(samples::file_text(why + "/elasticity.svg"), Contains("moe_layer_mix_moe on pcie-a100-x4"));
+    const std::string both = samples::folder_of_scripts("columns", [&](const std::string& to) {
+        write_columns(to, {column("a", 1, 2, 3), column("b", 1, 2, 3)}, {gantt(), gantt()}, {{"program", "stepcast 1"}});
+    });
+    CHECK(fs::exists(both + "/gantt.svg"));
+    CHECK_THAT(samples::file_text(both + "/report.html"), Contains("stepcast 1") && Contains("Which of the two is faster?"));
+}
+
+TEST_CASE("a page says where its numbers come from") {
+    Experiment e = on_four();
+    const std::vector<Fact> facts = origin_of(e, "stepcast 1\nbuilt here");
+    REQUIRE(facts.size() == 4);
+    CHECK(facts[0].name == "cluster pcie-a100-x4");
+    CHECK(facts[1] == Fact{"datasheet values of pcie-a100-x4", "a list"});
+    CHECK(facts[2] == Fact{"framework own", "what we run"});
+    CHECK(facts[3] == Fact{"program", "stepcast 1, built here"});
+    e.framework.fitted = samples::fitted_cluster().fitted;
+    CHECK(provenance_of(e.framework).front().text ==
+          "what we run; fitted 2026-01-02 to 11 samples; leave-one-out step: mean error 5.1 %, bias -1.0 %, worst -12.0 %; "
+          "leave-one-out forward: mean error 4.0 %, bias +1.0 %, worst +10.0 %");
+    e.framework.name.clear();
+    e.cluster.source.clear();
+    CHECK(origin_of(e, "").size() == 2);
+}
+
+// A tenth and nine tenths of {10, 30} ms lie at 12 and 28; where none was accepted, all count.
+TEST_CASE("a run on a busy machine says so") {
+    Experiment e;
+    e.name = "host_moe";
+    Measurement m = samples::measurement();
+    m.steps.resize(2);
+    m.steps[0].accepted = false;
+    m.quiet = false;
+    const Page page = run_page(e, m);
+    CHECK(page.title == "host_moe executed on host, 2 ranks as threads");
+    CHECK(page.beside_answer == "measured: median of 2 steps, p10 .. p90 12.00 .. 28.00 ms");
+    CHECK(page.facts[0] == Fact{"Machine", "BUSY, 98.0 % idle before the run", Tone::bad});
+    CHECK(page.facts[1] == Fact{"Samples", "0 accepted of 2, after 3 to warm up", Tone::bad});
+    CHECK(page.sections[0].tables[0].rows[1] ==
+          std::vector<Cell>{{"2", 2.0}, {"30.00 ms", 0.03}, {"7.50 ms", 0.0075}, {"15.00 ms", 0.015}, {"7.50 ms", 0.0075}, {"0.00 ms", 0.0}, {"no: the machine was busy"}});
+    CHECK(page.provenance == std::vector<Fact>{{"device", "host, 2 ranks as threads"}, {"date", "2026-01-02"}, {"version", "OpenBLAS 0.3.21"}});
+    const Page quiet = run_page(e, samples::measurement());
+    CHECK(quiet.facts[0] == Fact{"Machine", "quiet, 98.0 % idle before the run", Tone::good});
+    CHECK(quiet.facts[1] == Fact{"Samples", "3 accepted of 4, after 3 to warm up"});
+}
