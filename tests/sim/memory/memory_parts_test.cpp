@@ -1,0 +1,42 @@
+#include "sim/memory/memory_parts.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/step.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+// Of a stage with 1,000 elements, 300 in its largest unit: parameters of two bytes, gradients of four.
+Bytes buffers(int zero, int dp, Bytes bucket) {
+    Experiment e = small_gpt();
+    e.parallelism.dp = dp;
+    e.parallelism.zero = zero;
+    e.parallelism.bucket = bucket;
+    e.parallelism.gradient_dtype = Dtype::fp32;
+    const RankGroups groups = rank_groups(e.parallelism);
+    const Routing balanced;
+    const LayerContext context{e, rank_shape(e), groups, balanced};
+    StageWeights weights;
+    weights.all = weights.layers = {1000, 0};
+    weights.largest_unit = {300, 0};
+    return memory_of(context, weights, {}).buffers;
+}
+
+}  // namespace
+
+// zero 2: two buckets of at least a unit's 1,200 bytes, and no more than all 4,000. zero 3: two units' 600 bytes of parameters and
+// 1,200 of gradients. One replica shards nothing.
+TEST_CASE("sharded gradients and parameters need two buckets, or two units, beside what is kept") {
+    for (const int zero : {2, 3}) {
+        CHECK(buffers(zero, 1, Bytes(500)) == buffers(0, 1, Bytes(500)));
+        CHECK(buffers(1, 2, Bytes(500)) == buffers(0, 2, Bytes(500)));
+    }
+    const auto more = [](int zero, double bucket) { return (buffers(zero, 2, Bytes(bucket)) - buffers(0, 2, Bytes(bucket))).si(); };
+    CHECK(more(2, 500) == 2 * 1200);
+    CHECK(more(2, 1500) == 2 * 1500);
+    CHECK(more(2, 5000) == 4000);
+    CHECK(more(3, 500) == 2 * 600 + 2 * 1200);
+}
