@@ -33,6 +33,16 @@ TEST_CASE("every op runs on two thread ranks and leaves a whole trace a step") {
     CHECK(measurement.steps[0].times.step == step_end(measurement.traces[0]));
 }
 
+// Some milliseconds on rank 0, which the other rank's task waits for in every step; execute() refuses a trace in which it does not.
+TEST_CASE("a task waits for its predecessor on another rank in every step") {
+    TaskGraph graph(2, true);
+    const TaskId slow = graph.add("slow", Phase::forward, MemoryPass{Bytes(2e7), Bytes(2e7)}, {Place(0, Lane::compute)}, {});
+    graph.add("next", Phase::forward, MemoryPass{Bytes(64), Bytes(64)}, {Place(1, Lane::compute)}, {slow});
+    HostDevice device(2);
+    const Measurement measurement = execute(graph, device, two_steps());
+    for (const Trace& trace : measurement.traces) CHECK(trace.spans[1].start >= trace.spans[0].finish - Seconds(1e-4));
+}
+
 TEST_CASE("a rank may go on once it has left a collective that another rank still leaves") {
     // The exchange ends at 2 on rank 0 and at 3 on rank 1; each rank's next task starts right then, and no earlier.
     TaskGraph graph(2, true);

@@ -94,6 +94,115 @@ TEST_CASE("a plan that everything does not pass is no less than in order, and no
     CHECK(least.alone == 0);
 }
 
+namespace {
+
+// A dense layer takes 3 forward, 0.1 of it beside its own exchanges, and 7 backward, 0.2 beside; an embedding 1 and a head 4, of which
+// 0.05 and nothing. Four layers in chunks of two; slowdown 0.25, so that kernels lose a fifth of a collective. The shortest layer, slowed
+// throughout, is 3 + 0.25 x 2.9 = 3.725.
+Features by_unit(double dense_forward_s, double dense_backward_s, double embedding_forward_s) {
+    Features f{};
+    f[feature::unit(UnitKind::dense, Pass::forward)] = dense_forward_s;
+    f[feature::unit(UnitKind::dense, Pass::backward)] = dense_backward_s;
+    f[feature::unit(UnitKind::embedding, Pass::forward)] = embedding_forward_s;
+    f[feature::unit(UnitKind::embedding, Pass::backward)] = 1;
+    f[feature::unit(UnitKind::head, Pass::forward)] = f[feature::unit(UnitKind::head, Pass::backward)] = 4;
+    return f;
+}
+const Features dense_lower = by_unit(3, 7, 1), dense_alone = by_unit(2.9, 6.8, 0.95);
+
+LeastInputs dense_layers(Schedule schedule = Schedule::one_f_one_b, int chunk_layers = 2) {
+    return {dense_lower, dense_alone, schedule, false, {{4, 0}, 1, 1}, chunk_layers, 1, 0.25};
+}
+
+DataTimes collectives_of(double filled, double flushed) {
+    DataTimes data;
+    data.filled = {filled, 1, 1, 1};
+    data.flushed = {flushed, 1, 2, 1};
+    data.gathered = {2, 0, 0.5, 1.9};
+    data.exchanged = {4, 0, 3, 9};
+    return data;
+}
+
+constexpr std::size_t dense_forward = feature::unit(UnitKind::dense, Pass::forward), dense_backward = feature::unit(UnitKind::dense, Pass::backward);
+
+}  // namespace
+
+// 5 s of gradients from a layer on: it loses a fifth of the 4.8 that are not beside its own exchanges; of 10 s no more than a quarter of
+// its kernels' 6.8. The first layer of the next slot, 3.725 but for 0.1 of its own, less 0.2 and 0.05 that others may have beside.
+TEST_CASE("gradients beside the last backward lengthen a layer in it and the first after it") {
+    const LeastCollectives least(dense_layers());
+    Parallelism p;
+    p.overlap = false;
+    CHECK(least.features(p, collectives_of(5, 9)) == dense_lower);
+    p.overlap = true;
+    const double next = 0.2 * (3.725 - 0.1 - 0.2 - 0.05);
+    Features f = least.features(p, collectives_of(5, 9));
+    CHECK(f[feature::inside_last] == Approx(0.2 * 4.8));
+    CHECK(f[feature::after_last] == Approx(next));
+    CHECK(f[dense_backward] == 7);
+    f = least.features(p, collectives_of(10, 2));
+    CHECK(f[feature::inside_last] == Approx(0.25 * 6.8));
+    CHECK(f[feature::after_last] == Approx(0.2 * (2 * (1 - 0.1 / 3.725) - 0.25)));
+    CHECK(least.features(p, collectives_of(0.2, 0.1))[feature::inside_last] == 0);
+    CHECK(least.features(p, collectives_of(0.2, 0.1))[feature::after_last] == 0);
+    // zero 2: in every backward; what the embedding ends has no such layer after it
+    p.zero = 2;
+    f = least.features(p, collectives_of(5, 9));
+    CHECK(f[dense_backward] == Approx(7 + 0.96));
+    CHECK(f[dense_forward] == 3);
+    CHECK(f[feature::filling] == Approx(-0.96));
+    CHECK(f[feature::filling_single] == Approx(-0.96));
+    CHECK(f[feature::filled] == Approx(next));
+    CHECK(f[feature::filled_single] == Approx(next));
+    CHECK(f[feature::unit(UnitKind::embedding, Pass::backward)] == Approx(1 - next));
+    CHECK(f[feature::inside_last] == 0);
+}
+
+// A gather of 2 and a scatter of 4 beside a backward: a fifth of 5.8. A gather alone: a fifth of 1.9 forward, of 1.8 backward, of which the
+// less counts between. Ends that gather or exchange less than a layer count that off.
+TEST_CASE("under zero 3 layers are longer by what is gathered and scattered beside them") {
+    Parallelism p;
+    p.zero = 3;
+    const DataTimes data = collectives_of(5, 9);
+    Features f = LeastCollectives(dense_layers()).features(p, data);
+    CHECK(f[dense_backward] == Approx(7 + 1.16));
+    CHECK(f[dense_forward] == Approx(3 + 0.36));
+    CHECK(f[feature::filling] == Approx(-2.32));
+    CHECK(f[feature::filling_single] == Approx(-1.16));
+    CHECK(f[feature::opened] == Approx(0.72));
+    CHECK(f[feature::filled] == Approx(0.36 + 6));
+    CHECK(f[feature::filled_single] == Approx(0.36 + 6));
+    CHECK(f[feature::unit(UnitKind::embedding, Pass::forward)] == Approx(1 - 1.5));
+    CHECK(f[feature::unit(UnitKind::head, Pass::forward)] == Approx(4 - 0.36));
+    CHECK(f[feature::unit(UnitKind::head, Pass::backward)] == Approx(4 - 0.36));
+    CHECK(f[feature::unit(UnitKind::embedding, Pass::backward)] == Approx(1 - 1));
+    f = LeastCollectives(dense_layers(Schedule::one_f_one_b, 1)).features(p, data);
+    CHECK(f[dense_forward] == 3);
+    CHECK(f[feature::unit(UnitKind::head, Pass::backward)] == Approx(4 - 0.1));
+    p.overlap = false;
+    f = LeastCollectives(dense_layers()).features(p, data);
+    CHECK(f[dense_backward] == Approx(7 + 0.36));
+    CHECK(f[feature::filled] == Approx(0.36));
+    CHECK(LeastCollectives(dense_layers(Schedule::zb_h1)).features(p, data) == dense_lower);
+}
+
+// The first layer awaits 0.5 and 2 s of parameters, but for the embedding's 1 s: 1.5. With zero 1 they go on for 12 s, four layers' forwards;
+// from 2.5 s on slots of two layers, 7.45 with 0.2 beside, and what is between them, 1.05, lose a fifth of what is not beside those.
+TEST_CASE("a path that begins with the first slot waits for its parameters and is slowed by the others") {
+    const LeastCollectives least(dense_layers());
+    const DataTimes data = collectives_of(5, 9);
+    Parallelism p;
+    p.zero = 3;
+    CHECK(least.start(p, data, 50) == Approx(1.5));
+    p.zero = 1;
+    const double kept = 1 - (0.2 + 1.05) / 8.5;
+    CHECK(least.start(p, data, 50) == Approx(1.5 + 0.2 * (9.5 * kept - 0.4 - 1.05)));
+    CHECK(least.start(p, data, 8) == Approx(1.5 + 0.2 * (5.5 * kept - 0.4 - 1.05)));
+    DataTimes large = data;
+    large.gathered[0] = 6;  // the last of two layers waits: 12.5 less the embedding and a layer
+    CHECK(least.start(p, large, 50) == Approx(12.5 - 1 - 3));
+}
+
 TEST_CASE("no step is below its bound, whatever links, buckets, hosts and slowdowns are") {
     std::mt19937_64 random(5);
     double tightness = 0;
