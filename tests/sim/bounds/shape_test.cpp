@@ -25,7 +25,7 @@ struct PricedPlans {
     RankShape shape = rank_shape(experiment);
     RankGroups groups = rank_groups(experiment.parallelism);
     Routing routing = routing_of(experiment);
-    TaskGraph ops{1};
+    TaskGraph ops{1, experiment.cluster.launch_blocking};
     LayerPlans plans = layer_plans(ops, {experiment, shape, groups, routing});
     OpPrices prices{experiment.cluster};
 
@@ -115,6 +115,22 @@ TEST_CASE("of plans that are chains a shape holds the sums of their tasks, and o
         CHECK(s.estimate[feature::host_again(kind)] == Approx(again.host));
     }
     CHECK(exchanging >= 9);  // layers' three passes with inputs each, and what they compute again; the head
+}
+
+// A host that waits for each kernel before it issues the next takes all its calls beside the tasks; the device alone does not, and
+// nothing is left for the host to be late with.
+TEST_CASE("where launches block a plan takes its tasks and what issuing each takes") {
+    Experiment e = chained(3e-6);
+    e.cluster.launch_blocking = true;
+    PricedPlans of{e};
+    const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
+    const Chain forward = of.chain(of.plans.dense.forward, Phase::forward), backward = of.chain(of.plans.dense.backward, Phase::backward);
+    CHECK(forward.host > 0);
+    CHECK(s.lower[feature::unit(UnitKind::dense, Pass::forward)] == Approx(forward.all));
+    CHECK(s.estimate[feature::unit(UnitKind::dense, Pass::forward)] == Approx(forward.all + forward.host));
+    CHECK(s.estimate[feature::unit(UnitKind::dense, Pass::backward)] == Approx(backward.all + backward.host));
+    CHECK(s.estimate[feature::host(UnitKind::dense, Pass::forward)] == 0);
+    CHECK(s.rest[feature::unit(UnitKind::dense, Pass::forward)] == Approx(forward.rest));
 }
 
 // A skewed gate gives one of the two ranks' experts more tokens.

@@ -43,12 +43,36 @@ TEST_CASE("the option --where refuses what it cannot read") {
     CHECK_THROWS_WITH(parsed({"step ! 3 s"}), Catch::Contains("expected <"));
 }
 
+TEST_CASE("each relation holds on its own side of the value") {
+    const Parallelism split;
+    const auto all = [&](const char* relation) {
+        std::vector<bool> found;
+        for (const double step : {1.0, 2.0, 3.0})
+            found.push_back(holds(parsed({std::string("step ") + relation + " 2 s"}).front(), {split, {}, 1, 1, {}, {}}, Seconds(step)));
+        return found;
+    };
+    CHECK(all("<") == std::vector<bool>{true, false, false});
+    CHECK(all("<=") == std::vector<bool>{true, true, false});
+    CHECK(all(">") == std::vector<bool>{false, false, true});
+    CHECK(all(">=") == std::vector<bool>{false, true, true});
+    CHECK(all("=") == std::vector<bool>{false, true, false});
+    CHECK(all("==") == std::vector<bool>{false, true, false});
+    CHECK(all("!=") == std::vector<bool>{true, false, true});
+}
+
 TEST_CASE("constraints that exclude each other are refused before work") {
     CHECK_THROWS_WITH(check({"memory.peak < 10 GiB", "memory.peak > 20 GiB"}),
                       Catch::Contains("no configuration can satisfy both"));
     CHECK_THROWS_WITH(check({"step < 1 s and step >= 1 s"}), Catch::Contains("no configuration"));
     CHECK_THROWS_WITH(check({"step < 0 s"}), Catch::Contains("nothing is below 0"));
     CHECK_NOTHROW(check({"step <= 1 s and step >= 1 s"}));
+    // of two limits with one value the one that leaves it out counts, in either order
+    CHECK_THROWS_WITH(check({"step < 1 s and step <= 1 s and step >= 1 s"}), Catch::Contains("no configuration"));
+    CHECK_THROWS_WITH(check({"step <= 1 s and step < 1 s and step >= 1 s"}), Catch::Contains("no configuration"));
+    CHECK_THROWS_WITH(check({"step > 1 s and step >= 1 s and step <= 1 s"}), Catch::Contains("no configuration"));
+    CHECK_THROWS_WITH(check({"step >= 1 s and step > 1 s and step <= 1 s"}), Catch::Contains("no configuration"));
+    CHECK_THROWS_WITH(check({"step = 1 s and step != 2 s and step = 2 s"}), Catch::Contains("excluded by"));
+    CHECK_NOTHROW(check({"step != 1 s and step = 1 s"}));  // nothing is said about single values
     CHECK_NOTHROW(check({"parallelism.tp >= 2 and parallelism.tp < 4"}));
     CHECK_NOTHROW(check({"parallelism.zero = 0"}));
     CHECK_THROWS_WITH(check({"parallelism.tp > 2"}), Catch::Contains("no value of --vary parallelism.tp"));
