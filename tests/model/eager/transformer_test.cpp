@@ -212,13 +212,34 @@ TEST_CASE("an expert layer of an eager script: every kernel and what issues it")
 
 TEST_CASE("what an eager script cannot be written for is refused by its key") {
     CHECK(complaint(gpt2(1, AttentionKind::flash)).empty());
-    Experiment e = gpt2(1, AttentionKind::flash);
-    e.workload.tied = true;
-    CHECK_THAT(complaint(e), Contains("workload.tied: true, with parallelism.eager_script expected false"));
-    e = gpt2(1, AttentionKind::flash);
-    e.cluster.gpus_per_node = 2;
-    CHECK_THAT(complaint(e), Contains("cluster.gpus_per_node: 2"));
-    e = gpt2(1, AttentionKind::flash);
-    e.workload.dropout = 0.1;
-    CHECK_THAT(complaint(e), Contains("workload.dropout"));
+    const auto told = [](auto change) {
+        Experiment e = gpt2(1, AttentionKind::flash);
+        change(e);
+        return complaint(e);
+    };
+    const auto refusal = [](const std::string& found, const std::string& expected) { return found + ", with parallelism.eager_script expected " + expected; };
+    CHECK(told([](auto& e) { e.workload.tied = true; }) == refusal("workload.tied: true", "false"));
+    CHECK(told([](auto& e) { e.cluster.gpus_per_node = 2; }) == refusal("cluster.gpus_per_node: 2", "1 rank"));
+    CHECK(told([](auto& e) { e.parallelism.global_batch = 16; }) == refusal("parallelism.global_batch: 16", "one micro-batch"));
+    CHECK(told([](auto& e) { e.workload.dtype = Dtype::fp8; }) == refusal("workload.dtype: fp8", "fp32, tf32, fp16 or bf16"));
+    CHECK(told([](auto& e) { e.workload.kind = Workload::Kind::mlp; }) == refusal("workload.kind: mlp", "transformer or moe_layer"));
+    CHECK(told([](auto& e) { e.workload.kind = Workload::Kind::moe_layer, e.workload.tied = true; }).empty());
+    CHECK(told([](auto& e) { e.parallelism.recompute = Recompute::full; }) == refusal("parallelism.recompute: full", "none"));
+    CHECK(told([](auto& e) { e.workload.moe.experts = 8; }) == refusal("workload.moe.experts: 8", "0"));
+    CHECK(told([](auto& e) { e.workload.gated = true; }) == refusal("workload.gated: another activation", "GELU without gate"));
+    CHECK(told([](auto& e) { e.workload.activation = Activation::relu; }) == refusal("workload.gated: another activation", "GELU without gate"));
+    CHECK(told([](auto& e) { e.workload.norm = Norm::rmsnorm; }) == refusal("workload.norm: rmsnorm", "layernorm"));
+    CHECK(told([](auto& e) { e.workload.positions = Positions::rotary; }) == refusal("workload.positions: rotary", "learned"));
+    CHECK(told([](auto& e) { e.workload.head = Head::span; }) == refusal("workload.head: span", "tokens"));
+    CHECK(told([](auto& e) { e.workload.linear_bias = false; }) == refusal("workload.linear_bias: false", "true, as qkv_bias"));
+    CHECK(told([](auto& e) { e.workload.qkv_bias = false; }) == refusal("workload.linear_bias: false", "true, as qkv_bias"));
+    CHECK_THAT(told([](auto& e) { e.workload.dropout = 0.1; }), Contains("workload.dropout: 0.1"));
+    CHECK(told([](auto& e) { e.workload.autocast = true; }) == refusal("workload.autocast: true", "false"));
+    CHECK(told([](auto& e) { e.workload.kv_heads = 4; }) == refusal("workload.kv_heads: 4", "as many as heads"));
+    CHECK(told([](auto& e) { e.workload.kv_heads = 12; }).empty());
+    CHECK(told([](auto& e) { e.workload.heads = 11; }) == refusal("workload.heads: 11", "a divisor of hidden"));
+    CHECK(told([](auto& e) { e.workload.heads = 0; }) == refusal("workload.heads: 0", "a divisor of hidden"));
+    CHECK(told([](auto& e) { e.workload.attention = AttentionKind::mla; }) == refusal("workload.attention: mla", "plain or flash"));
+    CHECK(told([](auto& e) { e.workload.optimizer = Optimizer::sgd; }) == refusal("workload.optimizer: sgd", "adam or none"));
+    CHECK(told([](auto& e) { e.workload.optimizer = Optimizer::none; }).empty());
 }
