@@ -243,3 +243,24 @@ TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
     CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") && Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
     CHECK_THROWS_AS(plot_fit({}, "dgx", "p"), ConfigError);
 }
+
+// 16 times 8 ms is 128: up to twentyfold bars are in ms, from 10 s on in s, beyond in percent of each measured step.
+TEST_CASE("bars have the unit that suits them") {
+    const auto label = [](double least, double most) {
+        const std::vector<Comparison> cases{compared("a", "s", least, least, least, least), compared("b", "s", most, most, most, most)};
+        return script_of("units", [&](const std::string& path) { plot_breakdown(cases, "t", path); });
+    };
+    CHECK_THAT(label(8, 160), Contains("set ylabel 'step [ms]'"));
+    CHECK_THAT(label(8, 161), Contains("set ylabel 'share of the measured step [%]'") && Contains("\n50 10 20 0 15 5 100\n"));
+    CHECK_THAT(label(1000, 9999), Contains("set ylabel 'step [ms]'"));
+    CHECK_THAT(label(1000, 10000), Contains("set ylabel 'step [s]'"));
+}
+
+// Neither of a curve's numbers may be 0, and both must be finite.
+TEST_CASE("points that a log axis cannot show are left out of curves") {
+    const double infinite = HUGE_VAL;
+    const std::string script = script_of("left_out", [&](const std::string& path) {
+        plot_curves({{"ring", {{1, 0}, {0, 1}, {-1, 2}, {3, infinite}, {infinite, 3}, {4, 5}}, {}}}, "t", "x", "y", path);
+    });
+    CHECK_THAT(script, Contains("$measured0 << EOD\n4 5\nEOD\n") && Contains("left out, not above 0: 5"));
+}
