@@ -264,3 +264,24 @@ TEST_CASE("points that a log axis cannot show are left out of curves") {
     });
     CHECK_THAT(script, Contains("$measured0 << EOD\n4 5\nEOD\n") && Contains("left out, not above 0: 5"));
 }
+
+// 1201 boxes on an axis of 400 s, a part of it a second: a quarter forward, half backward and a quarter exchange of each. Shares stand on each other from
+// the lower edge (-0.4 of 0.8 in all), exchanges on the other edge. 1200 boxes are drawn one by one. An idle second is less than 0.4 % of the step.
+TEST_CASE("too many boxes become shares of each part of the axis") {
+    Gantt g{.title = "job", .step = Seconds(400), .rows = {{"rank 0", {}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    for (int i = 0; i < 400; ++i) {
+        g.rows[0].boxes.push_back({GanttKind::forward, Seconds(i), Seconds(i + 0.25), 0});
+        g.rows[0].boxes.push_back({GanttKind::backward, Seconds(i + 0.25), Seconds(i + 0.75), 0});
+        g.rows[0].boxes.push_back({GanttKind::exchange, Seconds(i + 0.75), Seconds(i + 1), -1});
+    }
+    const auto script = [&] { return script_of("crowd", [&](const std::string& path) { plot_gantts(std::vector{g}, path); }); };
+    CHECK_THAT(script(), Contains("$g0k0 << EOD\n0 -0.4 0 0.25 -0.4 0.4\n") && Contains("numbers: micro-batches"));
+    g.rows[0].boxes.push_back({GanttKind::idle, Seconds(0), Seconds(1), -1});
+    const std::string shares = script();
+    CHECK_THAT(shares, Contains("$g0k0 << EOD\n0 -0.4 0 1 -0.4 -0.2\n1 -0.4 1 2 -0.4 -0.2\n") && Contains("\n399 -0.4 399 400 -0.4 -0.2\nEOD\n"));
+    CHECK_THAT(shares, Contains("$g0k1 << EOD\n0 -0.2 0 1 -0.2 0.2\n") && Contains("$g0k6 << EOD\n0 0.2 0 1 0.2 0.4\n"));
+    CHECK_THAT(shares, !Contains("$g0k7") && !Contains("$n0") && Contains("heights: shares of the time"));
+    g.rows[0].boxes.back() = {GanttKind::idle, Seconds(0), Seconds(2), -1};  // 0.5 %: shown
+    g.rows[0].boxes[0].finish = Seconds(0.005);                             // half a percent of its part: not
+    CHECK_THAT(script(), Contains("$g0k7 << EOD\n0 -0.4 0 2 -0.4 0.4\nEOD\n") && Contains("$g0k0 << EOD\n1 -0.4 1 2 -0.4 -0.2\n") && Contains("$g0k1 << EOD\n0 -0.4 0 1 -0.4 0\n"));
+}
