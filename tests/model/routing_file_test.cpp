@@ -64,3 +64,18 @@ TEST_CASE("block totals of a file are as many as the experiment's slots make") {
     CHECK(told(3) == "routing.file: r.csv: holds 3 blocks of 64 rows; expected 4 to 36 for tokens x top_k = 64 slots of each rank");
     CHECK(told(37) == "routing.file: r.csv: holds 37 blocks of 64 rows; expected 4 to 36 for tokens x top_k = 64 slots of each rank");
 }
+
+// 32 tokens of two slots: 64 of each source.
+TEST_CASE("counts of a file are the slots of each source") {
+    const TestHome home;
+    const TestFolder folder;
+    Routing routing{4, 8, std::vector<int>(32, 8), {}};
+    const auto told = [&] {
+        const std::vector<Override> overrides{{"routing.file", folder.write("r.csv", write_routing(routing))}, {"workload.seq", "32"}, {"workload.moe.top_k", "2"}};
+        const Experiment e = read_experiment("moe_layer_mix_moe", overrides);
+        return complaint([&] { (void)routing_of(e, 0); }, folder.path());
+    };
+    CHECK(told().empty());
+    routing.counts[31] = 9;
+    CHECK(told() == "routing.file: r.csv: source 3 has 65 slots; expected tokens x top_k = 64");
+}
