@@ -51,6 +51,7 @@ TEST_CASE("show takes experiments, workloads and clusters, by name or by what a 
     CHECK_THAT(show(folder.write("w.toml", "hidden = 96\n"), {}), Contains("hidden = 96 ") && !Contains("[parallelism]"));
     CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("[parallelism]\n") && Contains("preset = ") && Contains("# moe_layer_mix_moe: every key") && Contains("# empty, 0 or off by default: ") &&
                                                   !Contains("[framework]"));
+    CHECK(show(folder.write("e.toml", own), {}).find("# empty, 0 or off by default: \n") == std::string::npos);
     CHECK_THAT(complaint([] { show("four", std::vector<Override>{{"cluster.nodes", "1"}}); }), Contains("four: is a cluster; --set changes experiments"));
     for (const std::string& line : {std::string("dp = 4 "), std::string("ep = 4 ")}) CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("\n" + line));
 }

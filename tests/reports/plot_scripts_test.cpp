@@ -140,6 +140,7 @@ TEST_CASE("steps along the experts have a log axis where they differ by more tha
     CHECK(after(linear, "set yrange [0:") == Approx(1.06 * 200));
     CHECK(after(linear, "set xrange [") == Approx(16 / 1.15));
     CHECK_THAT(logarithmic, Contains("set logscale y"));
+    CHECK(after(linear, "set xrange [13.913043478260871:") == Approx(256 * 1.15));
 }
 
 // Measured 8 s, replayed 9 and predicted 10: cost and schedule 1/8 = 12.5 % each. Effects 2, -0.5 and 0.25 s are 25, -6.25 and
