@@ -134,10 +134,10 @@ struct Decimal {
 };
 Decimal decimal_of(double value, double tolerance) {
     char text[40];
-    for (int precision = 0; precision <= 17; ++precision) {
+    for (int precision = 0;; ++precision) {  // 16 digits behind the first read back any double
         const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, precision).ptr;
         const std::string_view whole(text, static_cast<std::size_t>(end - text));
-        if (precision < 17 && std::abs(number_of(whole) - value) > tolerance * value) continue;
+        if (std::abs(number_of(whole) - value) > tolerance * value) continue;
         const auto e = whole.find('e');
         Decimal result;
         for (const char c : whole.substr(0, e))
@@ -146,7 +146,6 @@ Decimal decimal_of(double value, double tolerance) {
         result.digits.erase(result.digits.find_last_not_of('0') + 1);
         return result;
     }
-    return {};
 }
 
 std::string plain(const Decimal& d) {

@@ -349,6 +349,9 @@ def kill(number, folder, cases):
         names = [case for _, case in batch]
         if run(program, names, sum(seconds for seconds, _ in batch), STEPCAST_MUTANT=str(number)) != 0:
             return program, names
+    # What is made once a process (the tables of keys) is reached by its first case alone: all cases of the folder's own have a try.
+    if mine and run(folder, None, sum(of[0] for case, of in cases.items() if case[0] == folder), STEPCAST_MUTANT=str(number)) != 0:
+        return folder, ["some case, of all"]
     return None
 
 

@@ -115,6 +115,32 @@ TEST_CASE("a framework's fused experts are one by one where no such kernel runs"
           ExpertProducts::grouped);
 }
 
+TEST_CASE("each cost of a framework's own code takes the place of the cluster's of that name") {
+    for (const std::string key : {"call", "layer", "expert_layer", "micro_batch", "exchange", "exchange_setup", "update"})
+        CHECK(get_key(read(run_13b, {{"framework.host." + key, "7 ms"}}), "cluster.host." + key) == "7 ms");
+    const Experiment graphs = read(run_13b, {{"framework.expert_graphs", "true"}, {"workload.moe.experts", "8"}, {"cluster.preset", "b200-x8"}, {"cluster.nodes", "2"},
+                                             {"framework.host.expert_layer", "7 ms"}});
+    CHECK(graphs.cluster.host.expert_layer == Seconds(0));  // they run as graphs
+}
+
+// A framework that sends a token once does so between ranks, where no slots are set aside; it splits wide experts over tensor-parallel ranks.
+TEST_CASE("what a framework does with experts holds where they are split") {
+    const auto e = [&](std::vector<Override> more) {
+        std::vector<Override> all{{"workload.moe.experts", "8"}, {"framework.dispatch_once", "true"}, {"framework.expert_tensor_parallel", "true"}, {"parallelism.dp", "4"},
+                                  {"parallelism.tp", "2"}, {"parallelism.ep", "4"}};
+        all.insert(all.end(), more.begin(), more.end());
+        return read(run_13b, all).parallelism;
+    };
+    CHECK(e({}).dispatch_once);
+    CHECK_FALSE(e({{"parallelism.ep", "1"}}).dispatch_once);
+    CHECK_FALSE(e({{"workload.moe.capacity_factor", "1.5"}}).dispatch_once);
+    CHECK_FALSE(e({{"framework.dispatch_once", "false"}}).dispatch_once);
+    CHECK(e({}).expert_tensor_parallel);
+    CHECK(e({{"workload.moe.ffn", "5120"}}).expert_tensor_parallel);          // as wide as the model
+    CHECK_FALSE(e({{"workload.moe.ffn", "5118"}}).expert_tensor_parallel);
+    CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
+}
+
 TEST_CASE("a framework file's mistakes are named with line and column") {
     const TestFolder folder;
     const auto told = [&](const std::string& text) {

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "model/routing.h"
+#include "model/step.h"
+#include "model/experiment.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -45,4 +47,35 @@ TEST_CASE("routing files of the wrong shape are refused with their line") {
     CHECK(read(first + header + "0,0\n") == "r.csv:3: found 2 fields; expected 3 as in the header");
     CHECK(read("# stepcast routing 1, block_totals, ranks 1, experts 2\nrank,blocks,remote_blocks\n0,3,4\n") ==
           "r.csv:3: remote_blocks: 4 is out of range; expected at most the 3 blocks");
+}
+
+// 32 tokens of two slots on each of 4 ranks are 256 rows: 4 blocks of 64 at least, and at most one partial block more for each of 4 sources and 8 experts: 36.
+TEST_CASE("block totals of a file are as many as the experiment's slots make") {
+    const TestHome home;
+    const TestFolder folder;
+    const auto told = [&](int blocks) {
+        const auto file = folder.write("r.csv", "# stepcast routing 1, block_totals, ranks 4, experts 8\nrank,blocks,remote_blocks\n0," + std::to_string(blocks) + ",0\n1,0,0\n2,0,0\n3,0,0\n");
+        const std::vector<Override> overrides{{"routing.file", file}, {"workload.seq", "32"}, {"workload.moe.top_k", "2"}};
+        const Experiment e = read_experiment("moe_layer_mix_moe", overrides);
+        return complaint([&] { (void)routing_of(e, 0); }, folder.path());
+    };
+    CHECK(told(4).empty());
+    CHECK(told(36).empty());
+    CHECK(told(3) == "routing.file: r.csv: holds 3 blocks of 64 rows; expected 4 to 36 for tokens x top_k = 64 slots of each rank");
+    CHECK(told(37) == "routing.file: r.csv: holds 37 blocks of 64 rows; expected 4 to 36 for tokens x top_k = 64 slots of each rank");
+}
+
+// 32 tokens of two slots: 64 of each source.
+TEST_CASE("counts of a file are the slots of each source") {
+    const TestHome home;
+    const TestFolder folder;
+    Routing routing{4, 8, std::vector<int>(32, 8), {}};
+    const auto told = [&] {
+        const std::vector<Override> overrides{{"routing.file", folder.write("r.csv", write_routing(routing))}, {"workload.seq", "32"}, {"workload.moe.top_k", "2"}};
+        const Experiment e = read_experiment("moe_layer_mix_moe", overrides);
+        return complaint([&] { (void)routing_of(e, 0); }, folder.path());
+    };
+    CHECK(told().empty());
+    routing.counts[31] = 9;
+    CHECK(told() == "routing.file: r.csv: source 3 has 65 slots; expected tokens x top_k = 64");
 }

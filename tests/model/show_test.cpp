@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <sstream>
+
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -35,4 +37,38 @@ TEST_CASE("show says who said each value last") {
     CHECK_THAT(text, Contains("# preset: ") && Contains("moe_layer.toml"));
     CHECK_THAT(text, Contains("dp = 4") && Contains("schedule = \"1f1b\"") && Contains("# default"));
     CHECK_THAT(show("four", {}), Contains("[") || Contains("gpu.name"));
+}
+
+// By name where it is a preset, by its tables where it is a file; a place with a line break stays one line.
+TEST_CASE("show takes experiments, workloads and clusters, by name or by what a file holds") {
+    const TestHome home;
+    const TestFolder folder;
+    const std::string workload = show("moe_layer", {});
+    CHECK_THAT(workload, Contains("\nhidden = 1024 ") && Contains("moe.experts = 64 ") && !Contains("[workload]"));
+    const std::string cluster = show("four", {});
+    CHECK_THAT(cluster, Contains("\ngpus_per_node = 4 ") && Contains("[fitted]"));
+    CHECK_THAT(show(folder.write("c.toml", "nodes = 1\n[gpu]\nname = \"X\"\nmemory = \"80 GiB\"\nmemory_bandwidth = \"2 TB/s\"\n"), {}), Contains("gpu.name = \"X\"") && !Contains("[cluster]"));
+    CHECK_THAT(show(folder.write("w.toml", "hidden = 96\n"), {}), Contains("hidden = 96 ") && !Contains("[parallelism]"));
+    CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("[parallelism]\n") && Contains("preset = ") && Contains("# moe_layer_mix_moe: every key") && Contains("# empty, 0 or off by default: ") &&
+                                                  !Contains("[framework]"));
+    CHECK(show(folder.write("e.toml", own), {}).find("# empty, 0 or off by default: \n") == std::string::npos);
+    CHECK_THAT(complaint([] { show("four", std::vector<Override>{{"cluster.nodes", "1"}}); }), Contains("four: is a cluster; --set changes experiments"));
+    for (const std::string& line : {std::string("dp = 4 "), std::string("ep = 4 ")}) CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("\n" + line));
+}
+
+// A value begins at the same place of every line: its key and value take 44 letters at least.
+TEST_CASE("who said a value stands in a column of its own, on the line of the value") {
+    const TestHome home;
+    const TestFolder folder;
+    const auto path = folder.write("two\nlines.toml", own);
+    std::istringstream lines(show(path, {}));
+    int said = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.find(" = ") == std::string::npos || line.starts_with("#") || line.starts_with("preset")) continue;
+        const auto at = line.find("  # ");
+        CHECK(at != std::string::npos);
+        if (line.starts_with("dp = 4")) CHECK(at == 44);
+        ++said;
+    }
+    CHECK(said > 20);
 }

@@ -2,6 +2,7 @@
 #include "reports/kernel_plots.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
@@ -171,6 +172,20 @@ TEST_CASE("errors of kernels are summed up by kind and by size") {
     CHECK_THAT(table, Contains("\nall" + std::string(28, ' ') + "       7    25.0 %    30.7 %   +23.6 %   +100.0 %    50.0 %\n"));
     CHECK_THAT(table, Contains("\n3 rows of C refused: no preset\n1 row of no device refused: no time\n") && Contains("predicted by cluster: Intel B on dgx, NVIDIA A on dgx"));
     CHECK_THAT(table, Contains(": 5, median error 10.0 %, mean 33.0 %, bias +33.0 %,\n  worst +100.0 %"));
+}
+
+// 20, 200 and 2000 us are of the longer class: 1e6 times each of these is exactly that.
+TEST_CASE("a kernel at the bound of two classes is of the longer") {
+    KernelComparisons all;
+    for (const double us : {20.0, 200.0, 2000.0}) {
+        double seconds = us / 1e6;
+        while (1e6 * seconds < us) seconds = std::nextafter(seconds, 1.0);
+        REQUIRE(1e6 * seconds == us);
+        all.rows.push_back(kernel("gemm", "A", 1, 1));
+        all.rows.back().measured = Seconds(seconds);
+    }
+    const std::string text = kernel_table(all);
+    CHECK_THAT(text, !Contains("below 20 us") && Contains("\n20 to 200 us ") && Contains("\n0.2 to 2 ms ") && Contains("\nabove 2 ms "));
 }
 
 TEST_CASE("a comparison's folder has the tables and pictures of its kernels") {

@@ -195,3 +195,78 @@ TEST_CASE("an executed run's page has its median, its doubts and every step") {
     CHECK(page.sections[0].tables[0].rows[1].back().text == "no: the machine was busy");
     CHECK(run_page(e, Measurement{}).answer == "no step was finished");
 }
+
+// A sentence of parts is a line each; marks are said in words of their own; what is empty takes no room.
+TEST_CASE("a page's parts in HTML") {
+    Page page{.title = "t", .question = "q", .answer = "a", .beside_answer = "b"};
+    page.facts = {{"plain", "1"}, {"good", "2", Tone::good}, {"doubt", "3", Tone::doubt}, {"bad", "4; 5", Tone::bad}};
+    page.provenance = {{"cluster", "one; two <; three"}};
+    page.sections = {{.title = "first", .paragraphs = {"p"}, .tables = {{"x", {{"c", 3, true}}, {{{"v"}}}}, {"y", {{"d", 3}}, {{{"w"}}}}}, .sentences = {"s1", "s2"}, .listing = "l1\nl2", .is_folded = true},
+                     {.title = "empty", .plots = {"none.png"}}};
+    const std::string html = html_of(page, "nowhere");
+    CHECK_THAT(html, Catch::Contains("<dl class=\"facts\">\n<div class=\"plain\"><dt>plain</dt><dd>1</dd></div>\n<div class=\"good\"><dt>good</dt><dd>✓ 2</dd></div>\n"
+                                     "<div class=\"doubt\"><dt>doubt</dt><dd>△ 3</dd></div>\n<div class=\"bad\"><dt>bad</dt><dd>✕ 4; 5</dd></div>\n</dl>"));
+    CHECK_THAT(html, Catch::Contains("<dd>one<br>two &lt;<br>three</dd>"));
+    CHECK_THAT(html, Catch::Contains("<details><summary><h2>first</h2></summary>\n<p>p</p>\n<div class=\"tables\">\n<div class=\"table narrow\""));
+    CHECK_THAT(html, Catch::Contains("<ul>\n<li>s1</li>\n<li>s2</li>\n</ul>\n<pre tabindex=\"0\">l1\nl2\n</pre>\n</details>"));
+    CHECK(count_of(html, "<h2>empty") == 0);
+    CHECK(count_of(html, "Mind this") == 0);
+    CHECK(count_of(html, "class=\"map\"") == 0);
+    CHECK(count_of(html, "{{") == 0);
+    page.sections = {{.title = "one", .tables = {{"", {{"a"}, {"b"}, {"c"}, {"d"}}, {}}}}};
+    CHECK_THAT(html_of(page, "nowhere"), Catch::Contains("<section><h2>one</h2>\n<div class=\"table\""));
+}
+
+// Errors of +10, -20 and +50 %, of a case fitted, one seen and one unseen; 1 of 2 intervals holds its measured step.
+TEST_CASE("a comparison's page says how sure it is and what it rests on") {
+    std::vector<Comparison> all{samples::compared("f", "s", 100, 110, 95, 120), samples::compared("g", "s", 100, 80, 70, 90), samples::compared("h", "s", 100, 150, 150, 150),
+                                samples::refused("r", "why")};
+    all[0].what.evidence = Evidence::fitted;
+    all[1].what.evidence = Evidence::seen;
+    all[2].what.evidence = Evidence::unseen;
+    all[2].what.assumptions = {"routing assumed"};
+    all[0].what.experiment.cluster = samples::fitted_cluster();
+    const Page page = compare_page("t", {"a.csv", "x/b.csv", "c.csv"}, all, {});
+    CHECK(page.question == "How well does stepcast predict what was measured in a.csv, b.csv and c.csv?");
+    CHECK(compare_page("t", {}, all, {}).question == "How well does stepcast predict what was measured?");
+    CHECK(page.answer == "50.0 %");
+    REQUIRE(page.facts.size() >= 5);
+    CHECK(page.facts[0] == Fact{"Bias and worst", "bias +50.0 %, median 50.0 %, worst +50.0 % (h)"});
+    CHECK(page.facts[1].name == "Interval");
+    CHECK(page.facts[1].tone == Tone::good);
+    CHECK(page.facts[2] == Fact{"fitted on: 1 case", "mean error 10.0 %, bias +10.0 %, worst +10.0 %"});
+    CHECK(page.facts[3] == Fact{"seen: 1 case", "mean error 20.0 %, bias -20.0 %, worst -20.0 %"});
+    CHECK(page.facts[4] == Fact{"unseen: 1 case", "mean error 50.0 %, bias +50.0 %, worst +50.0 %"});
+    CHECK(page.warnings == std::vector<std::string>{"1 of 4 cases could not be predicted; the table says why.",
+                                                    "Cluster plain-x4 was never fitted to measurements: its costs are datasheet values and assumptions.",
+                                                    "Assumed: routing assumed."});
+    const auto& rows = page.sections[0].tables[0].rows;
+    CHECK(rows[0] == std::vector<Cell>{{"f"}, {"pcie-a100-x4, 4 ranks"}, {"100.0 ms", 0.1}, time_cell(all[0].forecast->step.p50),
+                                       {"95.00 .. 120.0 ms", (all[0].forecast->step.p90 - all[0].forecast->step.p10).si()}, signed_percent_cell(relative_error(all[0])), {"yes"}, {"fitted on"}});
+    CHECK(rows[3] == std::vector<Cell>{{"r"}, {}, {"-"}, {"refused: why"}, {}, {}, {}, {}});
+    CHECK_THAT(page.sections[0].sentences.back(), Catch::Contains("was fitted on 1 of these cases, 1 were seen while the model was made, 1 are unseen."));
+    all.erase(all.begin(), all.begin() + 1);
+    all.pop_back();
+    CHECK(compare_page("t", {"a.csv", "b.csv"}, all, {}).facts[1].tone == Tone::doubt);  // 0 of 1
+    CHECK(compare_page("t", {"a.csv", "b.csv"}, all, {}).question == "How well does stepcast predict what was measured in a.csv and b.csv?");
+    CHECK(compare_page("t", {}, {}, {}).beside_answer == "the input has no cases");
+    CHECK(compare_page("t", {}, {samples::refused("r", "why"), samples::refused("q", "why")}, {}).beside_answer == "2 cases, all refused");
+    all[0].forecast->step.p10 = all[0].forecast->step.p90;
+    CHECK(compare_page("t", {"a.csv"}, all, {}).facts[1].tone == Tone::plain);
+}
+
+TEST_CASE("a comparison's folder holds steps and kernels, each with tables and pictures of its own") {
+    KernelComparisons kernels;
+    KernelComparison k;
+    k.kind = "gemm";
+    k.device = "A";
+    k.measured = k.predicted = Seconds(1e-4);
+    kernels.rows = {k};
+    std::vector<Comparison> all{samples::compared("f", "s", 100, 110, 95, 120)};
+    const std::string folder = samples::folder_of_scripts("comparison", [&](const std::string& to) { write_comparison(to, {"a.csv"}, all, kernels, "stepcast 1"); });
+    CHECK_THAT(samples::file_text(folder + "/summary.md"), Catch::Contains("# Predicted against measured\n") && Catch::Contains("(scatter.png)") && !Catch::Contains("kernel_times.png"));
+    CHECK_THAT(samples::file_text(folder + "/kernels.md"), Catch::Contains("# Predicted against measured: kernels and collectives\n") && Catch::Contains("(kernel_times.png)"));
+    CHECK_THAT(samples::file_text(folder + "/compare.csv"), Catch::Contains("f,"));
+    CHECK_THAT(samples::file_text(folder + "/kernels.csv"), Catch::Contains("gemm,A,"));
+    CHECK_THAT(samples::file_text(folder + "/report.html"), Catch::Contains("Phases and details, as the terminal shows them") && Catch::Contains("Kernels and collectives") && Catch::Contains("stepcast 1"));
+}

@@ -140,6 +140,7 @@ TEST_CASE("steps along the experts have a log axis where they differ by more tha
     CHECK(after(linear, "set yrange [0:") == Approx(1.06 * 200));
     CHECK(after(linear, "set xrange [") == Approx(16 / 1.15));
     CHECK_THAT(logarithmic, Contains("set logscale y"));
+    CHECK(after(linear, "set xrange [13.913043478260871:") == Approx(256 * 1.15));
 }
 
 // Measured 8 s, replayed 9 and predicted 10: cost and schedule 1/8 = 12.5 % each. Effects 2, -0.5 and 0.25 s are 25, -6.25 and
@@ -242,4 +243,46 @@ TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
     CHECK_THAT(script, Contains("3 points on dgx; median error 25.0 %, worst 50.0 %") && Contains("kernels: fitted law against measurement"));
     CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") && Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
     CHECK_THROWS_AS(plot_fit({}, "dgx", "p"), ConfigError);
+}
+
+// 16 times 8 ms is 128: up to twentyfold bars are in ms, from 10 s on in s, beyond in percent of each measured step.
+TEST_CASE("bars have the unit that suits them") {
+    const auto label = [](double least, double most) {
+        const std::vector<Comparison> cases{compared("a", "s", least, least, least, least), compared("b", "s", most, most, most, most)};
+        return script_of("units", [&](const std::string& path) { plot_breakdown(cases, "t", path); });
+    };
+    CHECK_THAT(label(8, 160), Contains("set ylabel 'step [ms]'"));
+    CHECK_THAT(label(8, 161), Contains("set ylabel 'share of the measured step [%]'") && Contains("\n50 10 20 0 15 5 100\n"));
+    CHECK_THAT(label(1000, 9999), Contains("set ylabel 'step [ms]'"));
+    CHECK_THAT(label(1000, 10000), Contains("set ylabel 'step [s]'"));
+}
+
+// Neither of a curve's numbers may be 0, and both must be finite.
+TEST_CASE("points that a log axis cannot show are left out of curves") {
+    const double infinite = HUGE_VAL;
+    const std::string script = script_of("left_out", [&](const std::string& path) {
+        plot_curves({{"ring", {{1, 0}, {0, 1}, {-1, 2}, {3, infinite}, {infinite, 3}, {4, 5}}, {}}}, "t", "x", "y", path);
+    });
+    CHECK_THAT(script, Contains("$measured0 << EOD\n4 5\nEOD\n") && Contains("left out, not above 0: 5"));
+}
+
+// 1201 boxes on an axis of 400 s, a part of it a second: a quarter forward, half backward and a quarter exchange of each. Shares stand on each other from
+// the lower edge (-0.4 of 0.8 in all), exchanges on the other edge. 1200 boxes are drawn one by one. An idle second is less than 0.4 % of the step.
+TEST_CASE("too many boxes become shares of each part of the axis") {
+    Gantt g{.title = "job", .step = Seconds(400), .rows = {{"rank 0", {}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    for (int i = 0; i < 400; ++i) {
+        g.rows[0].boxes.push_back({GanttKind::forward, Seconds(i), Seconds(i + 0.25), 0});
+        g.rows[0].boxes.push_back({GanttKind::backward, Seconds(i + 0.25), Seconds(i + 0.75), 0});
+        g.rows[0].boxes.push_back({GanttKind::exchange, Seconds(i + 0.75), Seconds(i + 1), -1});
+    }
+    const auto script = [&] { return script_of("crowd", [&](const std::string& path) { plot_gantts(std::vector{g}, path); }); };
+    CHECK_THAT(script(), Contains("$g0k0 << EOD\n0 -0.4 0 0.25 -0.4 0.4\n") && Contains("numbers: micro-batches"));
+    g.rows[0].boxes.push_back({GanttKind::idle, Seconds(0), Seconds(1), -1});
+    const std::string shares = script();
+    CHECK_THAT(shares, Contains("$g0k0 << EOD\n0 -0.4 0 1 -0.4 -0.2\n1 -0.4 1 2 -0.4 -0.2\n") && Contains("\n399 -0.4 399 400 -0.4 -0.2\nEOD\n"));
+    CHECK_THAT(shares, Contains("$g0k1 << EOD\n0 -0.2 0 1 -0.2 0.2\n") && Contains("$g0k6 << EOD\n0 0.2 0 1 0.2 0.4\n"));
+    CHECK_THAT(shares, !Contains("$g0k7") && !Contains("$n0") && Contains("heights: shares of the time"));
+    g.rows[0].boxes.back() = {GanttKind::idle, Seconds(0), Seconds(2), -1};  // 0.5 %: shown
+    g.rows[0].boxes[0].finish = Seconds(0.005);                             // half a percent of its part: not
+    CHECK_THAT(script(), Contains("$g0k7 << EOD\n0 -0.4 0 2 -0.4 0.4\nEOD\n") && Contains("$g0k0 << EOD\n1 -0.4 1 2 -0.4 -0.2\n") && Contains("$g0k1 << EOD\n0 -0.4 0 1 -0.4 0\n"));
 }

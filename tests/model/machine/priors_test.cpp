@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 #include "model/machine/transfer.h"
 #include "tests/model/files.h"
 
@@ -64,4 +66,23 @@ TEST_CASE("what a file states counts, and constants of its own are all its own")
     CHECK(own.kernel.memory_efficiency == KernelCosts{}.memory_efficiency);
     const auto host = read_cluster("host");  // no GPU
     CHECK(host.kernel.gemm_efficiency == KernelCosts{}.gemm_efficiency);
+}
+
+// H100 and H200 are the nearest: their medians are means. Behind a low limit an operation takes so much that full clock draws as many times what is
+// left as theirs; behind a high one as much as theirs. One 16-bit peak stands for both. Without a limit the clock falls as under theirs.
+TEST_CASE("what a limit of power leaves, worked out from the machines alike") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& power, const std::string& text = plate) { return read_cluster(folder.write("own.toml", text + power)); };
+    const Cluster a = read_cluster("dgx-h100"), b = read_cluster("dgx-h200");
+    const auto draw = [](const Cluster& c, double peak) { return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * peak / (c.power.limit - c.power.idle); };
+    const double draws = (draw(a, a.gpu.peaks[Dtype::bf16].si()) + draw(b, b.gpu.peaks[Dtype::bf16].si())) / 2;
+    const Cluster low = with("[power]\nlimit_w = 300\nidle_w = 50\n"), high = with("[power]\nlimit_w = 3000\nidle_w = 50\n");
+    CHECK(draw(low, 989.4e12) == Approx(draws));
+    CHECK(low.power.flop < high.power.flop);
+    CHECK(high.power.flop == Approx((a.power.flop + b.power.flop) / 2));
+    CHECK(low.power.byte == Approx((a.power.byte + b.power.byte) / 2));
+    std::string fp16 = plate;
+    fp16.replace(fp16.find("bf16"), 4, "fp16");
+    CHECK(with("[power]\nlimit_w = 300\nidle_w = 50\n", fp16).power.flop == Approx(low.power.flop));
+    CHECK(with("").kernel.training_gemm == Approx(low.kernel.training_gemm / std::sqrt(std::max(1.0, draws))));
 }

@@ -84,3 +84,16 @@ TEST_CASE("copied constants bring the rows that they were fitted to") {
     CHECK(fitted_rows(read_cluster(b)) == std::vector<RowHash>{5, 6});
     CHECK(fitted_rows(read_cluster("host")).empty());
 }
+
+// FNV-1a of 64 bits, its upper 28 bits folded into the lower 36, computed apart from the program: of
+//   step_s=1.5 layers=24 hidden=2048 seq=1024 gpus=8 tp=2 pp=3 cp=5 ep=7 mbs=4 gbs=512 heads=16 dtype=bf16   and
+//   time_us=12.5 m=64 n=128 k=256 op=gemm dtype=fp8 pass=forward
+// What is measured first counts, sizes and words follow in their order, whatever the table's.
+TEST_CASE("a row's hash is that of its content, on every machine") {
+    const TestFolder folder;
+    CHECK(hash_lines(rows_of_file(folder.write("s.csv", "dtype,heads,gbs,mbs,ep,cp,pp,tp,gpus,seq,hidden,layers,time_us,step_s,peak_bytes\n"
+                                                        "BF16,16,512,4,7,5,3,2,8,1024,2048,24,9,1.50,77\n"))) == std::vector<std::string>{"jfa2K5"});
+    CHECK(hash_lines(rows_of_file(folder.write("k.csv", "pass,dtype,op,k,n,m,time_us\nforward,fp8,GEMM,256,128,64,1.25e1\n"))) == std::vector<std::string>{"3kbAFi"});
+    CHECK_THROWS_AS(rows_text({}), ConfigError);
+    CHECK(rows_text({folder.path() + "/k.csv"}) == "3kbAFi\n");
+}

@@ -1,0 +1,108 @@
+// Bytes of each parameter that an update reads and writes, from the lists above the code: gradient 4, master weight and two moments 12, 16-bit
+// weight 2; LAMB's update written, read and applied 8 and 4.
+#include <catch2/catch.hpp>
+
+#include "model/transformer/data_parallel.h"
+
+using namespace stepcast;
+
+namespace {
+
+constexpr double updated = 100, gradients = 1000;
+
+Experiment trained_with(Optimizer optimizer, Dtype dtype = Dtype::bf16) {
+    Experiment e;
+    e.workload.optimizer = optimizer;
+    e.workload.dtype = dtype;
+    return e;
+}
+MemoryPass optimizer_of(const Experiment& e) { return update_passes(e, updated, gradients).optimizer; }
+MemoryPass of_each(double read, double written) { return {updated * Bytes(read), updated * Bytes(written), MemoryPass::Access::optimizer}; }
+
+}  // namespace
+
+TEST_CASE("an optimizer's pass moves its tensors once") {
+    CHECK(optimizer_of(trained_with(Optimizer::adam)) == of_each(16, 14));
+    CHECK(optimizer_of(trained_with(Optimizer::lamb)) == of_each(24, 18));
+    CHECK(optimizer_of(trained_with(Optimizer::sgd)) == of_each(8, 6));
+    CHECK(optimizer_of(trained_with(Optimizer::none)) == of_each(0, 0));
+    CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)) == of_each(16, 12));  // the weight is its own master
+    CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));   // stored in 16 bits
+}
+
+// Adam in nine operations over fp32: 12 tensors read, 8 written; LAMB 5 and 2 more. A framework left to itself has no masters.
+TEST_CASE("an optimizer operation by operation moves them many times") {
+    Experiment e = trained_with(Optimizer::adam);
+    e.workload.fused_optimizer = false;
+    CHECK(optimizer_of(e) == of_each(48, 32));
+    e.workload.fused_optimizer = true;
+    e.parallelism.unfused = true;
+    CHECK(optimizer_of(e) == of_each(48, 32));
+    e.workload.optimizer = Optimizer::lamb;
+    CHECK(optimizer_of(e) == of_each(68, 40));
+    e.workload.optimizer = Optimizer::sgd;
+    CHECK(optimizer_of(e) == of_each(4, 2));
+    e.workload.autocast = true;
+    CHECK(optimizer_of(e) == of_each(8, 6));
+}
+
+// 16-bit gradients become fp32; fp16 ones lose their loss scale; all are read for the norm, and set to zero over all weights of the rank.
+TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
+    Experiment e = trained_with(Optimizer::adam);
+    using Names = std::vector<std::string_view>;
+    const auto names = [&] {
+        const UpdatePasses p = update_passes(e, updated, gradients);
+        return Names(p.norm_names.begin(), p.norm_names.begin() + p.norm_passes);
+    };
+    CHECK(names() == Names{"gradient_norm"});
+    CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(400), Bytes(0)});
+    CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(4000)});
+    e.parallelism.gradient_dtype = e.workload.dtype = Dtype::fp16;
+    const UpdatePasses p = update_passes(e, updated, gradients);
+    CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
+    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}});
+    CHECK(p.zero_gradients == MemoryPass{Bytes(0), Bytes(2000)});
+    e.parallelism.unfused = true;
+    CHECK(names() == Names{"gradient_norm"});
+    CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
+}
+
+// 3 sequences of 10 tokens, all parts rounded up: tp 4 and cp 3 leave 4 of 10 tokens, 12 in all, 3 of them outside the blocks; widths of 7 leave 2.
+TEST_CASE("a rank's part of every size, rounded up") {
+    Experiment e;
+    Workload& w = e.workload;
+    w.hidden = 40;
+    w.seq = 10;
+    w.heads = 5;
+    w.kv_heads = 5;
+    w.ffn = 7;
+    w.vocab = 9;
+    w.head_share = 0.7;
+    w.dtype = Dtype::fp8;
+    w.moe = {.experts = 4, .shared_experts = 2, .ffn = 6};
+    w.mamba = {.heads = 6, .head_dim = 64, .state = 128, .groups = 3, .attention = 0};
+    Parallelism& p = e.parallelism;
+    p.micro_batch = 3;
+    p.tp = 4;
+    p.cp = 3;
+    p.sequence_parallel = true;
+    p.expert_tensor_parallel = true;
+    const RankShape s = rank_shape(e);
+    CHECK(s == RankShape{.batch = 3, .tokens = 12, .outer_tokens = 3, .seq = 10, .seq_q = 4, .head_tokens = 8, .routed_tokens = 3, .hidden = 40, .ffn = 2, .vocab = 3,
+                         .expert_ffn = 2, .shared_ffn = 3, .heads = 2, .kv_heads = 2, .mamba_heads = 2, .mamba_groups = 1, .qk_dim = 8, .value_dim = 8,
+                         .matrix = Dtype::fp8, .storage = Dtype::bf16});
+    CHECK(s.outer() == Bytes(3 * 40 * 2));
+    CHECK(s.inner(5) == Bytes(12 * 5 * 2));
+    p.sequence_parallel = p.expert_tensor_parallel = false;
+    CHECK(rank_shape(e).outer_tokens == 12);
+    CHECK(rank_shape(e).routed_tokens == 3);  // each of the four sends its part
+    CHECK(rank_shape(e).expert_ffn == 6);
+    p.expert_tensor_parallel = true;
+    CHECK(rank_shape(e).routed_tokens == 12);
+    w.head_share = 0.001;
+    CHECK(rank_shape(e).head_tokens == 1);
+    w.attention = AttentionKind::mla;
+    w.mla = {.q_rank = 0, .kv_rank = 16, .nope_dim = 11, .rope_dim = 4, .value_dim = 13};
+    CHECK(rank_shape(e).qk_dim == 15);
+    CHECK(rank_shape(e).value_dim == 13);
+}
