@@ -122,7 +122,6 @@ Op op_of(const Profile& p, const DeviceSpan& s) {
         if (kind == "send_recv") return SendRecv{bytes};
         return AllReduce{bytes};
     }
-    if (is_exchange(s)) return AllReduce{Bytes(0)};
     const Bytes bytes = s.pass >= 0 ? p.passes[static_cast<std::size_t>(s.pass)].bytes : Bytes(static_cast<double>(s.bytes));
     return MemoryPass{bytes, Bytes(0)};
 }
@@ -207,10 +206,10 @@ private:
         s.host = std::max(s.host, at);
         return add("host", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::host)}, after, length, length);
     }
-    // What launches work outside the window: time passes on a lane of its own.
+    // What launches work outside the window: time passes on a lane of its own, from where the host is, in whose order it comes.
     TaskId other_launcher(std::size_t r, std::int64_t at) {
         RankState& s = states_[r];
-        const auto length = seconds(std::max<std::int64_t>(0, at - s.elsewhere));
+        const auto length = seconds(std::max<std::int64_t>(0, at - std::max(s.elsewhere, s.host)));
         s.elsewhere = std::max(s.elsewhere, at);
         return add("launched elsewhere", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::receive_up)}, {}, length, length);
     }
