@@ -206,10 +206,10 @@ private:
         s.host = std::max(s.host, at);
         return add("host", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::host)}, after, length, length);
     }
-    // What launches work outside the window: time passes on a lane of its own, from where the host is, in whose order it comes.
+    // What launches work outside the window: time passes on a lane of its own.
     TaskId other_launcher(std::size_t r, std::int64_t at) {
         RankState& s = states_[r];
-        const auto length = seconds(std::max<std::int64_t>(0, at - std::max(s.elsewhere, s.host)));
+        const auto length = seconds(std::max<std::int64_t>(0, at - s.elsewhere));
         s.elsewhere = std::max(s.elsewhere, at);
         return add("launched elsewhere", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::receive_up)}, {}, length, length);
     }

@@ -146,15 +146,14 @@ DeviceSpan work(std::int64_t launched, std::int64_t start, std::int64_t finish, 
 }  // namespace
 
 // Microseconds. k1 is launched at 10 and runs 20 .. 120; the host waits for it from 30 on; k2, launched at 130, runs 140 .. 200; an
-// all-reduce, launched at 131, begins behind it (201 .. 280); k3, launched at 206, begins behind that (281 .. 300); a copy that nobody here
-// launched runs 250 .. 260 on a third stream. Without the latencies of launches: k1 0 .. 100, k2 110 .. 170 (the host goes on for 10 after
-// its wait), the all-reduce 170 .. 249, k3 249 .. 268; as traced, from the first launch on, to 290. The
-// copy begins 44 after the host was done with k3, at 206 as traced.
+// all-reduce, launched at 131, begins behind it (201 .. 280); k3, launched at 206, begins behind that (281 .. 300); a copy, launched
+// at 207, runs 250 .. 260 on a third stream. Without the latencies of launches: k1 0 .. 100, k2 110 .. 170 (the host goes on for 10 after
+// its wait), the all-reduce 170 .. 249, k3 249 .. 268; as traced, from the first launch on, to 290.
 TEST_CASE("a replay keeps what waits for what, task by task") {
     Profile p;
     p.path = "one";
     p.names = {"k1", "k2", "nccl", "k3", "copied"};
-    p.spans = {work(10, 20, 120, 0, 7), work(130, 140, 200, 1, 7), work(131, 201, 280, 2, 20), work(0, 250, 260, 4, 9), work(206, 281, 300, 3, 7)};
+    p.spans = {work(10, 20, 120, 0, 7), work(130, 140, 200, 1, 7), work(131, 201, 280, 2, 20), work(207, 250, 260, 4, 9), work(206, 281, 300, 3, 7)};
     p.spans[2].kind = SpanKind::communication;
     p.spans[2].collective = 0;
     p.collectives = {{"allreduce", "Half", "dp", "", 2, -1, -1, 500, 500, true}};
@@ -171,8 +170,7 @@ TEST_CASE("a replay keeps what waits for what, task by task") {
         text += "\n";
     }
     CHECK(text == "0 host host between 0:\n1 k1 compute forward 100: 0\n2 host host between 20:\n3 host host between 0: 1\n4 host host between 10:\n5 k2 compute optimizer 60: 1 4\n"
-                  "6 host host between 1:\n7 nccl collective backward 79: 5 6\n8 host host between 75:\n9 k3 compute backward 19: 5 7 8\n"
-                  "10 launched elsewhere receive_up between 44:\n11 Memcpy send_up backward 10: 10\n");
+                  "6 host host between 1:\n7 nccl collective backward 79: 5 6\n8 host host between 75:\n9 k3 compute backward 19: 5 7 8\n10 host host between 1:\n11 Memcpy send_up backward 10: 10\n");
     CHECK(r.graph.op(1) == Op(MemoryPass{}));
     CHECK(r.graph.op(7) == Op(AllReduce{Bytes(1000)}));
     CHECK(r.graph.op(11) == Op(MemoryPass{Bytes(64), Bytes(0)}));
