@@ -60,7 +60,7 @@ TEST_CASE("a PyTorch trace, record by record") {
  {"ph":"X","cat":"python_function","name":"nn.Module: Decoder_Layer_1","pid":1,"tid":2,"ts":1,"dur":4000000,"args":{}},
  {"ph":"X","cat":"python_function","name":"forward","pid":1,"tid":2,"ts":1,"dur":4,"args":{}},
  {"ph":"B","cat":"cpu_op","name":"begun","pid":1,"tid":2,"ts":1,"dur":4,"args":{}},
- {"ph":"X","cat":"overhead","name":"other","pid":1,"tid":2,"ts":1,"dur":4,"args":{}},
+ {"ph":"X","cat":"overhead","name":"other","pid":1,"tid":2,"ts":-9,"dur":4,"args":{}},
  {"cat":"cpu_op","name":"plain","pid":1,"tid":3,"ts":-1.5,"dur":4}
 ]})json"));
     CHECK((r.base == 77 && r.rank == 2 && r.world == 5 && r.shapes && r.events == 22 && r.dropped == 0));
@@ -185,6 +185,23 @@ TEST_CASE("a replay keeps what waits for what, task by task") {
     CHECK(us(r.step.ranks[0].measured_exposed) == 79);
     CHECK(us(r.step.ranks[0].predicted_exposed) == 79);
     CHECK(r.step.name == "one");
+    // Kinds of exchanges by their names, with the bytes that nccl-tests counts (the gathered result, twice as much from an operator).
+    for (const auto& [name, op] : {std::pair{"_allgather_base", Op(AllGather{Bytes(1000)})}, {"reduce_scatter", Op(ReduceScatter{Bytes(1000)})}, {"alltoall", Op(AllToAll{{Bytes(1000)}})}, {"broadcast", Op(Broadcast{Bytes(1000), 0})},
+                                   {"reduce", Op(Reduce{Bytes(1000), 0})}, {"send_recv", Op(SendRecv{Bytes(1000)})}, {"nameless", Op(AllReduce{Bytes(1000)})}}) {
+        Profile other = p;
+        other.collectives[0].op = name;
+        CHECK(replay({other}).graph.op(7) == op);
+    }
+    Profile sized = p;
+    sized.products = {{"aten::mm", "c10::Half", {8, 16, 32, 1, Dtype::fp16}, true, true}};
+    sized.passes = {{"aten::copy_", "float", "copy", std::nullopt, 0, Bytes(3000)}, {"aten::x", "c10::Half", "attention", Attention{.batch = 2, .heads = 4}, 1, Bytes(0)}};
+    sized.spans[0].product = 0;
+    sized.spans[1].pass = 0;
+    sized.spans[4].pass = 1;
+    const Replay of_sizes = replay({sized});
+    CHECK(of_sizes.graph.op(1) == Op(sized.products[0].gemm));
+    CHECK(of_sizes.graph.op(5) == Op(MemoryPass{Bytes(3000), Bytes(0)}));
+    CHECK(of_sizes.graph.op(9) == Op(*sized.passes[1].attention));
     // Of kernels of one name without sizes the mean counts: k1 and k3 as 59.5 each.
     p.names[3] = "k1";
     const Replay alike = replay({p});
