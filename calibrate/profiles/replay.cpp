@@ -122,7 +122,6 @@ Op op_of(const Profile& p, const DeviceSpan& s) {
         if (kind == "send_recv") return SendRecv{bytes};
         return AllReduce{bytes};
     }
-    if (is_exchange(s)) return AllReduce{Bytes(0)};
     const Bytes bytes = s.pass >= 0 ? p.passes[static_cast<std::size_t>(s.pass)].bytes : Bytes(static_cast<double>(s.bytes));
     return MemoryPass{bytes, Bytes(0)};
 }

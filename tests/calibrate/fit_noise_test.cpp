@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 #include "calibrate/fit_noise.h"
 #include "model/errors.h"
 
@@ -117,4 +119,58 @@ TEST_CASE("the longest recorded series counts, from its first steady step, with 
     CHECK(series.ranks == 4);
     CHECK(series.step.size() == 69);  // 30 .. 99 without 50
     CHECK(series.forward.size() == 69);
+}
+
+// Of n events a rate is known to 1 / sqrt(n): 100 bursts, 50 late steps, 1000 steps. Of a burst the slow-down to half and the length to
+// 1.4 of that; of lateness its median to 1.25 of the spread and the spread to 0.8.
+TEST_CASE("each part of the noise is known as well as its events are many") {
+    const NoiseFit fit = fit_noise(Cluster{}, made_up());
+    const auto error = [&](const char* key) { return parameter(fit, key).relative_error; };
+    CHECK(error("noise.step") == Approx(1 / std::sqrt(1000.0)));
+    CHECK(error("noise.host") == Approx(1 / std::sqrt(1000.0)));
+    CHECK(error("noise.burst_slowdown") == Approx(0.05));
+    CHECK(error("noise.burst_every") == Approx(0.1));
+    CHECK(error("noise.burst_length") == Approx(0.14));
+    CHECK(error("noise.straggler_rate") == Approx(1 / std::sqrt(50.0)));
+    CHECK(error("noise.straggler_spread") == Approx(0.8 / std::sqrt(50.0)));
+    CHECK(error("noise.straggler_delay") <= 1.25 * 0.03 / std::sqrt(50.0));
+    CHECK(parameter(fit, "noise.step").value == "0");  // all quiet forwards are alike
+    CHECK(fit.cluster.fitted->samples == 1000);
+    CHECK(fit.findings.size() == 2);
+    CHECK(fit.findings[0].starts_with("100 bursts of slow kernels: kernels take 25 % longer for 1.8 s, every 19 s"));
+    CHECK(fit.findings[1].starts_with("50 of 1000 steps wait for a late rank, by 1"));
+}
+
+// Lateness of 1, 2 and 3 s in turns: mean 2, variance 2/3; growth 1 + 1/6: median 2 / sqrt(7/6), spread sqrt(log(7/6)).
+TEST_CASE("lateness is the log-normal with the mean and the variance of what was seen") {
+    StepSeries s{"run", 1, {}, {}, {}, {}};
+    for (int i = 0; i < 900; ++i) {
+        s.forward.push_back(0.4);
+        s.backward.push_back(1);
+        s.optimizer.push_back(0);
+        s.step.push_back(1.6 + (i % 30 == 0 ? 1 + i / 30 % 3 : 0));
+    }
+    const NoiseFit fit = fit_noise(Cluster{}, s);
+    CHECK(fit.cluster.noise.straggler_rate == Approx(1.0 / 30).epsilon(1e-3));  // of one rank
+    CHECK(fit.cluster.noise.straggler_delay.si() == Approx(2 / std::sqrt(7.0 / 6)).epsilon(1e-3));
+    CHECK(fit.cluster.noise.straggler_spread == Approx(std::sqrt(std::log(7.0 / 6))).epsilon(2e-3));
+    CHECK(parameter(fit, "noise.straggler_delay").relative_error == Approx(1.25 * std::sqrt(std::log(7.0 / 6)) / std::sqrt(30.0)));
+    // An optimizer of no time has no spread; without bursts there is nothing to tell of them.
+    CHECK_FALSE(parameter(fit, "noise.host").determined);
+    CHECK_FALSE(parameter(fit, "noise.burst_every").determined);
+    CHECK(fit.findings[0] == "0 bursts of slow kernels; too few to tell their rate");
+    CHECK(fit.findings.back() == "the optimizer spreads like the kernels: the host's load is not determined");
+    // Nine late steps are too few, ten are enough.
+    for (const int most : {9, 10}) {
+        StepSeries few = s;
+        for (std::size_t i = 0; i < few.step.size(); ++i) few.step[i] = i % 30 == 0 && i / 30 < static_cast<std::size_t>(most) ? 3 : 1.6;
+        CHECK(parameter(fit_noise(Cluster{}, few), "noise.straggler_rate").determined == (most == 10));
+    }
+    s.step.resize(49);
+    s.forward.clear();
+    s.backward.clear();
+    s.optimizer.clear();
+    CHECK_THROWS_WITH(fit_noise(Cluster{}, s), Contains("49 steady steps"));
+    s.step.push_back(1.6);
+    CHECK(fit_noise(Cluster{}, s).findings.at(0) == "only whole steps were recorded: bursts, stragglers and host load cannot be told apart");
 }

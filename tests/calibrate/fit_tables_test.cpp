@@ -84,6 +84,26 @@ TEST_CASE("the constants of a made-up device are recovered from its GEMM times")
     CHECK(fit.cluster.fitted->samples == 100);
 }
 
+// What an earlier fit found is the belief, but for a value at its bound (0.001), which only switched an effect off; what small passes
+// told of launches stays.
+TEST_CASE("a fit to another machine of the same device believes what the first one found") {
+    Cluster start = moved(device(), gemm_parameters({}), 1);
+    start.kernel.gemm_k0 = 170;
+    start.kernel.gemm_boost = 0.001;
+    BuildingBlocks rows = gemm_rows(start);
+    const TablesFit known = fit_tables(start, rows, {}, {HeldOutShare::fifth, true, true}), fresh = fit_tables(start, rows);
+    const auto belief = [](const TablesFit& fit, const std::string& key) {
+        for (const ParameterReport& p : fit.results.at(0).parameters)
+            if (p.parameter.key == key) return p.parameter.prior;
+        return std::string("not fitted");
+    };
+    CHECK(belief(known, "kernel.gemm_k0") == "170");
+    CHECK(belief(known, "kernel.gemm_boost") == "0.05");
+    CHECK(belief(known, "kernel.launch") == "not fitted");
+    CHECK(belief(fresh, "kernel.gemm_k0") == "150");
+    CHECK(belief(fresh, "kernel.launch") == "2.4 us");
+}
+
 TEST_CASE("the constants of a made-up link are recovered from its collectives") {
     const Cluster truth = moved(device(), collective_parameters(device()), 0.9);
     const TablesFit fit = fit_tables(device(), collective_rows(truth));

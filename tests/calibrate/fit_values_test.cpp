@@ -267,6 +267,29 @@ TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     CHECK(fits[2].cases[0].predict(c) == time_in_step(AllReduce{Bytes(1e6)}, ring_path(Group{4}, c), c));
 }
 
+// An addition reads two tensors for one that it writes; attention has the heads of all sequences as its batch.
+TEST_CASE("rows of a script's tables are kernels by themselves") {
+    const TestFolder folder;
+    const BuildingBlocks passes = traced_blocks(folder, "kind,bytes,timer,time_us\ncopy,600,kernel,7\nadd,600,events,7\ngelu,600,,7\nsoftmax,600,kernel,7\nlayernorm,600,kernel,7\n");
+    using Access = MemoryPass::Access;
+    REQUIRE(passes.kernels.size() == 5);
+    CHECK(passes.kernels[0] == KernelRow{folder.path() + "/t.csv:2", "memory_pass", "copy", MemoryPass{Bytes(300), Bytes(300)}, passes.kernels[0].time, passes.kernels[0].row, false});
+    const auto& sum = std::get<MemoryPass>(passes.kernels[1].op);
+    CHECK(sum.read.si() == Approx(400));
+    CHECK(sum.written.si() == Approx(200));
+    CHECK(passes.kernels[1].between_events);
+    CHECK(passes.kernels[2].call == "gelu");
+    for (const std::size_t i : {3U, 4U}) {
+        CHECK(std::get<MemoryPass>(passes.kernels[i].op) == MemoryPass{Bytes(300), Bytes(300), Access::rows});
+        CHECK(passes.kernels[i].kind == "rows");
+    }
+    const BuildingBlocks batches = traced_blocks(folder, "batch,m,n,k,dtype,timer,time_us\n2,3,5,7,bf16,kernel,11\n2,3,5,7,bf16-flash-causal,,11\n");
+    CHECK(batches.kernels.at(0).op == Op(Gemm{.m = 3, .n = 5, .k = 7, .batch = 2, .dtype = Dtype::bf16}));
+    CHECK((batches.kernels[0].kind == "batched_gemm" && batches.kernels[0].call == "bmm" && !batches.kernels[0].between_events));
+    CHECK(batches.kernels.at(1).op == Op(Attention{2, 1, 3, 5, 7, true, false, Dtype::bf16, true}));
+    CHECK((batches.kernels[1].kind == "attention" && batches.kernels[1].call == "attention" && batches.kernels[1].between_events));
+}
+
 // Medians of launches (3, 5, 9 us) and layers; single passes of 2 x 3 us against compiled ones of 1 x 5 us.
 TEST_CASE("a traced framework takes its calls, its layers and whether it is compiled") {
     const auto rows = [](double compiled) {

@@ -63,6 +63,7 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     std::erase_if(points.blocks.gemms, [&](const GemmRow&) { return row++ % 2 != 0; });
     CHECK(points.blocks.collectives.empty());
     CHECK(points.issue.si() == Approx(6e-6).epsilon(0.01));
+    points.date = "2026-02-03";
 
     Cluster preset = truth;  // fitted elsewhere, to a card a little slower
     preset.kernel.gemm_efficiency *= 0.9;
@@ -81,6 +82,9 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     CHECK(k.transpose_efficiency == Approx(0.6).epsilon(0.02));
     CHECK(k.optimizer_efficiency == Approx(0.7).epsilon(0.02));
     CHECK(k.training_gemm == Approx(0.9).epsilon(0.02));
+    CHECK(fit.cluster.fitted->date == "2026-02-03");
+    CHECK(fit.cluster.fitted->sources == std::vector<std::string>{"GPU sweeps: simulated"});
+    CHECK(fit.cluster.fitted->parameters.back() == FittedParameter{"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
     int kinds = 0;
     for (const HeldOutError& error : fit.cluster.fitted->errors) {
         if (error.method != "held-out fifth" && error.method != "not fitted") continue;

@@ -207,6 +207,8 @@ TEST_CASE("a host's link has a curve for each kind of exchange, and its law from
     }
     CHECK(c.intra.bandwidth.si() == Approx(6e9));
     CHECK(c.intra.latency.si() == Approx(13e-6));
+    CHECK(stated(c, "link.intra.latency").relative_error == 0);
+    CHECK(stated(c, "kernel.launch").relative_error == 0);
     CHECK(stated(c, "link.intra.bandwidth").relative_error == Approx(0).margin(1e-9));
     // The third of three lies on the line of the first two.
     for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "send_recv"}) {

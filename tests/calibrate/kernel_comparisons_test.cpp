@@ -63,6 +63,24 @@ TEST_CASE("collectives are predicted inside a node and between nodes, with nccl-
     CHECK(found.refused.size() == 2);
 }
 
+// Of a node's eight ranks four: the machine stays as it is. Sixteen over two nodes: two nodes of eight; four over two: of two.
+TEST_CASE("a collective runs on as many nodes of its device as it states") {
+    const TestFolder folder;
+    for (const char* name : {"dgx-a100", "dgx-a100-pcie"}) {
+        const Cluster one = read_cluster(name);
+        const auto path = folder.write("c.csv", "op,ranks,nodes,bytes,time_us\nall_reduce,4,1,67108864,300\nall_reduce,16,2,67108864,300\nall_gather,4,2,67108864,300\n");
+        const KernelComparisons found = read_own_kernels(path, one);
+        REQUIRE(found.rows.size() == 3);
+        Cluster two = one, small = one;
+        two.nodes = small.nodes = 2;
+        small.gpus_per_node = 2;
+        CHECK(found.rows[0].predicted == collective_case({"", "all_reduce", 4, 1, Bytes(67108864), {}}, one).predict(one));
+        CHECK(found.rows[1].predicted == collective_case({"", "all_reduce", 16, 2, Bytes(67108864), {}}, two).predict(two));
+        CHECK(found.rows[2].predicted == collective_case({"", "all_gather", 4, 2, Bytes(67108864), {}}, small).predict(small));
+        CHECK(found.rows[1].ranks == 16);
+    }
+}
+
 // A row of the fit is known by its content: [fitted] of the cluster that the row is compared on keeps it.
 TEST_CASE("a kernel that the cluster was fitted on is no evidence") {
     const TestFolder folder;

@@ -35,3 +35,52 @@ TEST_CASE("a block of sizes is foretold from the rows outside of it") {
     CHECK(complaint([&] { leave_out_blocks({folder.write("none.csv", "op,m,n,k,dtype,gpu,time_us\n")}, "dgx-a100", {}); })
               .find("no row of a measured machine") != std::string::npos);
 }
+
+namespace {
+
+std::vector<std::string> blocks_told(const std::vector<BlockLeftOut>& blocks) {
+    std::vector<std::string> all;
+    for (const BlockLeftOut& b : blocks) {
+        std::string text = fmt::format("{} {}:", b.fitted_rows, b.block);
+        for (const HeldOutError& e : b.errors) text += fmt::format(" {} {}", e.samples, e.kind);
+        all.push_back(text);
+    }
+    return all;
+}
+
+}  // namespace
+
+// Of two, four and eight ranks the eight are left out, rows over two nodes are of no group; of products those with n or k of 16,384.
+TEST_CASE("the largest group of ranks and the widest products are blocks of their own") {
+    const Cluster cluster = read_cluster("dgx-a100");
+    std::string links = "op,ranks,nodes,bytes,gpu,time_us\n";
+    for (const int ranks : {2, 4, 8})
+        for (double bytes = 1024; bytes < 1e9; bytes *= 4)
+            for (const char* op : {"all_reduce", "all_gather"})
+                links += fmt::format("{},{},1,{},A100-SXM4-80GB,{:.9g}\n", op, ranks, bytes, 1e6 * collective_case({"", op, ranks, 1, Bytes(bytes), {}}, cluster).predict(cluster).si());
+    links += "all_reduce,16,2,1024,A100-SXM4-80GB,30\n";
+    std::string products = "op,m,n,k,dtype,gpu,time_us\n";
+    for (const long m : {256L, 1024L})
+        for (const auto& [n, k] : {std::pair{1024L, 4096L}, {4096L, 1024L}, {4096L, 4096L}, {8192L, 8192L}, {16384L, 1024L}, {1024L, 16384L}, {16383L, 1024L}})
+            products += fmt::format("gemm,{},{},{},bf16,A100-SXM4-80GB,{:.9g}\n", m, n, k, 1e6 * gemm_case({"made", {m, n, k, 1, Dtype::bf16}, 1, {}}).predict(cluster).si());
+    const TestFolder folder;
+    const auto blocks = leave_out_blocks({folder.write("links.csv", links), folder.write("gemms.csv", products)}, "dgx-a100", {});
+    CHECK(blocks_told(blocks) == std::vector<std::string>{"10 products with n or k from 16384 on: 4 gemm", "40 collectives of the largest group: 10 all_reduce 10 all_gather"});
+    for (const BlockLeftOut& b : blocks)
+        for (const HeldOutError& e : b.errors) {
+            CHECK(e.method == b.block);
+            CHECK(e.median < 0.1);
+        }
+}
+
+// Kernels by name: "a" has rows on both sides, "b" only of long sequences, which says nothing of its law.
+TEST_CASE("long sequences and many experts are left out of the kernels that the rest shows") {
+    std::string attention = "op,batch,heads,kv_heads,seq_q,seq_k,head_dim,causal,kernel,dtype,gpu,time_us\n";
+    for (const long seq : {512L, 2048L, 8191L, 8192L, 16384L}) attention += fmt::format("attention,1,16,16,{0},{0},128,1,a,bf16,A100-SXM4-80GB,{1}\n", seq, 5 + 4e-6 * static_cast<double>(seq * seq));
+    attention += "attention,1,16,16,16384,16384,128,1,b,bf16,A100-SXM4-80GB,900\n";
+    std::string layers = "num_tokens,hidden,inter,topk,experts,tp_in_expert,ep,dtype,gpu,time_us\n";
+    for (const int experts : {8, 64, 255, 256}) layers += fmt::format("64,1024,1024,1,{},1,1,bf16,A100-SXM4-80GB,{}\n", experts, 100 + experts);
+    const TestFolder folder;
+    const auto blocks = leave_out_blocks({folder.write("a.csv", attention), folder.write("m.csv", layers)}, "dgx-a100", {});
+    CHECK(blocks_told(blocks) == std::vector<std::string>{"3 attention from 8192 tokens on: 2 attention", "3 expert layers with 256 experts and more: 1 moe_layer"});
+}

@@ -165,6 +165,7 @@ TEST_CASE("a row is predicted on its own machine with the candidate's constants"
     CHECK(one.name == "a");
     CHECK(one.kind == "step");
     CHECK(one.row == 41);
+    CHECK(one.spread == 1);
     CHECK(one.measured == row.measured_step);
     CHECK(one.predict(row.experiment.cluster).si() == Approx(simulated_step(row.experiment)));
     Cluster other = row.experiment.cluster;

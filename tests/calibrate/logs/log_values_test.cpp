@@ -336,6 +336,25 @@ TEST_CASE("a record's ranks and kinds of values are bounded") {
                Contains("more than 65535 kinds of values"));
 }
 
+// Ten of fifteen steps are steady. Step 0 of a phase that is not asked for is no median either; a log without routing writes none.
+TEST_CASE("an import of medians alone keeps no first step, and says where no routing was recorded") {
+    const LogFolder folder;
+    std::string text;
+    for (int i = 0; i < 15; ++i) text += fmt::format("step={} took {} s fwd 0.5 s\n", i, i);
+    ImportRequest request;
+    request.logs = {folder.file("a.log", text)};
+    request.pattern = folder.file("p.toml", "system = \"mine\"\nmodel = \"m\"\nlines = [\"step={#} took {step:s} s fwd {forward:s}\"]\n");
+    request.out = (folder.path / "out.csv").string();
+    request.routing_out = (folder.path / "routing").string();
+    request.medians_only = true;
+    const std::vector<std::string> said = import_to_files(request);
+    CHECK(said.at(1) == "no run records its routing; no routing file written");
+    CHECK(said.back() == request.out + ": 3 rows, of them 3 medians over steady steps");
+    std::string rows;
+    for (const Sample& s : read_measurements(request.out)) rows += fmt::format("{} {} {}\n", s.phase, s.step, s.value);
+    CHECK(rows == "step -1 9.5\nstep.mean -1 9.5\nforward -1 0.5\n");
+}
+
 // Steps 30 to 31 alone; one number ten times its neighbours on either side is told, a jump that stays is not.
 TEST_CASE("an import can be of some steps, and watches for numbers misread") {
     const LogFolder folder;

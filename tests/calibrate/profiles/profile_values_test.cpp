@@ -163,6 +163,13 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     CHECK(p.spans[3].product == -1);
     CHECK(p.spans[4].product == 0);
     CHECK(p.counts.products_without_shape == 0);
+    Recorded first;  // the product is the file's first record
+    first.host("aten::mm", 1, 1001, 100, first.inputs(two_matrices));
+    first.host("aten::copy_", 1, 1011, 50);
+    first.call(1, 1, 1021);
+    first.work(1, 2000, 1);
+    CHECK(first.profile().spans[0].product == 0);
+    CHECK(first.profile().spans[0].instance == 0);
     Recorded shapeless;
     shapeless.host("aten::mm", 1, 1001, 100);
     shapeless.call(1, 1, 1005);
@@ -224,6 +231,7 @@ TEST_CASE("what a trace says of itself is carried over, in the order of time") {
     x.r.groups["tp"] = "[2,3]";
     const Profile p = x.profile("rank-5.json");
     CHECK((p.rank == 3 && p.rank_told && p.ranks == 8));
+    CHECK(p.path == "rank-5.json");
     CHECK(p.origin == 107);
     CHECK((p.peak_reserved == Bytes(11) && p.peak_allocated == Bytes(13)));
     CHECK(p.counts.events == 17);
@@ -742,6 +750,8 @@ TEST_CASE("operators of PyTorch by their inputs") {
             Attention a{.batch = of_q[0], .heads = of_q[heads], .seq_q = of_q[tokens], .seq_k = of_k[tokens], .head_dim = of_q[3], .causal = causal, .backward = rule.backward, .dtype = Dtype::fp16, .flash = true};
             CHECK(*found->attention == a);
             CHECK(found->kv_heads == of_k[heads]);
+            CHECK(found->op == rule.op);
+            CHECK(found->dtype == "c10::Half");
         }
         CHECK_FALSE(attends(rule.op, rule.place + 1, true));
     }

@@ -122,6 +122,10 @@ TEST_CASE("a traced step stands beside its forecast, kind by kind, its slices in
     }
     CHECK(kinds == std::set<std::string>{"gemm", "attention", "memory_pass", "all_reduce"});
     CHECK(found.notes.empty());
+    CHECK(a.replayed > 0.5 * a.measured);
+    CHECK(a.replayed < 1.5 * a.measured);
+    for (const TracedSlice& s : found.traced.slices)
+        if (s.kind == "gemm") CHECK(s.micro_batch == 0);
     std::map<int, int> products;
     for (const TracedSlice& s : found.traced.slices)
         if (s.kind == "gemm" && s.phase == "forward" && s.process == 1000) ++products[s.layer];
