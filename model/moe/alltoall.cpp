@@ -98,7 +98,6 @@ void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing
 }
 
 void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    need_counts(routing, "alltoall");
     const std::vector<TaskId> weighted = on_each(program, layer, "weighted_sum_backward", Phase::backward);
     ChunkedExperts chunked(program.graph(), layer, Phase::backward);
     program.follow_all(add_chunks(chunked, layer, routing, weighted));

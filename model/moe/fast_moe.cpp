@@ -47,7 +47,6 @@ void add_fast_moe_forward(Program& program, const MoeLayer& layer, const Routing
 }
 
 void add_fast_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    need_counts(routing, "fast_moe");
     program.on_each("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
     add_experts(program, layer, routing, Phase::backward);

@@ -84,7 +84,6 @@ void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routi
 }
 
 void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    need_counts(routing, "faster_moe");
     const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
     add_host_work(program, Phase::backward);
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);

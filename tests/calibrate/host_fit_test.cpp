@@ -259,6 +259,16 @@ TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     const SweepResult wilder[] = {r};
     CHECK(collect_points(wilder).op_noise == 2);  // at most what cluster.noise takes
     CHECK(collect_points(wilder).step_noise == 2);
+    // Of a task that took no time in the lower quartile nothing is said: 0, 0, 3 and 3 parts beside 8, 10, 12 and 14.
+    Sweep timed;
+    timed.add("gemm", Gemm{3, 5, 7, 1, Dtype::fp32}, 2_us);
+    timed.add("barrier", Barrier{}, 1_us);
+    SweepResult partly = timed.result({8, 10, 12, 14});
+    for (std::size_t i = 0; i < 2; ++i)
+        for (Span& s : partly.measurement.traces[i].spans)
+            if (s.task == 1) s.finish = s.start;
+    const SweepResult parts[] = {partly};
+    CHECK(collect_points(parts).op_noise == Approx(std::log(12.5 / 9.5) / 1.349));
 }
 
 TEST_CASE("a host fit says what is too little to fit") {

@@ -346,6 +346,19 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     CHECK(constants[1].prior.sigma == Approx(std::clamp(deviation(memory), 0.15, 1.5)).epsilon(1e-3));
     CHECK(constants[1].prior.lower == Approx(std::log(0.1 / row.experiment.cluster.kernel.memory_efficiency)));
     CHECK(constants[1].prior.upper == Approx(std::log(1 / row.experiment.cluster.kernel.memory_efficiency)));
+    // Only clusters that state the slow-down count.
+    std::set<double> slowdowns;
+    for (const std::string& name : preset_names(PresetKind::cluster))
+        if (const double value = read_cluster(name).interference.compute_slowdown; value > 0) slowdowns.insert(value);
+    CHECK(constants.back().key == "interference.compute_slowdown");
+    CHECK(constants.back().prior.sigma == Approx(std::clamp(deviation(slowdowns), 0.5, 1.5)).epsilon(1e-3));
+    Case without = row;
+    without.experiment.cluster.interference.compute_slowdown = 0;
+    const std::vector<double> ascending(slowdowns.begin(), slowdowns.end());
+    CHECK(step_constants(FitTarget::hardware, {without}).back().start == Approx(ascending[ascending.size() / 2]).epsilon(1e-3));
+    Case experts = row;
+    experts.experiment.workload.moe.experts = 8;
+    CHECK(step_constants(FitTarget::framework, {experts}).size() == 2);  // not spread over ranks
     // A start outside of the bounds may stay there.
     Case far = row;
     far.experiment.cluster.kernel.training_gemm = 1.6;

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "exec/host_memory.h"
 #include "model/errors.h"
 
@@ -23,6 +25,32 @@ TEST_CASE("memory is planned for the largest task and for more than the cache") 
     const MemoryPlan large_cache = plan_memory(graph, 2, Bytes(40000), Bytes(1e6));
     CHECK(large_cache.input >= 7500);  // 1.5 * 40000 B / 2 ranks / 4 B
     CHECK(large_cache.output >= 7500);
+}
+
+// Of 4,000 and 400 bytes: 1,000 and 100 floats and a line of 16. 1.5 x 40,000 bytes of cache on two ranks are 7,500 floats; a cache
+// of a terabyte asks for 256 MiB a region.
+TEST_CASE("a region holds the largest of any task, or half as much again as its share of the cache, up to 256 MiB") {
+    TaskGraph graph(2, true);
+    graph.add("copy", Phase::forward, MemoryPass{Bytes(4000), Bytes(400)}, {Place(1, Lane::compute)}, {});
+    graph.add("sum", Phase::forward, MemoryPass{Bytes(8), Bytes(800)}, {Place(1, Lane::compute)}, {});
+    const auto plan = [&](double cache, double available) { return plan_memory(graph, 2, Bytes(cache), Bytes(available)); };
+    CHECK(plan(0, 1e6).input == 1016);
+    CHECK(plan(0, 1e6).output == 216);
+    CHECK(plan(40'000, 1e6).input == 7516);
+    CHECK(plan(40'000, 1e6).output == 7516);
+    CHECK(plan(1e12, 4 * 268'435'456.0).input == 268'435'456 / 4 + 16);
+    CHECK_NOTHROW(plan(0, 2 * 1200 * 4));
+    CHECK_THROWS_WITH(plan(0, 2 * 1200 * 4 - 1), Catch::Contains("2 ranks here need 9.6 kB (largest task 0 \"copy\")"));
+}
+
+TEST_CASE("each rank's memory begins with numbers of its own and with zeros") {
+    const MemoryPlan plan{100, 40};
+    HostMemory first = allocate(plan, 0), second = allocate(plan, 1), again = allocate(plan, 0);
+    CHECK(first.input.all().size() == 112);  // whole lines
+    CHECK(first.output.all().size() == 48);
+    CHECK(std::ranges::equal(first.input.all(), again.input.all()));
+    CHECK_FALSE(std::ranges::equal(first.input.all(), second.input.all()));
+    CHECK(std::ranges::all_of(first.output.all(), [](float value) { return value == 0; }));
 }
 
 TEST_CASE("a graph that does not fit is refused with the largest task, also for absurd sizes") {

@@ -2,6 +2,7 @@
 
 #include "model/errors.h"
 #include "model/moe/layer.h"
+#include "tests/model/block/plan_lines.h"
 
 using namespace stepcast;
 
@@ -135,6 +136,7 @@ TEST_CASE("the other systems refuse block totals by name") {
     CHECK_THROWS_WITH(add_fast_moe_forward(program, small_layer(), totals),
                       Catch::Contains("fast_moe") && Catch::Contains("block totals"));
     CHECK_THROWS_AS(add_alltoall_forward(program, small_layer(), totals), ConfigError);
+    CHECK_THROWS_WITH(add_faster_moe_forward(program, small_layer(), totals), Catch::Contains("faster_moe"));
 }
 
 // 7 slots in 2 chunks: 3 and 4. The second dispatch is issued before the first experts, so it runs beside them.
@@ -151,4 +153,74 @@ TEST_CASE("alltoall in two chunks issues both dispatches first and loses no slot
     const auto second_dispatch =
         std::find(std::find(order.begin(), order.end(), "dispatch") + 1, order.end(), "dispatch");
     CHECK(second_dispatch < std::find(order.begin(), order.end(), "expert_gemm1"));
+}
+
+namespace {
+
+using Lines = std::vector<std::string>;
+using Add = void (*)(Program&, const MoeLayer&, const Routing&);
+
+// 6 tokens of two slots, 8 wide rows of 16 bytes, inner 24: slots are 192 bytes, an expert's weights 2 x 8 x 24 x 2 = 768.
+Lines lines_of_rank(Add add, const Routing& routing, int rank) {
+    const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1};
+    TaskGraph graph(2, true);
+    Program program(graph);
+    add(program, layer, routing);
+    return lines_of(graph, rank);
+}
+
+}  // namespace
+
+// Experts 0 and 1 live on rank 0, 2 and 3 on rank 1. Slots of 16 bytes: expert 0 gets 5 from rank 1, expert 2 7 from rank 0, expert 3 3; nobody
+// wants expert 1. Rank 0 computes 7 rows.
+TEST_CASE("fast_moe: every task of a rank") {
+    const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
+    CHECK(lines_of_rank(add_fast_moe_forward, routing, 0) ==
+          Lines{"framework 12 calls", "gate 6x4x8", "top_k r48 w48", "counts all_to_all 32", "permute r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192",
+                "exchange_setup 1 calls", "dispatch all_to_all 48", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336", "expert_gemm2 7x8x24", "module 1 calls",
+                "exchange_setup 1 calls", "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "weighted_sum r192 w192"});
+    CHECK(lines_of_rank(add_fast_moe_backward, routing, 0) ==
+          Lines{"framework 12 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192", "exchange_setup 1 calls", "dispatch all_to_all 48",
+                "module 1 calls", "dgrad2 7x24x8", "wgrad2 24x8x7", "gelu_backward r672 w336", "dgrad1 7x8x24", "wgrad1 8x24x7", "module 1 calls", "exchange_setup 1 calls",
+                "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+}
+
+// Width 8: 16 x 64 / 6.25e9 s over 3 x 8 x 64 / 11.5e12 + 4 x 32 / 6.25e9 s is 7.95 slots. Expert 2 has 21, the next 7: it is shadowed, and rank 0
+// computes its own 17 of them.
+TEST_CASE("faster_moe: every task of a rank") {
+    const Routing routing = counts({2, 0, 17, 3, 5, 0, 4, 3});
+    CHECK(lines_of_rank(add_faster_moe_forward, routing, 0) ==
+          Lines{"framework 12 calls", "schedule 1 calls", "gate 6x4x8", "top_k r48 w48", "counts all_gather 64", "permute r192 w192", "shadow_broadcast broadcast 768",
+                "exchange_setup 1 calls", "dispatch all_to_all 80", "exchange_setup 1 calls", "dispatch all_to_all 48", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336",
+                "expert_gemm2 7x8x24", "module 1 calls", "expert_gemm1 17x24x8", "gelu r816 w816", "expert_gemm2 17x8x24", "exchange_setup 1 calls", "combine all_to_all 80",
+                "exchange_setup 1 calls", "combine all_to_all 48", "weighted_sum r192 w192"});
+    const Lines backward = lines_of_rank(add_faster_moe_backward, routing, 1);  // 6 rows of expert 3, 4 of the shadowed one
+    CHECK(backward == Lines{"framework 12 calls", "schedule 1 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 80", "exchange_setup 1 calls",
+                            "dispatch all_to_all 48", "module 1 calls", "dgrad2 6x24x8", "wgrad2 24x8x6", "gelu_backward r576 w288", "dgrad1 6x8x24", "wgrad1 8x24x6", "module 1 calls",
+                            "dgrad2 4x24x8", "wgrad2 24x8x4", "gelu_backward r384 w192", "dgrad1 4x8x24", "wgrad1 8x24x4", "shadow_reduce reduce 768", "exchange_setup 1 calls",
+                            "combine all_to_all 80", "exchange_setup 1 calls", "combine all_to_all 48", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+}
+
+// 10 rows go from rank 0 to rank 1 and 5 back: 240 bytes in one exchange.
+TEST_CASE("alltoall: every task of a rank") {
+    const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
+    CHECK(lines_of_rank(add_alltoall_forward, routing, 0) ==
+          Lines{"gate 6x4x8", "top_k r48 w48", "permute r192 w192", "dispatch all_to_all 240", "expert_gemm1 [7,0]x24x8", "gelu r336 w336", "expert_gemm2 [7,0]x8x24",
+                "combine all_to_all 240", "weighted_sum r192 w192"});
+    CHECK(lines_of_rank(add_alltoall_backward, routing, 1) ==
+          Lines{"weighted_sum_backward r192 w192", "dispatch all_to_all 240", "dgrad2 [11,6]x24x8", "wgrad2 [11,6]x24x8 weights", "gelu_backward r1632 w816", "dgrad1 [11,6]x8x24",
+                "wgrad1 [11,6]x24x8 weights", "combine all_to_all 240", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+}
+
+// Loads 200, 30, 260 and 43: experts 2, 0 and 3 are popular. Rank 0 has 4 + 2 + 1 blocks of its own 200, 70 and 3 rows of them, and one for
+// expert 1, of whose 30 rows 20 come from rank 1: 320 bytes. Weights of 2 + 3 experts are transposed.
+TEST_CASE("mix_moe: every task of a rank") {
+    const Routing routing = counts({70, 10, 200, 3, 130, 20, 60, 40});
+    CHECK(lines_of_rank(add_mix_moe_forward, routing, 0) ==
+          Lines{"barrier barrier 0", "assignment 1 calls", "schedule 1 calls", "weight_transpose r3840 w3840", "AG 8 blocks x24x8 1 remote of 320", "gelu r24576 w24576",
+                "barrier barrier 0", "GA 8 blocks x8x24 1 remote of 320 scatter", "barrier barrier 0", "weighted_sum r192 w192"});
+    CHECK(lines_of_rank(add_mix_moe_backward, routing, 1) ==
+          Lines{"schedule 1 calls", "weighted_sum_backward r192 w192", "AG 5 blocks x24x8 0 remote of 0", "wgrad2 [320]x24x8 weights", "gelu_backward r30720 w15360",
+                "barrier barrier 0", "GA 5 blocks x8x24 0 remote of 0 scatter", "barrier barrier 0", "wgrad1 [320]x24x8 weights", "index_add r192 w192", "gate_dgrad 6x8x4",
+                "gate_wgrad 8x4x6"});
 }

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 #include "model/units.h"
 #include "tests/model/files.h"
 
@@ -99,4 +101,46 @@ TEST_CASE("printed quantities read back within 1e-6, exact ones exactly") {
         CHECK(parse_bandwidth(exact_text(BytesPerSecond(v))) == BytesPerSecond(v));
         CHECK(parse_flop_rate(exact_text(FlopsPerSecond(v))) == FlopsPerSecond(v));
     }
+}
+
+// An amount, ten times, a thousand times .. of every unit that is read: powers of ten or two, an eighth of bits.
+TEST_CASE("every unit is worth what it is called") {
+    const auto seconds = [](const char* text) { return parse_seconds(text).si(); };
+    CHECK(seconds("3 ns") == 3e-9);
+    CHECK(seconds("3 us") == 3e-6);
+    CHECK(seconds("3 ms") == 3e-3);
+    CHECK(seconds("3 s") == 3);
+    const auto bytes = [](const char* text) { return parse_bytes(text).si(); };
+    CHECK(bytes("3 KiB") == 3 * 1024.0);
+    CHECK(bytes("3 kB") == 3e3);
+    CHECK(bytes("3 KB") == 3e3);
+    CHECK(bytes("3 MiB") == 3 * 1048576.0);
+    CHECK(bytes("3 MB") == 3e6);
+    CHECK(bytes("3 TiB") == 3 * 1099511627776.0);
+    CHECK(bytes("3 TB") == 3e12);
+    for (const auto& [text, flop] : {std::pair{"3 FLOP", 3.0}, {"3 kFLOP", 3e3}, {"3 GFLOP", 3e9}, {"3 TFLOP", 3e12}, {"3 PFLOP", 3e15}}) CHECK(parse_flops(text).si() == flop);
+    for (const auto& [text, rate] : {std::pair{"3 FLOP/s", 3.0}, {"3 kFLOP/s", 3e3}, {"3 MFLOP/s", 3e6}, {"3 GFLOP/s", 3e9}, {"3 PFLOP/s", 3e15}, {"3 GFLOPS", 3e9}, {"3 PFLOPS", 3e15}})
+        CHECK(parse_flop_rate(text).si() == rate);
+    for (const auto& [text, rate] : {std::pair{"3 B/s", 3.0}, {"3 KiB/s", 3072.0}, {"3 kB/s", 3e3}, {"3 KB/s", 3e3}, {"3 MiB/s", 3 * 1048576.0}, {"3 MB/s", 3e6}, {"3 GiB/s", 3 * 1073741824.0},
+                                     {"3 TiB/s", 3 * 1099511627776.0}, {"3 TB/s", 3e12}, {"3 kBps", 3e3}, {"3 MBps", 3e6}, {"3 GBps", 3e9}, {"3 TBps", 3e12}, {"24 b/s", 3.0}, {"24 kb/s", 3e3},
+                                     {"24 Mb/s", 3e6}, {"24 Gb/s", 3e9}, {"24 Tb/s", 3e12}, {"24 kbps", 3e3}, {"24 Mbps", 3e6}, {"24 Gbps", 3e9}, {"24 Tbps", 3e12}, {"24 kbit/s", 3e3},
+                                     {"24 Mbit/s", 3e6}, {"24 Gbit/s", 3e9}, {"24 Tbit/s", 3e12}})
+        CHECK(parse_bandwidth(text).si() == rate);
+    CHECK(parse_seconds("1.5E+2 ms").si() == 0.15);
+    CHECK(parse_seconds("\t2 s\t").si() == 2);
+    CHECK(complaint([] { parse_seconds("1e99999999999 s"); }) == "\"1e99999999999 s\" is not a finite number; expected a time, for example \"8 us\"");
+}
+
+// Below a nanosecond and beyond the largest unit digits go on: 0.0625 ns, 125000 s. Where many zeros would follow, an exponent stands.
+TEST_CASE("what is beyond all units keeps the nearest") {
+    CHECK(to_string(Seconds(6.25e-11)) == "0.0625 ns");
+    CHECK(to_string(Seconds(125000)) == "125000 s");
+    CHECK(to_string(Bytes(1.5e15)) == "1500 TB");
+    CHECK(to_string(Bytes(0)) == "0 B");
+    CHECK(to_string(BytesPerSecond(0)) == "0 B/s");
+    CHECK(to_string(Seconds(std::numeric_limits<double>::infinity())) == "inf s");
+    CHECK(parse_seconds(exact_text(Seconds(3e-40))) == Seconds(3e-40));
+    CHECK(parse_bytes(exact_text(Bytes(3e40))) == Bytes(3e40));
+    CHECK(exact_text(Seconds(0.1 + 0.2)) == "300.00000000000004 ms");
+    CHECK(to_string(Bytes(-1536)) == "-1.5 KiB");
 }

@@ -100,9 +100,9 @@ TEST_CASE("of many ranks a picture shows the first, the one of median work and t
             timeline.finish.emplace_back(start + work[r]);
             timeline.end = std::max(timeline.end, timeline.finish.back());
         }
-        std::vector<std::string> labels;
-        for (const GanttRow& row : picture_of_phases(graph, timeline).rows) labels.push_back(row.label);
-        return labels;
+        std::vector<std::string> found;
+        for (const GanttRow& row : picture_of_phases(graph, timeline).rows) found.push_back(row.label);
+        return found;
     };
     CHECK(labels({6, 1, 7, 2, 8, 3, 9, 5, 4}, 3) ==
           std::vector<std::string>{"rank 0 (first)", "rank 3 (slowest)", "rank 7 (median)"});

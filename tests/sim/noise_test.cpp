@@ -96,7 +96,7 @@ TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is
         CHECK_FALSE((first && second));
         late += first || second;
         in_second += second;
-        for (const TaskId t : {0, 1, 2, 3, 6, 7}) CHECK(costs.duration[t] == 1_s);
+        for (const TaskId t : {0U, 1U, 2U, 3U, 6U, 7U}) CHECK(costs.duration[t] == 1_s);
     });
     CHECK(late / 4000.0 == Approx(0.75).margin(0.03));
     CHECK(in_second / 4000.0 == Approx(0.75 / 4).margin(0.03));

@@ -211,3 +211,15 @@ TEST_CASE("nccl-tests: imported as a table of collectives") {
     CHECK(complaint([&] { import_profiles({.paths = {json, trace}, .out = out, .system = "", .model = "", .context = {}}); }) ==
           "import: profiles and nccl-tests output together; expected one kind a call");
 }
+
+// A table of nothing but one wrong row says so beside the one that has results.
+TEST_CASE("nccl-tests: a table of wrong rows alone is said") {
+    const std::string devices = "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] GPU\n#  Rank  1 Group  0 Pid 1 on n0 device 1 [0x05] GPU\n#  Rank  2 Group  7 Pid 1 on n2 device 1 [0x05] GPU\n";
+    const auto table = [&](const char* op, const char* wrong) {
+        return std::string("# Collective test starting: ") + op + "_perf\n" + devices + header + " 1024 128 float none -1 7.5 0.1 0.1 " + wrong + " 7.5 0.1 0.1 0\n";
+    };
+    const auto log = read("x.log", table("all_gather", "0") + table("alltoall", "1"));
+    CHECK(log.rows.size() == 1);
+    CHECK((log.rows[0].out_of_place.ranks == 2 && log.rows[0].out_of_place.nodes == 1));  // of the first group
+    CHECK(log.notes == std::vector<std::string>{"all_to_all: 1 rows with wrong results left out"});
+}

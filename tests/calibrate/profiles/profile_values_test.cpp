@@ -251,6 +251,7 @@ TEST_CASE("a rank that the trace does not say is the number behind the word in t
     CHECK(rank("rank12_trace.json") == 12);
     CHECK(rank("job7_worker4.json") == 4);
     CHECK(rank("worker_5.json") == 5);
+    CHECK(rank("rank0.json") == 0);
     CHECK(rank("worker__5.json") == -1);
     CHECK(rank("rank___5.json") == 5);
     CHECK(rank("rank____5.json") == -1);
@@ -829,6 +830,21 @@ TEST_CASE("calls alike on several ranks: transfer, waiting and bounds") {
     ranks[1].collectives[0].dtype = "Half";
     ranks[1].collectives[0].op = "all_reduce";  // the same by another name
     CHECK(meetings_of(ranks).untold == 1);
+    // Numbered from 0 on, each number once a rank: rank 0 has 0, 1, 2, the others 1, 2.
+    for (Profile& p : ranks) p.collectives[0].group = "dp";
+    for (std::size_t r = 0; r < 3; ++r)
+        for (std::size_t call = 0; call < ranks[r].spans.size(); ++call) ranks[r].spans[call].instance = static_cast<int>(call) + (r == 0 ? 0 : 1);
+    const Meetings numbered = meetings_of(ranks);
+    CHECK(numbered.untold == 0);
+    REQUIRE(numbered.all.size() == 3);
+    CHECK(numbered.all[numbered.of.at(&ranks[0].spans[0])].ranks.size() == 1);
+    CHECK(numbered.all[numbered.of.at(&ranks[0].spans[1])].ranks.size() == 3);
+    CHECK(numbered.all[numbered.of.at(&ranks[1].spans[1])].least.si() == Approx(6e-6));
+    ranks[0].spans[1].instance = 0;  // twice the same number: no numbers
+    CHECK(meetings_of(ranks).untold == 1);
+    for (DeviceSpan& s : ranks[0].spans) --s.instance;
+    CHECK(meetings_of(ranks).untold == 1);
+    for (Profile& p : ranks) p.collectives[0].group.clear();
     std::vector<std::string> notes;
     (void)profile_tables(ranks, "run.csv", 1, notes);
     CHECK(notes.front().starts_with("1 kernels of collectives cannot be told to be the same call on several ranks"));

@@ -25,6 +25,9 @@ inline std::string line_of(const Op& op) {
     if (const auto* g = std::get_if<GroupedGemm>(&op))
         return fmt::format("[{}]x{}x{}{}", fmt::join(g->rows, ","), g->n, g->k, g->weight_gradient ? " weights" : "");
     if (const auto* h = std::get_if<HostWork>(&op)) return fmt::format("{} calls", h->calls);
+    if (const auto* f = std::get_if<FusedGemm>(&op))
+        return fmt::format("{} blocks x{}x{} {} remote of {}{}", f->blocks, f->n, f->k, f->remote_blocks, f->remote_bytes_per_block.si(),
+                           f->transfer == FusedGemm::Transfer::scatter ? " scatter" : "");
     return fmt::format("{} {}", kind_name(op), bytes_moved(op).si());
 }
 
@@ -35,6 +38,15 @@ inline std::vector<std::string> lines_of(TaskGraph graph, const Plan& plan) {
         const TaskId id = graph.add(task.name, Phase::forward, task.op, {&place, 1}, {}, task.host_calls, task.group);
         lines.push_back(fmt::format("{} {}{}", graph.name(id), line_of(graph.op(id)), task.host_calls > 1 ? fmt::format(" x{}", task.host_calls) : ""));
     }
+    return lines;
+}
+
+// The tasks of one rank of a graph.
+inline std::vector<std::string> lines_of(const TaskGraph& graph, int rank) {
+    std::vector<std::string> lines;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place& place : graph.places(t))
+            if (place.rank() == rank) lines.push_back(fmt::format("{} {}", graph.name(t), line_of(graph.op(t))));
     return lines;
 }
 

@@ -81,3 +81,18 @@ TEST_CASE("a cluster file is refused at the key that is wrong or that asks for m
           "oversubscribed 2 times; expected a multiple, or no more than 32");
     CHECK(told_of_file("nodes = 40\nlink.inter.bandwidth = \"25 GB/s\"\n").empty());
 }
+
+// 32 ranks: as many rates, each within 0.01 and 100. Links from 1 kB/s on. 1024 x 1024 ranks are the most, one node more is not.
+TEST_CASE("rates and sizes at their bounds") {
+    CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(32, 0.011); }).empty());
+    CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(31, 1); }) == "cluster.gpu.rank_rates: 31 rates, but cluster has 32 ranks; expected one each, or none");
+    CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(32, 0.01); }) == "cluster.gpu.rank_rates: 0.01 is out of range; expected 0.01 to 100");
+    CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(32, 100); }) == "cluster.gpu.rank_rates: 100 is out of range; expected 0.01 to 100");
+    CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(32, 99); }).empty());
+    CHECK(told([](Cluster& c) { c.intra.bandwidth = BytesPerSecond(1e3); }).empty());
+    CHECK(told([](Cluster& c) { c.intra.bandwidth = BytesPerSecond(999); }) == "cluster.link.intra.bandwidth: 999 B/s is no link; expected at least 1 kB/s, or 0 for none");
+    CHECK(told([](Cluster& c) { c.inter.bandwidth = BytesPerSecond(999); }) == "cluster.link.inter.bandwidth: 999 B/s is no link; expected at least 1 kB/s, or 0 for none");
+    CHECK(told([](Cluster& c) { c.nodes = 6, c.network.nodes_per_leaf = 3, c.network.oversubscription = 2; }).empty());
+    CHECK(told([](Cluster& c) { c.nodes = 4, c.network.nodes_per_leaf = 3, c.network.oversubscription = 1; }).empty());
+    CHECK(told([](Cluster& c) { c.fabric = Fabric::nvlink_pairs, c.gpus_per_node = 1, c.intra.bandwidth = {}; }).empty());
+}

@@ -178,3 +178,10 @@ TEST_CASE("the layers of a pipeline are divided over its pieces without remainde
           "parallelism.global_batch: makes 6 micro-batches, but interleaved 1f1b (parallelism.vp = 2) runs them "
           "in rounds of parallelism.pp = 4; expected a multiple");
 }
+
+// 1024 x 1024 = 2^20 ranks are the most that are counted.
+TEST_CASE("so many ranks are the most") {
+    CHECK(told([](Experiment& e) { e.cluster.nodes = e.cluster.gpus_per_node = 1024; }).substr(0, 21) == "parallelism: pipeline");
+    CHECK(told([](Experiment& e) { e.cluster.nodes = 1025, e.cluster.gpus_per_node = 1024; }) == "cluster.nodes: 1025 x gpus_per_node 1024 = 1049600 ranks; expected at most 1048576");
+    CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) == "routing.file: missing; routing.kind is file");
+}

@@ -190,3 +190,75 @@ TEST_CASE("memory, relative positions and automatic casting are known operation 
     CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
           "workload.autocast: true, but parallelism.unfused is false; expected true");
 }
+
+// One head, a word, a latent of one, a key of one rotary number: the least that there can be.
+TEST_CASE("the least of each size is enough") {
+    CHECK(told([](auto& w, auto& p) { w.heads = w.kv_heads = 1, widen(p, 1); }).empty());
+    CHECK(told([](auto& w, auto& p) { w.vocab = 1, widen(p, 1); }).empty());
+    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 1, 0, 1, 1}; }).empty());
+    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 1, 1, 0, 1}; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.moe.experts = 1, w.moe.top_k = 1, p.ep = 1; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.moe.dense_layers = 15, w.ffn = 4095, p.expert_tensor_parallel = true; }) ==
+          "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are split, too
+    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.moe.interval = 2, w.ffn = 4095, p.expert_tensor_parallel = true; }) ==
+          "parallelism.tp: 2 does not divide workload.ffn = 4095");
+    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095, p.expert_tensor_parallel = true; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.ffn = 4095, p.expert_tensor_parallel = true; }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
+}
+
+TEST_CASE("windows, further predictions and MoE systems are refused with what is not modelled beside them") {
+    const auto window = [](auto change) {
+        return told([&](auto& w, auto& p) { w.window = 1, change(w, p); });
+    };
+    CHECK(window([](auto&, auto&) {}).empty());
+    const std::string refused = "workload.window: 1, which is modelled for causal attention without latents and memory; expected 0";
+    CHECK(window([](auto& w, auto&) { w.causal = false; }) == refused);
+    CHECK(window([](auto& w, auto&) { w.positions = Positions::relative; }) == refused);
+    CHECK(window([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128}; }) == refused);
+    const auto prediction = [](auto change) {
+        return told([&](auto& w, auto& p) { w.mtp_layers = 1, change(w, p); }).substr(0, 48);
+    };
+    CHECK(prediction([](auto&, auto&) {}).empty());
+    const std::string none = "workload.mtp_layers: 1, which is modelled for fu";
+    CHECK(prediction([](auto&, auto& p) { p.unfused = true; }) == none);
+    CHECK(prediction([](auto& w, auto&) { w.head = Head::span; }) == none);
+    CHECK(prediction([](auto& w, auto&) { w.adapter_rank = 4; }) == none);
+    CHECK(prediction([](auto&, auto& p) { p.moe_system = MoeSystem::mix_moe; }) == none);
+    const auto on_all = [](auto change) {
+        return told([&](auto& w, auto& p) {
+            p.tp = p.pp = p.cp = 1;
+            p.dp = p.ep = p.global_batch = w.moe.experts = 16;
+            p.moe_system = MoeSystem::faster_moe;
+            change(w, p);
+        });
+    };
+    CHECK(on_all([](auto&, auto&) {}).empty());
+    CHECK(on_all([](auto&, auto& p) { p.zero = 3; }) == "parallelism.moe_system: faster_moe, with which neither zero 3 nor recompute is modelled");
+    CHECK(on_all([](auto&, auto& p) { p.recompute = Recompute::selective; }) == "parallelism.moe_system: faster_moe, with which neither zero 3 nor recompute is modelled");
+    CHECK(on_all([](auto& w, auto&) { w.moe.capacity_factor = 1; }) == "workload.moe: faster_moe has no shared experts and no capacity; expected 0");
+}
+
+// Blocks operation by operation: plain attention, learned positions, no gate, one rank a model.
+TEST_CASE("operation by operation nothing is split, gated or turned") {
+    const auto unfused = [](auto change) {
+        return told([&](auto& w, auto& p) {
+            p.unfused = true, p.tp = p.cp = 1, p.dp = 8;
+            w.gated = false, w.attention = AttentionKind::plain, w.positions = Positions::learned;
+            change(w, p);
+        });
+    };
+    CHECK(unfused([](auto&, auto&) {}).empty());
+    CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::full; }).empty());
+    CHECK(unfused([](auto& w, auto&) { w.autocast = true; }).empty());
+    CHECK(unfused([](auto& w, auto&) { w.positions = Positions::relative, w.memory = 1; }).empty());
+    CHECK(unfused([](auto& w, auto&) { w.memory = 1; }) == "workload.memory: 1, but only workload.positions relative has one; expected 0");
+    CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::selective; }) ==
+          "parallelism.recompute: selective, which is not modelled with parallelism.unfused; expected none or full");
+    CHECK(unfused([](auto&, auto& p) { p.tp = 2, p.dp = 4; }) == "parallelism.unfused: true, which is not modelled with tp = 2 and cp = 1; expected 1");
+    CHECK(unfused([](auto&, auto& p) { p.cp = 2, p.dp = 4; }) == "parallelism.unfused: true, which is not modelled with tp = 1 and cp = 2; expected 1");
+    const std::string others = "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a feed-forward block without gate";
+    CHECK(unfused([](auto& w, auto&) { w.gated = true; }) == others);
+    CHECK(unfused([](auto& w, auto&) { w.attention = AttentionKind::flash; }) == others);
+    CHECK(unfused([](auto& w, auto&) { w.positions = Positions::rotary; }) == others);
+}

@@ -8,6 +8,7 @@
 #include "model/builders.h"
 #include "model/errors.h"
 #include "model/step.h"
+#include "tests/model/block/plan_lines.h"
 
 using namespace stepcast;
 using Catch::Matchers::Contains;
@@ -164,6 +165,49 @@ TEST_CASE("an expert without tokens is not called") {
             CHECK(std::get<Gemm>(graph.op(t)).m == 84);
             break;
         }
+}
+
+// 10 tokens of 2 slots: 20 of width 8, 320 bytes; inner 24; four experts, of which three have 12, 5 and 3 slots. A kernel of a few elements moves 512
+// bytes and 8 an element. Behind @ the host's work in additions: a launch is 0.5, and what comes before it stands in model/eager/script.h.
+TEST_CASE("an expert layer of an eager script: every kernel and what issues it") {
+    Experiment e;
+    e.workload.moe.experts = 4;
+    e.workload.hidden = 8;
+    e.workload.ffn = 24;
+    e.workload.seq = 5;
+    e.workload.layers = 1;
+    e.workload.dtype = Dtype::bf16;
+    e.parallelism.micro_batch = 2;
+    e.parallelism.eager_script = true;
+    const auto lines = [&](Phase phase) {
+        const TaskGraph graph = build_step(e, {1, 4, {12, 0, 5, 3}, {}, {}});
+        std::vector<std::string> all;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (graph.phase(t) == phase) all.push_back(fmt::format("{} {} @{:.3g}", graph.name(t), line_of(graph.op(t)), graph.host_calls(t)));
+        return all;
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(lines(Phase::forward) ==
+          Lines{"gate 10x4x8 @3.5", "scores r80 w160 @2.9", "scores r160 w160 @0.5", "top_k r832 w832 @0.5", "top_k r832 w832 @0.5", "histogram r672 w672 @1.3", "histogram 1 calls @0",
+                "histogram r672 w672 @1.3", "histogram 1 calls @0", "histogram r672 w672 @1.3", "histogram r672 w672 @0.5", "sort r672 w672 @1.3", "sort r672 w672 @0.5",
+                "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "counts 1 calls @0",
+                "gather r672 w672 @2.1", "gather r320 w320 @0.5", "expert_up 12x24x8 @5.3", "gelu r576 w576 @1.3", "expert_down 12x8x24 @3.5", "expert_up 5x24x8 @5.3",
+                "gelu r240 w240 @1.3", "expert_down 5x8x24 @3.5", "expert_up 3x24x8 @5.3", "gelu r144 w144 @1.3", "expert_down 3x8x24 @3.5", "concatenate r320 w320 @1.3",
+                "scatter r0 w320 @1.3", "scatter r320 w320 @1.3", "scatter r320 w320 @0.5", "weigh r672 w672 @2.3", "weigh r320 w320 @0.9", "sum_slots r320 w160 @0.9"});
+    CHECK(lines(Phase::backward) ==
+          Lines{"loss r160 w320 @2.2", "loss r320 w320 @0.5", "loss r320 w0 @0.5", "ones r512 w512 @6.5", "loss_backward r0 w320 @1.1", "loss_backward r320 w320 @1.9",
+                "loss_backward r320 w320 @0.5", "loss_backward r640 w320 @0.5", "loss_backward r320 w160 @1.1", "weigh_backward r160 w320 @1.7", "weigh_backward r480 w320 @0.5",
+                "weigh_backward r320 w0 @0.5", "weigh_backward r672 w672 @1.1", "scatter_backward r320 w320 @1.1", "expert_down 3x24x8 @5.6", "expert_down 8x24x3 @0.5",
+                "bias_gradient r48 w0 @0.5", "gelu_backward r288 w144 @1.1", "expert_up 24x8x3 @5", "bias_gradient r144 w0 @0.5", "expert_down 5x24x8 @5.6", "expert_down 8x24x5 @0.5",
+                "bias_gradient r80 w0 @0.5", "gelu_backward r480 w240 @1.1", "expert_up 24x8x5 @5", "bias_gradient r240 w0 @0.5", "expert_down 12x24x8 @5.6",
+                "expert_down 8x24x12 @0.5", "bias_gradient r192 w0 @0.5", "gelu_backward r1152 w576 @1.1", "expert_up 24x8x12 @5", "bias_gradient r576 w0 @0.5",
+                "top_k_backward r0 w160 @1.7", "top_k_backward r672 w672 @0.5", "scores_backward r320 w160 @1.1", "scores_backward r160 w80 @1.1", "gate 4x8x10 @5",
+                "bias_gradient r80 w0 @0.5", "end_of_step r512 w512 @1"});
+    e.workload.dtype = Dtype::fp32;  // four casts fewer
+    CHECK(lines(Phase::forward).size() == 37);
+    CHECK(lines(Phase::backward).size() == 36);
+    e.workload.layers = 2;
+    CHECK(lines(Phase::forward).size() == 74);
 }
 
 TEST_CASE("what an eager script cannot be written for is refused by its key") {

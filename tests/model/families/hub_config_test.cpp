@@ -244,3 +244,37 @@ TEST_CASE("families with parts, experts and other blocks") {
     CHECK(hybrid.workload.mamba.attention == Approx(2.0 / 6));
     CHECK(hybrid.workload.mamba.heads == 8);
 }
+
+// fp16 weights train in fp16, fp32 weights in fp32, with a word.
+TEST_CASE("a config file's type of weights is the forecast's") {
+    const auto read_as = [](const std::string& type) { return whole("{\"model_type\": \"llama\", " + type + sizes + "}"); };
+    CHECK(read_as("").workload.dtype == Dtype::bf16);
+    CHECK(read_as("\"dtype\": \"float16\", ").workload.dtype == Dtype::fp16);
+    CHECK(read_as("\"torch_dtype\": \"float16\", \"dtype\": \"bfloat16\", ").workload.dtype == Dtype::fp16);
+    const HubConfig wide = read_as("\"torch_dtype\": \"float32\", ");
+    CHECK(wide.workload.dtype == Dtype::fp32);
+    REQUIRE(wide.notes.size() == 1);
+    CHECK(wide.notes[0].find("--set dtype=bf16") != std::string::npos);
+    CHECK(refusal_of("{\"model_type\": \"llama\", \"dtype\": 16, " + sizes + "}").find("dtype: \"16\" is no dtype; expected bfloat16, float16 or float32") != std::string::npos);
+    CHECK(read_as("\"hidden_act\": \"silu\", ").workload.attention == AttentionKind::flash);
+}
+
+// 32 levels are read, 33 are not.
+TEST_CASE("a config file is not read too deep") {
+    const auto nested = [](int levels) { return "{\"model_type\": \"llama\", \"x\": " + std::string(static_cast<std::size_t>(levels), '[') + std::string(static_cast<std::size_t>(levels), ']') + ", " + sizes + "}"; };
+    CHECK(whole(nested(31)).workload.layers == 4);
+    CHECK(refusal_of(nested(33)).find("nested deeper than 32 levels") != std::string::npos);
+    CHECK(whole("{\"model_type\": \"llama\", \"x\":[NaN,-Infinity, Infinity], \"s\": \"an Infinity\", " + sizes + "}").workload.layers == 4);
+}
+
+// The longest type that the first architecture names counts: Qwen3MoeForCausalLM is no Qwen3.
+TEST_CASE("a type of its own is read by its architecture") {
+    const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
+    CHECK(whole("{\"model_type\": \"own\", \"architectures\": [\"Qwen3MoeForCausalLM\"]" + moe + sizes + "}").workload.moe.experts == 8);
+    CHECK(whole("{\"architectures\": [\"Qwen3ForCausalLM\", \"Qwen3MoeForCausalLM\"], " + sizes + "}").workload.moe.experts == 0);
+    CHECK(refusal_of("{\"architectures\": [4], \"model_type\": \"t5\"}").find("\"t5\" has no rule") != std::string::npos);
+    CHECK(refusal_of("{\"architectures\": [], \"model_type\": \"t5\"}").find("\"t5\" has no rule") != std::string::npos);
+    const auto parts = whole("{\"model_type\": \"own\", \"text_config\": {\"model_type\": \"llama\", " + sizes + "}}");
+    REQUIRE(parts.notes.size() == 1);
+    CHECK(parts.notes[0].find("text_config: the text model only") == 0);
+}

@@ -110,3 +110,16 @@ TEST_CASE("plain text keeps letters and drops what controls") {
     CHECK(plain_text("two\nlines\r") == "two?lines?");
     CHECK(plain_text("two\nlines\r", "\n") == "two\nlines?");
 }
+
+// U+0061, U+00E9, U+20AC and U+1F600: one to four bytes of UTF-8; the last is the pair D83D DE00 of UTF-16. Half a character at the end is left.
+TEST_CASE("text in UTF-16, of either order, with marks and both kinds of ends of lines becomes UTF-8") {
+    const std::string shown = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
+    const std::string little("\xff\xfe" "a\0\xe9\0\xac\x20\x3d\xd8\x00\xde", 12), big("\xfe\xff" "\0a\0\xe9\x20\xac\xd8\x3d\xde\x00", 12);
+    CHECK(plain_utf8(little) == shown);
+    CHECK(plain_utf8(big) == shown);
+    CHECK(plain_utf8(little + "b") == shown);
+    CHECK(plain_utf8("\xef\xbb\xbf" "a\r\nb\rc\r") == "a\nb\rc\r");
+    CHECK(plain_utf8("a\n\r\nb") == "a\n\nb");
+    CHECK(plain_utf8(std::string("\xff\xfe" "\x7f\0\x80\0\xff\x07\x00\x08\xff\xff", 12)) == "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf");  // where lengths change
+    CHECK(plain_utf8("").empty());
+}

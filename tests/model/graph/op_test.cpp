@@ -3,6 +3,7 @@
 #include <set>
 
 #include "model/graph/op.h"
+#include "model/graph/op_kinds.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -73,4 +74,43 @@ TEST_CASE("payload of collectives") {
     CHECK(bytes_moved(AllReduce{8_B}) == 8_B);
     CHECK(bytes_moved(Gemm{2, 3, 5}) == 0_B);
     CHECK(bytes_moved(MemoryPass{8_B, 8_B}) == 0_B);
+}
+
+// Of 4 queries and 6 keys, a causal query i sees 3 + i: 3 + 4 + 5 + 6 = 18 of 24. A window of 4: 3 + 4 + 4 + 4 = 15. In a quarter of the layers: (15 + 3 x 18) / 4.
+TEST_CASE("what a mask and a window leave to see") {
+    Attention a{1, 1, 4, 6, 1, true, false};
+    CHECK(seen_share(a) == Approx(18.0 / 24));
+    a.window = 4;
+    CHECK(seen_share(a) == Approx(15.0 / 24));
+    CHECK(flops_of(a) == Flops(4 * 15));
+    a.window_share = 0.25;
+    CHECK(seen_share(a) == Approx((15 + 3 * 18) / 4.0 / 24));
+    a.window_share = 1;
+    a.window = 1;  // itself alone
+    CHECK(seen_share(a) == Approx(4.0 / 24));
+    a.window = 7;  // more keys than there are
+    CHECK(seen_share(a) == Approx(18.0 / 24));
+    a.causal = false;
+    CHECK(seen_share(a) == Approx(1));
+    a.window = 2;
+    CHECK(seen_share(a) == Approx(8.0 / 24));
+    a.window = 0;
+    CHECK(seen_share(a) == 1);
+    // 6 queries of 4 keys: those before the first key see none of it; half a key is the least that is counted.
+    CHECK(seen_share(Attention{1, 1, 8, 4, 1, true, false}) == Approx(0.5 / 4));
+    CHECK(seen_share(Attention{1, 1, 4, 4, 1, true, false}) == Approx(10.0 / 16));
+}
+
+TEST_CASE("kernels have the type of their products, passes and exchanges none") {
+    CHECK(dtype_of(Gemm{.dtype = Dtype::fp8}) == Dtype::fp8);
+    CHECK(dtype_of(GroupedGemm{.rows = {}, .dtype = Dtype::bf16}) == Dtype::bf16);
+    CHECK(dtype_of(FusedGemm{.remote_bytes_per_block = {}, .dtype = Dtype::fp32}) == Dtype::fp32);
+    CHECK(dtype_of(Attention{.dtype = Dtype::fp4}) == Dtype::fp4);
+    CHECK_FALSE(dtype_of(MemoryPass{}));
+    CHECK_FALSE(dtype_of(HostWork{}));
+    CHECK_FALSE(dtype_of(AllReduce{}));
+    CHECK(flops_of(AllReduce{8_B}) == Flops(0));
+    CHECK(flops_of(HostWork{}) == Flops(0));
+    CHECK(bytes_moved(Barrier{}) == 0_B);
+    for (const Op& op : {Op(AllGather{3_B}), Op(ReduceScatter{3_B}), Op(Broadcast{3_B}), Op(Reduce{3_B})}) CHECK(bytes_moved(op) == 3_B);
 }

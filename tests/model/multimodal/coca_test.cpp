@@ -167,6 +167,50 @@ TEST_CASE("smaller buckets go one after another; with overlap they leave during 
     CHECK(overlapped[{"bucket_divide", Phase::backward}] >= 9);
 }
 
+// A bucket takes what comes next as long as that fits into 60 MB.
+TEST_CASE("a bucket is closed when the next gradient would not fit") {
+    const TaskGraph graph = build_step(coca({{"parallelism.bucket", "60 MB"}}), {});
+    Bytes filled, before;
+    int closed = 0;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        if (graph.name(t) == "bucket_copy") {
+            const Bytes more = std::get<MemoryPass>(graph.op(t)).read;
+            CHECK(std::get<MemoryPass>(graph.op(t)).written == more);
+            if (filled == Bytes(0) && closed > 0) CHECK(before + more > Bytes(60e6));
+            filled += more;
+            CHECK(filled <= Bytes(60e6));
+        } else if (graph.name(t) == "bucket_divide") {
+            CHECK(std::get<MemoryPass>(graph.op(t)) == MemoryPass{Bytes(60e6), Bytes(60e6)});
+            before = filled;
+            filled = Bytes(0);
+            ++closed;
+        }
+    }
+    CHECK(filled == Bytes(0));
+}
+
+// n elements of a group's piece: 16-bit gradients flattened and made fp32 (8 n read, 10 n written), LAMB over fp32 (24 n, 16 n; Adam 16 n, 12 n),
+// 16-bit weights (4 n, 2 n). Their launches are in the host's work. The first group's piece is 38208 elements.
+TEST_CASE("an update moves so many bytes for each element, and is issued by the host's own work") {
+    for (const bool lamb : {true, false}) {
+        const TaskGraph graph = build_step(coca({{"workload.optimizer", lamb ? "lamb" : "adam"}}), {});
+        const double n = 38208;
+        std::map<std::string, MemoryPass> first;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            const auto* pass = std::get_if<MemoryPass>(&graph.op(t));
+            if (!pass || graph.phase(t) != Phase::optimizer) continue;
+            first.emplace(graph.name(t), *pass);
+            CHECK(graph.host_calls(t) == 0);
+        }
+        CHECK(first == std::map<std::string, MemoryPass>{
+                           {"overflow_check", {Bytes(2 * n), Bytes(0)}},
+                           {"gradient_norm", {Bytes(2 * n), Bytes(0)}},
+                           {"flatten_gradients", {Bytes(8 * n), Bytes(10 * n)}},
+                           {"optimizer", {Bytes((lamb ? 24 : 16) * n), Bytes((lamb ? 16 : 12) * n), MemoryPass::Access::optimizer}},
+                           {"half_weights", {Bytes(4 * n), Bytes(2 * n)}}});
+    }
+}
+
 TEST_CASE("one parameter group is four reductions and one gather") {
     auto counts = task_counts(build_step(coca({{"workload.optimizer_groups", "1"}}), {}));
     CHECK(counts[{"gradient_reduce", Phase::gradient_sync}] == 4);

@@ -5,6 +5,7 @@
 
 #include "model/step.h"
 #include "sim/explain/explain.h"
+#include "sim/pipeline_notes.h"
 #include "tests/graphs.h"
 #include "tests/transformers.h"
 
@@ -137,6 +138,44 @@ TEST_CASE("an explanation adds up: the path, the ranks, the variance") {
         CHECK(shares == Approx(1));
     }
     CHECK(explain(hybrid()).slowest.bubble > 0_s);
+}
+
+// Five stages of 3, 1, 5, 2 and 4 layers, the last with the head, each standing for the two ranks of its replicas: in order of their
+// work 1, 3, then the first, which is the median's. The tasks of the path are as many as its parts together.
+TEST_CASE("the median rank is that of median work, and the path's shares are by kind and link") {
+    Experiment e = small_gpt();
+    e.workload.layers = 15;
+    e.cluster.nodes = 5;
+    e.cluster.gpus_per_node = 2;
+    e.parallelism.pp = 5;
+    e.parallelism.dp = 2;
+    e.parallelism.global_batch = 12;
+    e.parallelism.stage_layers = {3, 1, 5, 2, 4};
+    e.cluster.host = no_host_costs();
+    const Explanation x = explain(e);
+    const TaskGraph graph = build_step(e, {});
+    REQUIRE(graph.rank_count() == 5);
+    CHECK(x.median.rank == 0);
+    CHECK(x.median.stands_for == 2);
+    CHECK(x.slowest.rank == limiting_rank(graph, WhatIf(graph, e.cluster).timeline()));
+    WhatIf step(graph, e.cluster);
+    std::size_t tasks = 0;
+    double variance = 0;
+    for (const PathShare& share : x.path) {
+        tasks += share.tasks;
+        CHECK_FALSE(share.on_host);
+        if (share.kind == "send_recv") CHECK(share.link == LinkLevel::leaf);
+        if (share.kind == "gemm") CHECK(share.link == LinkLevel::none);
+    }
+    CHECK(tasks == step.path().size());
+    CHECK(std::ranges::is_sorted(x.path, std::greater<>(), &PathShare::time));
+    for (const Uncertainty& u : x.uncertainties) variance += u.widening.si() * u.widening.si();
+    CHECK(x.uncertainty.si() == Approx(std::sqrt(variance)));
+    e.cluster.host.call = Seconds(1e-3);  // which all wait for
+    const PathShare first = explain(e).path.front();
+    CHECK(first.kind == "issue");
+    CHECK(first.on_host);
+    CHECK(first.link == LinkLevel::none);
 }
 
 // Four GEMMs of one shape in two phases, a sum of two groups: a class for each phase and each group.

@@ -78,3 +78,22 @@ TEST_CASE("three processes answer a sweep as one does and all come to their end"
               std::vector<std::string>{"as by threads", "helped", "helped", "all ended well"});
     }
 }
+
+// A launcher says how many processes there are and which this one is; Open MPI's word counts before others'. A lone process is the
+// first whatever is left of another's number.
+TEST_CASE("how many processes a sweep has is what the launcher says") {
+    if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
+    CHECK(mpi_processes() == 1);
+    CHECK(mpi_process() == 0);
+    setenv("SLURM_PROCID", "7", 1);
+    CHECK(mpi_process() == 0);
+    setenv("SLURM_STEP_NUM_TASKS", "11", 1);
+    CHECK(mpi_processes() == 11);
+    CHECK(mpi_process() == 7);
+    setenv("PMI_SIZE", "5", 1);
+    setenv("PMI_RANK", "3", 1);
+    CHECK(mpi_processes() == 5);
+    CHECK(mpi_process() == 3);
+    for (const char* name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMI_SIZE", "PMI_RANK"}) unsetenv(name);
+    CHECK_FALSE(is_sweep_helper());
+}

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -91,6 +94,13 @@ void check_against_all(const SweepQuestion& q) {
     }
     CHECK(answer.counts.feasible >= all.size());  // a point bounded away may break a constraint on its step
     CHECK(answer.counts.feasible == answer.counts.simulated + answer.counts.bounded_away);
+    const auto sum = [](const std::map<std::string, std::uint64_t>& counts) {
+        std::uint64_t points = 0;
+        for (const auto& [reason, n] : counts) points += n;
+        return points;
+    };
+    CHECK(answer.counts.points == answer.counts.legal + sum(answer.counts.illegal));
+    CHECK(answer.counts.legal == answer.counts.feasible + sum(answer.counts.infeasible));
     CHECK(answer.broken_bounds == 0);
 }
 
@@ -359,6 +369,88 @@ TEST_CASE("what no closed form covers is simulated whole") {
     CHECK(answer.map->rows == std::vector<std::string>{"1", "2", "3", "4"});
     CHECK(answer.map->columns == std::vector<std::string>{"64", "128"});
     CHECK_THAT(proof_text(answer), Catch::Contains("all 8 feasible configurations were simulated"));
+}
+
+// More than 100,000 points of which most are illegal, so that screening goes round by round; the file knows each of them.
+TEST_CASE("a large space is screened in rounds, whose answer is that of simulating everything") {
+    auto q = question(eight_ranks(small_gpt()), {"parallelism.dp=rest", "parallelism.tp=1..20", "parallelism.pp=1..20",
+                                                 "parallelism.micro_batch=1..32", "parallelism.vp=1..4", "parallelism.zero=0..2"});
+    q.top = 4;
+    const SweepSpace space(q.experiment, q.axes);
+    REQUIRE(space.point_count() > 100'000);
+    check_against_all(q);
+    const SweepAnswer answer = sweep(q, {.threads = 1});
+    const TestFolder own;
+    const auto text_of_file = [&] {
+        std::ifstream file(own.path() + "/sweep.csv");
+        return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    };
+    CHECK(sweep(q, {.threads = 2, .out = own.path()}) == answer);
+    const std::string text = text_of_file();
+    CHECK(text.find("round,,,,,,,,,,3,") != std::string::npos);
+    own.write("sweep.csv", text.substr(0, text.find("round,,,,,,,,,,3,")));
+    CHECK(sweep(q, {.threads = 2, .out = own.path(), .resume = true}) == answer);
+    CHECK(text_of_file() == text);
+}
+
+// Of a small space, one round: every job tells what has been walked, then every simulated point the best so far.
+TEST_CASE("progress says what has been walked, what is legal, and what is simulated with the best") {
+    const auto q = question(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.vp=1"});
+    std::vector<std::string> told;
+    const SweepAnswer answer = sweep(q, {.threads = 1, .progress = [&](std::string_view text) { told.emplace_back(text); }});
+    const auto points = static_cast<double>(answer.counts.points), legal = static_cast<double>(answer.counts.legal);
+    const auto screened = std::ranges::find_if(told, [](const std::string& t) { return t.starts_with("simulating"); }) - told.begin();
+    REQUIRE(screened > 1);
+    CHECK_THAT(told.front(), Catch::StartsWith("screening: ") && Catch::Contains(" s left"));
+    const std::string all = fmt::format("{:.3g} of {:.3g} points ({:.3g} legal, ", points, points, legal);
+    CHECK_THAT(told[static_cast<std::size_t>(screened) - 1], Catch::StartsWith("screening: " + all) && Catch::EndsWith(", at most 0 to simulate"));
+    const auto simulated = told.size() - static_cast<std::size_t>(screened);
+    CHECK(simulated == answer.counts.simulated - answer.counts.twins);
+    CHECK_THAT(told[static_cast<std::size_t>(screened)], Catch::StartsWith("simulating: " + all) && Catch::Contains(", 1 simulated, best "));
+    CHECK_THAT(told.back(), Catch::StartsWith("simulating: " + all) &&
+                                Catch::Contains(fmt::format(", {} simulated, best {}, at most ", simulated, to_string(answer.best.front().step))));
+}
+
+// Cells of tp and pp, each with the shortest estimate of any point that has both; 0 where none fits or is legal.
+TEST_CASE("a heat map holds the best estimate of every pair of values") {
+    for (const bool of_token : {false, true}) {
+        auto q = question(eight_ranks(small_gpt()), {"parallelism.tp=1,2,4", "parallelism.pp=1,2,4,8", "parallelism.dp=rest",
+                                                     "parallelism.micro_batch=1,2", of_token ? "workload.seq=64,128" : "parallelism.zero=0,1"});
+        const SweepAnswer answer = sweep(q);
+        REQUIRE(answer.map);
+        q = answerable(q);
+        HeatMap expected{.row_key = "parallelism.tp", .column_key = "parallelism.pp", .rows = {"1", "2", "4"},
+                         .columns = {"1", "2", "4"}, .step = std::vector<Seconds>(9), .of_token = of_token};  // 8 stages of 4 layers are none
+        for (const Simulated& s : simulate_all(q)) {
+            const Parallelism p = SweepSpace(q.experiment, q.axes).experiment_of(s.candidate.id).parallelism;
+            const auto log2 = [](int n) { return n == 1 ? 0U : n == 2 ? 1U : 2U; };
+            Seconds& cell = expected.step[3 * log2(p.tp) + log2(p.pp)];
+            const Seconds estimate = of_token ? s.candidate.estimate / s.candidate.tokens : s.candidate.estimate;
+            if (cell == Seconds(0) || estimate < cell) cell = estimate;
+        }
+        CHECK(*answer.map == expected);
+        CHECK(answer.map->step.back() == Seconds(0));  // 16 ranks
+    }
+}
+
+// One stage sends nothing: with and without overlap of sends it is one point.
+TEST_CASE("of two points that differ in a switch without effect one is simulated") {
+    const SweepAnswer answer = sweep(question(eight_ranks(small_gpt()), {"parallelism.dp=8", "parallelism.overlap_p2p=true,false"}));
+    CHECK(answer.counts.simulated == 2);
+    CHECK(answer.counts.twins == 1);
+    CHECK(answer.best[0].step == answer.best[1].step);
+    REQUIRE(answer.best[1].behind);
+    CHECK(answer.best[1].behind->p50 == 0);
+    CHECK_FALSE(answer.best[1].behind->distinguishable);
+}
+
+TEST_CASE("what is ranked by memory is not behind in time") {
+    auto q = question(eight_ranks(small_gpt()), {"parallelism.dp=rest", "parallelism.tp=1,2,4"});
+    q.objective = Objective::memory;
+    const SweepAnswer answer = sweep(q);
+    REQUIRE(answer.best.size() == 3);
+    for (const SweepRow& row : answer.best) CHECK_FALSE(row.behind);
+    CHECK(std::ranges::is_sorted(answer.best, {}, &SweepRow::peak));
 }
 
 TEST_CASE("a sweep that can have no answer says why") {

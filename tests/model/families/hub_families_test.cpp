@@ -1,0 +1,157 @@
+// Each rule of model/families/hub_families.cpp: what of a file goes where. Sizes are distinct.
+#include <catch2/catch.hpp>
+
+#include "model/families/hub_config.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+using Catch::Contains;
+
+namespace {
+
+// A config.json of this type with 12 layers of width 64, 4 heads, inner width 240 and 1000 words.
+HubConfig of_type(const std::string& type, const std::string& fields = "") {
+    const TestFolder folder;
+    return read_hub_config(folder.write("config.json", "{\"model_type\": \"" + type + "\", \"num_hidden_layers\": 12, \"hidden_size\": 64, "
+                                        "\"num_attention_heads\": 4, \"intermediate_size\": 240, \"vocab_size\": 1000" + (fields.empty() ? "" : ", ") + fields + "}"));
+}
+Workload workload_of(const std::string& type, const std::string& fields = "") { return of_type(type, fields).workload; }
+Moe experts_of(const std::string& type, const std::string& fields) { return workload_of(type, fields).moe; }
+std::string refusal(const std::string& type, const std::string& fields) {
+    return complaint([&] { of_type(type, fields); });
+}
+
+const std::string routed = R"("n_routed_experts": 48, "num_experts_per_tok": 6, "moe_intermediate_size": 32, "n_shared_experts": 3, "first_k_dense_replace": 2)";
+
+}  // namespace
+
+TEST_CASE("each family's experts stand under names of its own") {
+    CHECK(experts_of("ernie4_5_moe", R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32, "moe_num_shared_experts": 5,
+                                        "moe_layer_start_index": 2, "moe_layer_interval": 4, "moe_layer_end_index": 11)") ==
+          Moe{.experts = 16, .top_k = 3, .shared_experts = 5, .ffn = 32, .dense_layers = 2, .interval = 4});
+    CHECK(experts_of("qwen2_moe", R"("num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 32, "decoder_sparse_step": 3,
+                                     "shared_expert_intermediate_size": 96, "mlp_only_layers": [])") ==
+          Moe{.experts = 60, .top_k = 4, .shared_experts = 1, .ffn = 32, .shared_ffn = 96, .interval = 3});
+    CHECK(experts_of("qwen3_moe", R"("num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 32, "moe_layer_freq": 2)") ==
+          Moe{.experts = 60, .top_k = 4, .ffn = 32, .interval = 2});
+    CHECK(experts_of("deepseek_v2", R"("kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, "n_group": 8, "topk_group": 5, )" + routed) ==
+          Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 2, .groups = 8, .top_groups = 5});
+    CHECK(experts_of("kimi_k2", R"("kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, "moe_layer_freq": [0, 1], )" + routed) ==
+          Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 1, .router_bias = true});
+    CHECK(experts_of("glm4_moe", R"("moe_layer_freq": 2, )" + routed) ==
+          Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 2, .interval = 2, .router_bias = true});
+    CHECK(experts_of("gpt_oss", R"("num_local_experts": 32, "num_experts_per_tok": 5)") == Moe{.experts = 32, .top_k = 5});
+    CHECK(experts_of("minimax_m2", R"("num_local_experts": 32, "num_experts_per_tok": 5)") == Moe{.experts = 32, .top_k = 5});
+    CHECK(experts_of("llama4_text", R"("num_local_experts": 16, "num_experts_per_tok": 1)") ==
+          Moe{.experts = 16, .top_k = 1, .shared_experts = 1, .ffn = 240, .shared_ffn = 240});
+    CHECK(experts_of("granitemoehybrid", R"("mamba_n_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 3, "shared_intermediate_size": 96)") ==
+          Moe{.experts = 16, .top_k = 3, .shared_experts = 1, .shared_ffn = 96});
+    CHECK_THAT(refusal("granitemoehybrid", R"("mamba_n_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 3)"), Contains("shared_intermediate_size: missing"));
+    CHECK_THAT(refusal("ernie4_5_moe", R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32, "moe_layer_end_index": 10)"),
+               Contains("moe_layer_end_index: dense layers behind those with experts are not modelled"));
+    CHECK(experts_of("ernie4_5_moe", R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32, "moe_layer_end_index": -1)").experts == 16);
+    CHECK_THAT(refusal("qwen3_moe", R"("num_experts": 60, "num_experts_per_tok": 4)"), Contains("moe_intermediate_size: missing"));
+    CHECK_THAT(refusal("mixtral", R"("num_local_experts": 8)"), Contains("num_experts_per_tok: missing"));
+}
+
+TEST_CASE("latents, further predictions and what they need") {
+    const std::string latents = R"("q_lora_rank": 20, "kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, )";
+    const HubConfig deepseek = of_type("deepseek_v3", latents + R"("num_nextn_predict_layers": 2, )" + routed);
+    CHECK(deepseek.workload.attention == AttentionKind::mla);
+    CHECK(deepseek.workload.mla == Mla{20, 16, 24, 8, 12});
+    CHECK(deepseek.workload.moe.router_bias);
+    REQUIRE(deepseek.notes.size() == 1);
+    CHECK_THAT(deepseek.notes[0], Contains("--set workload.mtp_layers=2"));
+    CHECK(of_type("deepseek_v2", latents + R"("num_nextn_predict_layers": 0, )" + routed).notes.empty());
+    CHECK_THAT(refusal("deepseek_v2", routed), Contains("kv_lora_rank: missing"));
+}
+
+TEST_CASE("biases, ties, dropout and positions are as the file says, else as the family has them") {
+    for (const char* off : {"attention_bias", "mlp_bias"}) CHECK_FALSE(workload_of("llama", std::string("\"") + off + "\": false").linear_bias);
+    CHECK(workload_of("llama", R"("attention_bias": true)").qkv_bias);
+    CHECK(workload_of("llama", R"("mlp_bias": true)").linear_bias);
+    CHECK(workload_of("bamba", R"("mamba_n_heads": 8, "attention_bias": true, "mlp_bias": true, "tie_word_embeddings": true)").qkv_bias);
+    CHECK(workload_of("bamba", R"("mamba_n_heads": 8, "mlp_bias": true)").linear_bias);
+    CHECK(workload_of("bamba", R"("mamba_n_heads": 8, "tie_word_embeddings": true)").tied);
+    CHECK(workload_of("bamba", R"("mamba_n_heads": 8, "position_embedding_type": "rope")").positions == Positions::rotary);
+    CHECK(workload_of("qwen2_moe", R"("num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32)").qkv_bias);
+    CHECK_FALSE(workload_of("qwen3_moe", R"("num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32)").qkv_bias);
+    const Workload oss = workload_of("gpt_oss", R"("num_local_experts": 8, "attention_bias": false)");
+    CHECK_FALSE(oss.qkv_bias);
+    CHECK(oss.linear_bias);
+    CHECK(workload_of("gemma").tied);
+    CHECK_FALSE(workload_of("gemma", R"("tie_word_embeddings": false)").tied);
+    CHECK(workload_of("ernie4_5_moe", R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32)").tied);
+    CHECK_THAT(of_type("gemma").notes.back(), Contains("caps of the scores"));
+    CHECK(workload_of("gpt_neox", R"("hidden_dropout": 0.25, "tie_word_embeddings": true)").dropout == 0.25);
+    CHECK(workload_of("gpt_neox", R"("tie_word_embeddings": true)").tied);
+    CHECK_FALSE(workload_of("gpt_neox", R"("tie_word_embeddings": false)").tied);
+    const Workload bert = workload_of("bert", R"("max_position_embeddings": 512, "hidden_dropout_prob": 0.125)");
+    CHECK(bert.seq == 512);
+    CHECK(bert.max_positions == 512);
+    CHECK(bert.dropout == 0.125);
+    const Workload gpt2 = workload_of("gpt2", R"("n_layer": 3, "n_embd": 32, "n_head": 2, "n_positions": 64, "tie_word_embeddings": false)");
+    CHECK(gpt2.ffn == 128);
+    CHECK_FALSE(gpt2.tied);
+    CHECK(workload_of("gpt2", R"("n_layer": 3, "n_embd": 32, "n_head": 2, "n_positions": 64, "n_inner": 80)").ffn == 80);
+    CHECK(workload_of("newcomer", R"("add_qkv_bias": true)").qkv_bias);
+    CHECK(workload_of("newcomer", R"("use_bias": true)").linear_bias);
+    CHECK(workload_of("newcomer", R"("rms_norm_eps": 1e-5, "layer_norm_epsilon": 1e-5)").norm == Norm::rmsnorm);
+    CHECK(workload_of("newcomer", R"("layer_norm_epsilon": 1e-5)").norm == Norm::layernorm);
+    const Workload heads = workload_of("llama", R"("num_key_value_heads": 2, "head_dim": 24)");
+    CHECK(heads.kv_heads == 2);
+    CHECK(heads.head_dim == 24);
+}
+
+// 12 layers: all but every fifth (2 of 12 see all), all but those past the first 9 (3 of 12 slide).
+TEST_CASE("windows, in the share of layers that slide") {
+    CHECK(workload_of("mistral", R"("sliding_window": 128, "use_sliding_window": false)").window == 0);
+    CHECK(workload_of("mistral", R"("sliding_window": 128, "sliding_window_pattern": 5)").window_share == Approx(10.0 / 12));
+    CHECK(workload_of("mistral", R"("sliding_window": 128, "sliding_window_pattern": 0)").window_share == 1);
+    CHECK(workload_of("mistral", R"("sliding_window": 128, "sliding_window_pattern": 1)").window == 0);
+    const Workload qwen = workload_of("qwen2", R"("sliding_window": 128, "use_sliding_window": true, "max_window_layers": 9)");
+    CHECK(qwen.window == 128);
+    CHECK(qwen.window_share == 0.25);
+    CHECK(workload_of("qwen2", R"("sliding_window": 128, "use_sliding_window": true, "max_window_layers": 24)").window == 0);
+    CHECK(workload_of("gemma3_text", R"("sliding_window": 128)").window_share == Approx(10.0 / 12));  // all but every sixth
+    CHECK(workload_of("gemma2", R"("sliding_window": 128)").window_share == 0.5);
+    CHECK(workload_of("llama", R"("layer_types": [], "sliding_window": 128)").window_share == 1);
+    const std::string experts = R"("num_local_experts": 16, "num_experts_per_tok": 1, "attention_chunk_size": 96)";
+    const HubConfig chunked = of_type("llama4", experts);
+    CHECK(chunked.workload.window == 96);
+    CHECK(chunked.workload.window_share == 0.75);
+    CHECK_THAT(chunked.notes.back(), Contains("attention_chunk_size: read as a sliding window"));
+    CHECK(of_type("llama4", R"("num_local_experts": 16, "num_experts_per_tok": 1)").notes.empty());
+    CHECK(workload_of("llama4", experts + R"(, "layer_types": ["chunked_attention", "full_attention"])").window_share == 0.5);
+}
+
+// 12 layers of a file that lists 3 of attention have 9 Mamba blocks: of 8 heads 8 x 9 / 12 = 6 a layer.
+TEST_CASE("Mamba-2 blocks under both families of names") {
+    const HubConfig bamba = of_type("bamba", R"("attn_layer_indices": [1, 5, 9], "mamba_n_heads": 8, "mamba_d_head": 24, "mamba_d_state": 40, "mamba_n_groups": 2, "shared_intermediate_size": 96)");
+    CHECK(bamba.workload.mamba == Mamba{6, 24, 40, 2, 0.25});
+    CHECK(bamba.workload.ffn == 96);
+    REQUIRE(bamba.notes.size() == 1);
+    CHECK(bamba.notes[0] == "9 Mamba blocks over 12 layers: read as one a layer of 6 heads instead of 8");
+    const HubConfig both = of_type("falcon_h1", R"("mamba_n_heads": 8, "mamba_d_head": "auto")");
+    CHECK(both.workload.mamba == Mamba{8, Mamba{}.head_dim, Mamba{}.state, Mamba{}.groups, 1});
+    CHECK(both.notes.empty());
+    CHECK_THAT(refusal("bamba", R"("mamba_n_heads": 8, "attn_layer_indices": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])"), Contains("more blocks than layers"));
+    CHECK(workload_of("bamba", R"("mamba_n_heads": 8, "attn_layer_indices": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])").mamba.attention == 1);
+    const std::string names = R"("mamba_num_heads": 8, "mamba_head_dim": 24, "ssm_state_size": 40, "n_groups": 2, "attention_head_dim": 20, "head_dim": 16)";
+    const Workload dense = workload_of("nemotron_h", R"("hybrid_override_pattern": "M-M*-M-", )" + names);
+    CHECK(dense.layers == 3);
+    CHECK(dense.mamba == Mamba{8, 24, 40, 2, 1.0 / 3});
+    CHECK(dense.head_dim == 20);
+    CHECK_FALSE(dense.gated);
+    CHECK(dense.activation == Activation::relu);
+    CHECK(dense.positions == Positions::none);
+    CHECK(dense.moe == Moe{});
+    CHECK(workload_of("nemotron_h", R"("hybrid_override_pattern": "MEME", "n_routed_experts": 16, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+                                       "n_shared_experts": 2, "moe_shared_expert_intermediate_size": 96, )" + names).moe ==
+          Moe{.experts = 16, .top_k = 3, .shared_experts = 2, .ffn = 32, .shared_ffn = 96});
+    CHECK_THAT(refusal("nemotron_h", names), Contains("hybrid_override_pattern: missing"));
+    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "*-", )" + names), Contains("expected Mamba and feed-forward blocks"));
+    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "M*", )" + names), Contains("expected Mamba and feed-forward blocks"));
+    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "M-ME", )" + names), Contains("dense blocks between those with experts"));
+    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "ME", "n_routed_experts": 16, "num_experts_per_tok": 3, )" + names), Contains("moe_intermediate_size: missing"));
+}

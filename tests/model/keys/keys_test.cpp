@@ -1,0 +1,118 @@
+#include "model/keys/keys.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+// Of these a step has one at least.
+const std::set<std::string_view> at_least_one{
+    "workload.layers", "workload.hidden", "workload.ffn", "workload.seq", "workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups",
+    "workload.loss_pieces", "workload.optimizer_groups", "workload.optimizer_calls", "workload.patch", "workload.pool_queries", "workload.moe.top_k",
+    "workload.moe.interval", "workload.moe.groups", "workload.moe.top_groups", "parallelism.dp", "parallelism.tp", "parallelism.pp", "parallelism.vp",
+    "parallelism.ep", "parallelism.cp", "parallelism.micro_batch", "parallelism.overlap_chunks", "parallelism.messages_per_tensor", "parallelism.bucket",
+    "routing.draws", "run.steps", "cluster.nodes", "cluster.gpus_per_node", "cluster.gpu.sms", "cluster.gpu.memory", "cluster.gpu.memory_bandwidth",
+    "cluster.network.nodes_per_leaf", "cluster.link.intra.dispatch.sms", "framework.optimizer_calls", "framework.reserved"};
+// These are parts of a whole, or chances.
+const std::set<std::string_view> parts{
+    "workload.window_share", "workload.dropout", "workload.head_share", "workload.mamba.attention", "framework.dropout", "framework.head_share",
+    "cluster.network.partial_ring", "cluster.link.intra.ring_efficiency", "cluster.link.inter.ring_efficiency", "cluster.link.intra.all_to_all_efficiency",
+    "cluster.link.inter.all_to_all_efficiency", "cluster.link.intra.dispatch_efficiency", "cluster.link.inter.dispatch_efficiency", "cluster.kernel.gemm_corner", "cluster.kernel.gemm_unaligned", "cluster.kernel.fused_scatter_exposed",
+    "cluster.noise.straggler_rate", "cluster.overheads.fragmentation"};
+
+std::string with_unit(std::string_view kind, double value) {
+    if (kind == "integer") return std::to_string(static_cast<std::int64_t>(value));
+    const std::string unit = kind == "time" ? " s" : kind == "bytes" ? " B" : kind == "bytes per second" ? " B/s" : kind == "flop per second" ? " FLOP/s" : "";
+    return fmt::format("{}{}", value, unit);
+}
+
+bool takes(const Key& key, std::string_view kind, double value) {
+    Experiment e;
+    try {
+        assign_text(key, e, with_unit(kind, value));
+    } catch (const ConfigError&) {
+        return false;
+    }
+    return true;
+}
+
+bool is_power(double value, double (*logarithm)(double)) { return std::abs(logarithm(value) - std::round(logarithm(value))) < 1e-9; }
+
+}  // namespace
+
+// A number begins at 0, at 1 where there must be one, or where something is divided by it at a power of ten that is far below all that is
+// real (half of the traffic for eager kernels). It ends at 1 where it is a part, else at a round number far above all that is real; ZeRO
+// has three stages, dispatch reaches at most three times the bandwidth stated, a spread e^5.
+TEST_CASE("limits of keys follow from what the keys mean, and are kept") {
+    const std::set<std::string_view> numbers{"integer", "number", "time", "bytes", "bytes per second", "flop per second"};
+    std::size_t counted = 0;
+    for (const Key& key : all_keys()) {
+        if (is_preset(key)) continue;
+        const std::string_view kind = std::get<KeyField>(key.field).type->kind;
+        if (!numbers.contains(kind)) continue;
+        ++counted;
+        INFO(key.path);
+        if (at_least_one.contains(key.path))
+            CHECK(key.least == 1);
+        else if (key.least != 0)
+            CHECK((key.path == "parallelism.eager_traffic" ? key.least == 0.5 : key.least < 1 && is_power(key.least, std::log10)));
+        if (parts.contains(key.path))
+            CHECK(key.most == 1);
+        else if (key.path == "parallelism.zero" || (key.path.starts_with("cluster.link.intra.dispatch") && key.path.ends_with(".efficiency")))
+            CHECK(key.most == 3);
+        else if (key.path == "cluster.noise.straggler_spread")
+            CHECK(key.most == 5);
+        else if (key.path.ends_with(".seed"))
+            CHECK(key.most == 9e18);
+        else
+            CHECK((key.most >= 2 && (is_power(key.most, std::log10) || is_power(key.most, std::log2))));
+        CHECK(takes(key, kind, key.least));
+        CHECK(takes(key, kind, key.most));
+        CHECK_FALSE(takes(key, kind, key.least - (kind == "integer" ? 1 : 1e-12)));
+        if (key.most < 2e9) CHECK_FALSE(takes(key, kind, key.most * 1.001 + (kind == "integer" ? 1 : 0)));
+    }
+    CHECK(counted > 250);
+}
+
+// Files of cluster and framework leave their table out.
+TEST_CASE("an unknown key is told what stands beside it, and a preset is no field") {
+    CHECK(unknown_key("network.zzzzzzzzz", "cluster.") == "unknown key; expected one of nics, rails, nodes_per_leaf, oversubscription, partial_ring in network");
+    CHECK(unknown_key("host.cal", "cluster.") == "unknown key, did you mean \"host.call\"?");
+    CHECK(unknown_key("zzzzzzzzzzzz", "cluster.") == "unknown key");
+    CHECK(unknown_key("zzzzzzzzzzzz") == "unknown key");
+    CHECK(unknown_key("can.tensr", "framework.") == "unknown key, did you mean \"can.tensor\"?");
+    Experiment e;
+    const Key& preset = *find_key("cluster.preset");
+    CHECK_THROWS_AS(assign_text(preset, e, "four"), std::logic_error);
+    CHECK(text_of(preset, e).empty());
+    CHECK_FALSE(is_missing(preset, e));
+    CHECK(toml_text_of(*find_key("cluster.name"), [] { Experiment named; named.cluster.name = "a \"b\""; return named; }()) == "\"a \\\"b\\\"\"");
+    CHECK(whole_key("").empty());
+    CHECK(whole_key("workload.seq") == "workload.seq");
+}
+
+// Unset: as it is by default, and that is nothing: empty, 0, or no time.
+TEST_CASE("a key is unset where it is nothing by default and untouched") {
+    Experiment e;
+    const auto unset = [&](const char* key) { return is_unset(*find_key(key), e); };
+    CHECK(unset("workload.kv_heads"));
+    CHECK(unset("cluster.host.call") == (get_key(e, "cluster.host.call") == "0 s"));
+    CHECK(unset("cluster.link.intra.all_reduce"));
+    CHECK_FALSE(unset("parallelism.dp"));
+    e.workload.kv_heads = 4;
+    CHECK_FALSE(unset("workload.kv_heads"));
+    for (const KeyDoc& doc : key_docs()) {
+        if (doc.key == "workload.hidden") CHECK(doc.default_value == "required");
+        if (doc.key == "parallelism.dp") CHECK(doc.default_value == "1");
+        if (doc.key == "workload.preset") CHECK(doc.kind == "preset");
+    }
+}

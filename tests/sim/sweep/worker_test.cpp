@@ -1,0 +1,129 @@
+#include "sim/sweep/worker.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/predict.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+SweepQuestion asking(const std::vector<std::string>& vary) {
+    SweepQuestion q;
+    q.experiment = small_gpt();
+    q.experiment.parallelism.global_batch = 16;
+    for (const auto& text : vary) q.axes.push_back(parse_axis(text));
+    return q;
+}
+
+}  // namespace
+
+// A step of 3 s of 500 tokens at 7 a second, in 11 bytes: 3 s, 0.006 s a token, 0.042 a token, 11.
+TEST_CASE("each objective's score is the less the better") {
+    const Candidate c{{1, 2}, Seconds(2), Seconds(5), Bytes(11), 500, 7, 4};
+    CHECK(score(Objective::step, c, Seconds(3)) == 3);
+    CHECK(score(Objective::tokens, c, Seconds(3)) == 3.0 / 500);
+    CHECK(score(Objective::cost, c, Seconds(3)) == Approx(0.042));
+    CHECK(score(Objective::memory, c, Seconds(3)) == 11);
+    SweepQuestion q = asking({"parallelism.tp=1,2"});
+    CHECK(scores(q, c, Seconds(3)) == Score{3, 0});
+    q.second = Objective::memory;
+    CHECK(scores(q, c, Seconds(3)) == Score{3, 11});
+    // of the lower bound of 2 s, but for what sums in another order may differ by
+    CHECK(lower_scores(q, c).first == Approx(2).epsilon(1e-8));
+    CHECK(lower_scores(q, c).first < 2);
+}
+
+// Eight sequences on all ranks, whatever the split; 8 a replica are more where replicas are.
+TEST_CASE("the work of a step differs with the model, the length and the batch, and with replicas that each bring their own") {
+    CHECK_FALSE(work_differs(asking({"parallelism.tp=1,2", "parallelism.dp=1,2", "parallelism.micro_batch=1,2"})));
+    CHECK(work_differs(asking({"workload.seq=64,128"})));
+    CHECK_FALSE(work_differs(asking({"workload.seq=64"})));
+    CHECK(work_differs(asking({"parallelism.global_batch=8,16"})));
+    CHECK_FALSE(work_differs(asking({"parallelism.global_batch=8", "parallelism.dp=1,2"})));
+    CHECK(work_differs(asking({"parallelism.global_batch=0", "parallelism.dp=1,2"})));
+    SweepQuestion unset = asking({"parallelism.dp=rest", "parallelism.tp=1,2"});
+    unset.experiment.parallelism.global_batch = 0;
+    CHECK(work_differs(unset));
+    unset.axes = {parse_axis("parallelism.micro_batch=1,2")};
+    CHECK(work_differs(unset));
+    unset.axes = {parse_axis("parallelism.micro_batch=2"), parse_axis("parallelism.dp=2")};
+    CHECK_FALSE(work_differs(unset));
+    unset.axes = {parse_axis("parallelism=all")};
+    CHECK(work_differs(unset));
+    unset.axes = {parse_axis("parallelism=all"), parse_axis("parallelism.dp=2")};
+    CHECK_FALSE(work_differs(unset));
+}
+
+TEST_CASE("where the work differs tokens take the place of the step, once") {
+    SweepQuestion q = asking({"workload.seq=64,128"});
+    q.objective = Objective::memory;
+    q.second = Objective::step;
+    CHECK(answerable(q).objective == Objective::memory);
+    CHECK(answerable(q).second == Objective::tokens);
+    q.objective = Objective::tokens;
+    CHECK(answerable(q).objective == Objective::tokens);
+    CHECK_FALSE(answerable(q).second);
+    q.axes = {parse_axis("parallelism.tp=1,2")};
+    q.objective = Objective::step;
+    q.second = Objective::memory;
+    CHECK(answerable(q).objective == Objective::step);
+    CHECK(answerable(q).second == Objective::memory);
+}
+
+// Of 256 settings each has its best, of 257 none; splits are no settings.
+TEST_CASE("the best is wanted of each number of ranks, or of each setting of machines") {
+    CHECK(grouping(asking({"parallelism.tp=1,2"})) == Grouping::none);
+    CHECK(grouping(asking({"cluster.link.intra.bandwidth=1 GB/s,2 GB/s"})) == Grouping::none);
+    CHECK(grouping(asking({"cluster.nodes=1,2", "parallelism=all"})) == Grouping::ranks);
+    CHECK(grouping(asking({"cluster.gpus_per_node=1,2"})) == Grouping::ranks);
+    CHECK(grouping(asking({"machines=8xdgx-a100,16xdgx-a100"})) == Grouping::settings);
+    CHECK(grouping(asking({"cluster.preset=dgx-a100"})) == Grouping::none);  // one series has nothing beside it
+    CHECK(grouping(asking({"cluster.preset=dgx-a100,dgx-h100", "parallelism.tp=1,2"})) == Grouping::settings);
+    SweepQuestion q = asking({"cluster.nodes=1..256"});
+    q.within = Seconds(1);
+    CHECK(grouping(q) == Grouping::settings);
+    q.second = Objective::memory;
+    CHECK(grouping(q) == Grouping::ranks);
+    q = asking({"cluster.nodes=1..257"});
+    q.within = Seconds(1);
+    CHECK(grouping(q) == Grouping::ranks);
+    const Candidate c{{3, 5}, Seconds(1), Seconds(1), Bytes(1), 1, 1, 7};
+    CHECK(group_of(Grouping::none, c) == 0);
+    CHECK(group_of(Grouping::settings, c) == 3);
+    CHECK(group_of(Grouping::ranks, c) == 7);
+    q.top = 3;
+    CHECK(wanted(q).top == 3);
+    CHECK(wanted(q).by_group);
+    CHECK_FALSE(wanted(q).front);
+}
+
+TEST_CASE("what parts of a sweep screened adds up, and of a cell the shorter estimate stays") {
+    const Candidate a{{1, 1}, Seconds(1), Seconds(1), Bytes(1), 1, 1, 1}, b{{2, 2}, Seconds(2), Seconds(2), Bytes(2), 2, 2, 2};
+    Screened all{.legal = 2, .bounded_away = 3, .illegal = {{"tp 2", 5}}, .infeasible = {{"does not fit", 7}}, .candidates = {a},
+                 .cells = {{{0, 0}, Seconds(5)}, {{0, 1}, Seconds(7)}}};
+    merge(all, Screened{.legal = 11, .bounded_away = 13, .illegal = {{"tp 4", 17}}, .infeasible = {{"does not fit", 19}, {"other", 23}},
+                        .candidates = {b}, .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(9)}, {{1, 1}, Seconds(8)}}});
+    CHECK(all == Screened{.legal = 13, .bounded_away = 16, .illegal = {{"tp 2..4", 22}}, .infeasible = {{"does not fit", 26}, {"other", 23}},
+                          .candidates = {a, b}, .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(7)}, {{1, 1}, Seconds(8)}}});
+}
+
+// 3,600 an hour and rank, four ranks: four a second. 16 sequences of 128 tokens.
+TEST_CASE("what is known of a point beside its step follows from the machine and the batch") {
+    Experiment e = small_gpt();
+    e.cluster.price_per_gpu_hour = 3600;
+    e.parallelism.dp = 2;
+    e.parallelism.micro_batch = 5;
+    const PointEvaluator evaluator(e);
+    const double a_token = model_flops(e, 1).si();
+    const PointFacts facts = evaluator.facts(e.parallelism, Bytes(3));
+    CHECK(facts.tokens == 2 * 5 * 128);
+    CHECK(facts.price == 4);
+    CHECK(facts.peak == Bytes(3));
+    CHECK(facts.flops.si() == Approx(2 * 5 * 128 * a_token));
+    CHECK(facts.peak_flops == 4 * peak(e.cluster.gpu, Dtype::bf16));
+    CHECK(evaluator.ranks() == 4);
+    e.parallelism.global_batch = 16;
+    CHECK(evaluator.facts(e.parallelism, Bytes(3)).tokens == 16 * 128);
+}
