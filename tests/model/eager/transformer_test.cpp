@@ -58,7 +58,7 @@ double moved(const TaskGraph& graph, std::string_view name) {
     return sum / 1e9;
 }
 
-std::string complaint(const Experiment& e) {
+std::string eager_complaint(const Experiment& e) {
     try {
         check_eager(e);
     } catch (const ConfigError& error) {
@@ -246,11 +246,11 @@ TEST_CASE("a layer of an eager script with plain attention: every kernel and wha
 }
 
 TEST_CASE("what an eager script cannot be written for is refused by its key") {
-    CHECK(complaint(gpt2(1, AttentionKind::flash)).empty());
+    CHECK(eager_complaint(gpt2(1, AttentionKind::flash)).empty());
     const auto told = [](auto change) {
         Experiment e = gpt2(1, AttentionKind::flash);
         change(e);
-        return complaint(e);
+        return eager_complaint(e);
     };
     const auto refusal = [](const std::string& found, const std::string& expected) { return found + ", with parallelism.eager_script expected " + expected; };
     CHECK(told([](auto& e) { e.workload.tied = true; }) == refusal("workload.tied: true", "false"));

@@ -22,7 +22,7 @@ struct Parts {
     Path path = chunks_of(e.workload, e.parallelism);
 };
 
-std::string complaint(const std::function<void(Experiment&)>& change) {
+std::string complaint_of(const std::function<void(Experiment&)>& change) {
     Experiment e = recorded();
     change(e);
     try {
@@ -165,25 +165,25 @@ TEST_CASE("with the head apart the last stage holds the logits alone") {
 
 // 130 / 5 = 26 modules: stage 1 would begin with module 25 of the layers' = the second of layer 3.
 TEST_CASE("cuts and messages that are not modelled are refused") {
-    CHECK(complaint([](Experiment&) {}).empty());
-    CHECK(complaint([](Experiment& e) {
+    CHECK(complaint_of([](Experiment&) {}).empty());
+    CHECK(complaint_of([](Experiment& e) {
               e.parallelism.pp = e.cluster.gpus_per_node = 5;
               e.cluster.gpu.rank_rates.clear();
           }) ==
           "parallelism.pp: 5 stages of 130 modules cut layer 3 behind q_proj; a cut is modelled between layers and "
           "behind up_proj");
-    CHECK_THAT(complaint([](Experiment& e) { e.parallelism.schedule = Schedule::zb_h1; }),
+    CHECK_THAT(complaint_of([](Experiment& e) { e.parallelism.schedule = Schedule::zb_h1; }),
                Catch::Contains("parallelism.blocking_p2p: true, but schedule zb-h1 with vp = 1 would wait for itself"));
-    CHECK_THAT(complaint([](Experiment& e) { e.workload.fused_projections = true; }),
+    CHECK_THAT(complaint_of([](Experiment& e) { e.workload.fused_projections = true; }),
                Catch::Contains("parallelism.cut: modules, but the workload's layers"));
-    CHECK_THAT(complaint([](Experiment& e) { e.parallelism.stage_layers = {2, 2, 2, 2, 2, 2, 2, 2}; }),
+    CHECK_THAT(complaint_of([](Experiment& e) { e.parallelism.stage_layers = {2, 2, 2, 2, 2, 2, 2, 2}; }),
                Catch::Contains("without stage_layers") || Catch::Contains("stage_layers"));
-    CHECK_THAT(complaint([](Experiment& e) {
+    CHECK_THAT(complaint_of([](Experiment& e) {
                    e.parallelism.cut = StageCut::layers;
                    e.parallelism.head_apart = true;
                }),
                Catch::Contains("parallelism.head_apart: true, but stages are cut by layers"));
-    CHECK_THAT(complaint([](Experiment& e) { e.cluster.gpu.rank_rates.pop_back(); }),
+    CHECK_THAT(complaint_of([](Experiment& e) { e.cluster.gpu.rank_rates.pop_back(); }),
                Catch::Contains("cluster.gpu.rank_rates: 7 rates, but cluster has 8 ranks"));
 }
 
