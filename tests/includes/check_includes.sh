@@ -27,7 +27,7 @@ pugixml.hpp:        translate/nccl_topology.cpp
 boost/:             sim/network/topology.cpp calibrate/profiles/trace_records.h
 nlohmann/:          reports/*.cpp reports/json_parts.h model/families/hub_families.h calibrate/profiles/*.cpp tests/* at most 7
 simdjson.h:         calibrate/profiles/kineto.cpp
-sqlite3.h:          calibrate/profiles/nsight.cpp
+sqlite3.h:          calibrate/profiles/nsight.cpp tests/*
 zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
 CLI/:               cli/*.cpp at most 2
 ceres/:             calibrate/*.cpp at most 1
