@@ -14,9 +14,9 @@ using namespace stepcast;
 namespace {
 
 // Records by words; times in nanoseconds.
-struct Recorded {
+struct RecordedWork {
     TraceRecords r;
-    Recorded() { r.shapes = true; }
+    RecordedWork() { r.shapes = true; }
     std::uint32_t inputs(const OperatorInputs& of) { return r.add_inputs(of); }
     void host(const char* name, std::uint32_t thread, std::int64_t start, std::int64_t length, std::uint32_t of = 0) {
         r.host.push_back({start, Length(length), thread, r.names.add(name), of});
@@ -47,7 +47,7 @@ const OperatorInputs gradient{"[[2,128,4,64],[2,128,4,64],[2,256,1,64]]", R"(["c
 // Thread 1: linear 101 .. 501 holds mm 151 .. 351 and add 401 .. 451. Thread 2: a checkpoint's node 601 .. 1601 holds a backward
 // 701 .. 1001, in it attention 751 .. 851 around a copy, and an all-reduce 1101 .. 1301. An optimizer on thread 1 from 2001 on.
 TEST_CASE("device work belongs to the product, the attention or the innermost operator around its launch, and to its phase") {
-    Recorded x;
+    RecordedWork x;
     x.host("aten::linear", 1, 101, 400);
     x.host("aten::mm", 1, 151, 200, x.inputs(two_matrices));
     x.host("aten::add", 1, 401, 50, x.inputs(two_vectors));
@@ -126,7 +126,7 @@ TEST_CASE("device work belongs to the product, the attention or the innermost op
 // Old traces state whole microseconds: a call up to one after the end of its operator may be inside.
 TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     const auto phase = [](std::int64_t fraction, std::int64_t after, bool late = false) {
-        Recorded x;
+        RecordedWork x;
         x.host("autograd::engine::evaluate_function: X", 1, 1000 + (late ? 0 : fraction), 4000);
         if (late) x.host("x", 9, 1000 + fraction, 1);
         x.call(7, 1, 5000 + fraction + after);
@@ -141,7 +141,7 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     CHECK(phase(1, 500, true) == ProfilePhase::forward);  // the last is finer
     // One that begins where the other ends stands beside it; of two that begin together the longer holds the other, of two alike the
     // first; other threads' operators hold nothing.
-    Recorded x;
+    RecordedWork x;
     x.host("autograd::engine::evaluate_function: X", 1, 1001, 1000);
     x.host("aten::linear", 1, 2001, 1000);
     x.host("Optimizer.step#X", 2, 4001, 1000);
@@ -163,14 +163,14 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     CHECK(p.spans[3].product == -1);
     CHECK(p.spans[4].product == 0);
     CHECK(p.counts.products_without_shape == 0);
-    Recorded first;  // the product is the file's first record
+    RecordedWork first;  // the product is the file's first record
     first.host("aten::mm", 1, 1001, 100, first.inputs(two_matrices));
     first.host("aten::copy_", 1, 1011, 50);
     first.call(1, 1, 1021);
     first.work(1, 2000, 1);
     CHECK(first.profile().spans[0].product == 0);
     CHECK(first.profile().spans[0].instance == 0);
-    Recorded shapeless;
+    RecordedWork shapeless;
     shapeless.host("aten::mm", 1, 1001, 100);
     shapeless.call(1, 1, 1005);
     shapeless.call(2, 1, 1006);
@@ -182,7 +182,7 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
 
 // Device 3 works 5 + 5 ns in two kernels, device 2 eleven in one: with one more a kernel, 12 each; the lower number is taken.
 TEST_CASE("of several devices the one that worked longest is kept") {
-    Recorded x;
+    RecordedWork x;
     x.work(0, 100, 5).device = 3;
     x.work(0, 200, 5).device = 3;
     x.work(0, 300, 11).device = 2;
@@ -201,7 +201,7 @@ TEST_CASE("of several devices the one that worked longest is kept") {
 }
 
 TEST_CASE("what a trace says of itself is carried over, in the order of time") {
-    Recorded x;
+    RecordedWork x;
     x.r.rank = 3;
     x.r.world = 8;
     x.r.base = 7;
@@ -249,7 +249,7 @@ TEST_CASE("what a trace says of itself is carried over, in the order of time") {
 }
 
 TEST_CASE("a rank that the trace does not say is the number behind the word in the file's name") {
-    Recorded x;
+    RecordedWork x;
     x.work(1, 100, 5);
     const auto rank = [&](const char* path) {
         const Profile p = x.profile(path);
@@ -271,7 +271,7 @@ TEST_CASE("a rank that the trace does not say is the number behind the word in t
 }
 
 TEST_CASE("everything that a trace leaves open is said") {
-    Recorded x;
+    RecordedWork x;
     x.work(1, 100, 5);
     x.r.shapes = false;
     CHECK(x.profile().notes == std::vector<std::string>{"1 kernels were launched before the window or by a thread that was not profiled (phase unlinked)",
@@ -302,7 +302,7 @@ TEST_CASE("everything that a trace leaves open is said") {
     CHECK(x.profile().broken == "at byte 7");
     CHECK(x.profile().shortened);
     CHECK(x.profile().counts.dropped == 2);
-    Recorded none;
+    RecordedWork none;
     none.r.events = 3;
     CHECK(complaint([&] { (void)none.profile(); }) == "x.json: 3 events, none of them work on a GPU; expected a trace with the GPU's activity");
     none.r.broken = "torn";
