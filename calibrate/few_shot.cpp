@@ -32,7 +32,7 @@ public:
     static bool stopped() { return asked != 0; }
 
 private:
-    static inline volatile std::sig_atomic_t asked = 0;
+    static inline std::atomic<int> asked = 0;  // several threads ask
     void (*before_)(int);
 };
 

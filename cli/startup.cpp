@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -29,7 +30,9 @@ void keep_freed_memory(int most) {
 
 namespace {
 
-volatile std::sig_atomic_t noted = 0, may_note = 0;
+// Asked by the thread of every rank; a signal's handler may touch what is lock-free.
+std::atomic<int> noted = 0, may_note = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int signal) {
     constexpr int as_shells_say = 128;
