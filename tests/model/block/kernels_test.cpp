@@ -240,6 +240,38 @@ TEST_CASE("an expert layer on one rank") {
     CHECK(listed(e, block()).forward[4] == "experts_up [10,10,10,10,10,10,10,10,10,10]x64x64 x2");
 }
 
+// 42 tokens, two of eight experts on two ranks, four each: a token wants one of a rank's with 1 - 1/2 x 3/7 = 11/14. A rank sends 84 slots of 128
+// bytes, half of them to the other: 5376 bytes, so 4224 where a token goes once, and 2 x 4224 over both. Rows of a rank: 84, 21 an expert,
+// 10752 bytes, of 8448 that came.
+TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent once") {
+    Experiment e = model();
+    e.workload.seq = 14;
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.parallelism.dp = e.parallelism.ep = 2;
+    e.parallelism.dispatch_once = true;
+    const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
+    const std::string rows = "[21,21,21,21]";
+    const Listed once = listed(e, block());
+    CHECK(once.forward == Lines{"ffn_norm r5376 w5376", "router 42x8x64", "router_choice r2688 w1344 x6", "expert_layer 1 calls", "exchange_counts 1 calls",
+                                "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_up " + rows + "x64x64 x2", "activation r10752 w5376",
+                                "experts_down " + rows + "x64x32 x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448", "residual r10752 w5376"});
+    CHECK(once.backward == Lines{"expert_layer 1 calls", "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_down " + rows + "x32x64 x2",
+                                 "experts_down_weight " + rows + "x32x64 weights x2", "activation_backward r16128 w10752", "experts_up " + rows + "x64x64 x2",
+                                 "experts_up_weight " + rows + "x64x64 weights x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448",
+                                 "router_choice_backward r2688 w1344 x4", "router 42x64x8", "router 8x64x42", "ffn_norm_backward r10752 w5376 x2",
+                                 "residual_backward r10752 w5376"});
+    e.parallelism.dispatch_once = false;
+    const auto ahead = [&] { return listed(e, block()).forward; };
+    const Lines slots = ahead();
+    CHECK(Lines(slots.begin() + 3, slots.begin() + 7) == Lines{"exchange_setup 1 calls", "permute r10752 w10752 x4", "ep_all_to_all all_to_all 10752", "sort_by_expert r10752 w10752"});
+    CHECK(Lines(slots.end() - 4, slots.end()) == Lines{"sort_by_expert r10752 w10752", "ep_all_to_all all_to_all 10752", "unpermute r10752 w5376 x3", "residual r10752 w5376"});
+    e.framework.host.expert_layer = Seconds(1e-4);  // it issues each of the four
+    CHECK(ahead()[3] == "experts 4 calls");
+    e.parallelism.dp = e.parallelism.ep = 1;
+    e.parallelism.dispatch_once = true;  // one rank sends nothing, and permutes
+    CHECK(ahead()[3] == "permute r10752 w10752 x4");
+}
+
 // 48000 logits: fused, forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes them. Three
 // slices: gradients of the whole for each are written and set (4 x 96000), and two sums read two and write one.
 TEST_CASE("the ends of a model") {
