@@ -116,7 +116,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
     adopt.set("parallelism.unfused", p.unfused, f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
-    if (p.zero == 3 && f.shard_rate.value_or(0) > 0)
+    if (p.zero == 3 && f.shard_rate != 0.0)
         adopt.set("cluster.link.inter.training", e.cluster.inter.training, f.shard_rate);
     if (f.gradients)
         adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(*f.gradients, e.workload.dtype));
@@ -163,7 +163,7 @@ bool decides(const Framework& framework, std::string_view key) {
 void follow_framework(const Framework& f, Parallelism& p) {
     if (f.name.empty()) return;
     const auto set = [&](std::string_view key, bool& target, bool value) {
-        if (target != value && !states(f, key)) target = value;
+        if (!states(f, key)) target = value;
     };
     const bool sharded = p.zero == 3;  // gathers ahead of use whatever the framework
     if (f.overlap) set("parallelism.overlap", p.overlap, *f.overlap || sharded);

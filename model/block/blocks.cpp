@@ -92,7 +92,6 @@ Block attention_block(const Workload& w, const RankShape& s) {
     if (w.positions == Positions::relative) return relative_attention(w, s);
     const bool latent = w.attention == AttentionKind::mla;
     Block b;
-    b.reserve(12);
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
@@ -109,7 +108,6 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     const Scan scan{{m.heads, s.mamba_heads}, {m.groups, s.mamba_groups}, m.head_dim, m.state};
     const double inner = number(s.tokens * scan.inner().rank), around = number(s.tokens * scan.around().rank);
     Block b;
-    b.reserve(12);
     add_norm(b, w, s, "mamba_norm", s.matrix);
     b.push_back(Linear{.name = "mamba_in", .tokens = s.tokens, .out = scan.inner() + scan.around() + scan.heads,
                        .in = w.hidden, .dtype = s.matrix, .split = Split::column});
@@ -152,7 +150,6 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
                       .split = split, .bias = w.linear_bias, .after_norm = name == "ffn_up"};
     };
     Block b;
-    b.reserve(12);
     add_norm(b, w, s, "ffn_norm", s.matrix);
     if (separate) b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
     b.push_back(separate ? up("ffn_gate", Split::column) : up("ffn_up", Split::column));
@@ -175,7 +172,6 @@ Block expert_block(const Workload& w, const RankShape& s) {
     const int inputs = w.gated ? 2 : 1;
     const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
     Block b;
-    b.reserve(16);
     b.push_back(Fork{"residual_backward", number(s.outer_tokens * s.hidden)});
     b.push_back(Normalize{"ffn_norm", s.outer_tokens, w.hidden, s.matrix});
     b.push_back(Linear{.name = "router", .tokens = s.routed_tokens, .out = w.moe.experts, .in = w.hidden,
