@@ -16,27 +16,13 @@
 #include "model/routing.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/expert_layer_law.h"
+#include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
 
 namespace {
-
-Cluster made_up_machine() {
-    Cluster c;
-    c.name = "made-up";
-    c.gpus_per_node = 8;
-    c.gpu.name = "X1";
-    c.gpu.sms = 100;
-    c.gpu.memory = Bytes(80e9);
-    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(500e12);
-    c.gpu.peaks[Dtype::fp8] = FlopsPerSecond(1000e12);
-    c.gpu.memory_bandwidth = BytesPerSecond(3e12);
-    c.intra.bandwidth = BytesPerSecond(400e9);
-    c.inter.bandwidth = BytesPerSecond(50e9);
-    return c;
-}
 
 BuildingBlocks blocks_of(const TestFolder& folder, const std::string& table) {
     BuildingBlocks blocks;
@@ -46,13 +32,6 @@ BuildingBlocks blocks_of(const TestFolder& folder, const std::string& table) {
 
 std::string refused(const TestFolder& folder, const std::string& table) {
     return complaint([&] { blocks_of(folder, table); }, folder.path());
-}
-
-// Key, prior, sigma, bounds; one a line.
-std::string text_of(const std::vector<FitParameter>& parameters) {
-    std::string text;
-    for (const FitParameter& p : parameters) text += fmt::format("{} {} {} {}..{}\n", p.key, p.prior, p.prior_sigma, p.lower, p.upper);
-    return text;
 }
 
 }  // namespace
