@@ -211,6 +211,12 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
     CHECK(report_of(result, "host.framework").data_error > 1);
     CHECK(report_of(result, "host.module_forward").parameter.determined);
     CHECK(report_of(result, "host.module_forward").data_error == Approx(0.0146).epsilon(0.15));
+    // Two cases 40 % off to both sides: known to 0.4 / sqrt 2, which is more than the prior's 0.1.
+    FitParameter tight = framework();
+    tight.prior_sigma = 0.1;
+    const FitResult loose = fit({}, {tight}, {affine("a", 1, 0, Seconds(50e-6 * std::exp(0.4)), "one"), affine("b", 1, 0, Seconds(50e-6 * std::exp(-0.4)), "one")});
+    CHECK(loose.parameters.at(0).data_error == Approx(0.28).epsilon(0.2));
+    CHECK_FALSE(loose.parameters.at(0).parameter.determined);
     // Where no one reads the constants both stay where the data leave them.
     said.clear();
     const FitResult kept = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += text; }, Undetermined::keep);

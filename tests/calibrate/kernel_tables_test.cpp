@@ -80,6 +80,7 @@ TEST_CASE("a row of casts says where its scale comes from") {
     const CastRow& last = blocks.casts[3];
     CHECK(last == CastRow{folder.path() + "/t.csv:5", "other", 3, 5, CastScale::given, last.time, last.row});
     CHECK(last.time.si() == Approx(11e-6));
+    CHECK((last.row != 0 && last.row != blocks.casts[2].row));
     const std::vector<FitCase> cases = cast_cases(blocks.casts);
     CHECK(cases.at(2).name == "cast 3x5 1 vLLM 1");
     CHECK(cases.at(3).predict(made_up_machine()) == cast_time(3, 5, CastScale::given, made_up_machine()));
@@ -104,6 +105,7 @@ TEST_CASE("a row of an expert layer has weights of its dtype and a load by its d
     CHECK(blocks.moe_layers[1].weight_bytes == 1);
     CHECK(blocks.moe_layers[1].dtype == Dtype::fp8);
     CHECK(blocks.moe_layers[2].weight_bytes == 0.53);
+    CHECK((first.row != 0 && first.row != blocks.moe_layers[1].row));
     Gpu with_fp4 = made_up_machine().gpu;
     with_fp4.peaks[Dtype::fp4] = FlopsPerSecond(2e15);
     BuildingBlocks more;
@@ -177,6 +179,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     CHECK(first.time.si() == Approx(70e-6));
     CHECK(blocks.exchanges[1].bytes == Bytes(14336));
     CHECK(blocks.exchanges[1].sms == 0);
+    CHECK((first.row != 0 && first.row != blocks.exchanges[1].row));
     CHECK(blocks.exchanges[2].bytes == Bytes(4032));
     const char* kernels[] = {"dispatch", "dispatch", "dispatch_low_latency", "dispatch_low_latency", "dispatch_one_sided", "dispatch_one_sided", "dispatch_two_sided", "dispatch_two_sided"};
     const char* kinds[] = {"dispatch", "combine", "dispatch_low_latency", "combine_low_latency", "dispatch_one_sided", "combine_one_sided", "dispatch_two_sided", "combine_two_sided"};
