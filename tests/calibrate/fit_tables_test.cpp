@@ -141,6 +141,58 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
     CHECK(one == other);
 }
 
+// Graphs of a hundred kernels and more told the launch (2 us): products do not tell it again.
+TEST_CASE("what launches told is not fitted to products") {
+    BuildingBlocks rows = gemm_rows(moved(made_up_machine(), gemm_parameters({}), 1));
+    rows.launches.push_back({"", "graph replay wall", 100, Seconds(2e-6), 7});
+    const TablesFit fit = fit_tables(made_up_machine(), rows);
+    REQUIRE(fit.results.size() == 2);
+    CHECK(fit.results[0].parameters.at(0).parameter.key == "kernel.launch");
+    CHECK(std::ranges::none_of(fit.results[1].parameters, [](const ParameterReport& p) { return p.parameter.key == "kernel.launch"; }));
+    CHECK(fit.cluster.kernel.launch.si() == Approx(2e-6));
+    CHECK(fit.cluster.fitted->samples == 101);
+}
+
+// Blocks of 64 or of 256 queries; a kernel that passes over the keys before a window, and one that masks them. Both are found from the times that
+// they make; windows as long as the sequence tell nothing of it.
+TEST_CASE("an attention kernel's tile and what it does with windows are found") {
+    const auto fitted = [](int tile, bool slides, bool windows) {
+        const Cluster c = made_up_machine();
+        AttentionKernel truth;
+        truth.launch = Seconds(7e-6);
+        truth.efficiency = 0.6;
+        truth.width = 25;
+        truth.fill = 100;
+        truth.corner = 0.4;
+        truth.traffic = 1;
+        truth.ramp = 0;
+        truth.tile = tile;
+        truth.slides = slides;
+        BuildingBlocks blocks;
+        for (const long seq : {512L, 1024L, 2048L, 4096L, 8192L})
+            for (const long batch : {1L, 2L, 4L})
+                for (const long width : {64L, 128L})
+                    for (const long window : {0L, 256L}) {
+                        if (window > 0 && (seq < 4096 || batch > 1)) continue;
+                        AttentionRow row{"made:1", "attention", "a", {Attention{.batch = batch, .heads = 16, .seq_q = seq, .seq_k = seq, .head_dim = width, .causal = true, .dtype = Dtype::bf16, .flash = true}, 16}, {}, 0};
+                        row.shape.op.window = window == 0 || windows ? window : seq;
+                        row.time = attention_law_time(row.shape, truth, c, GemmSetting::alone);
+                        blocks.attentions.push_back(row);
+                    }
+        const TablesFit fit = fit_tables(c, blocks);
+        CHECK(error_of(*fit.cluster.fitted, "attention", "fitted").median < 0.02);
+        CHECK(fit.cluster.kernel.attention_kernels.size() == 1);
+        return fit.cluster.kernel.attention_kernels.at(0);
+    };
+    for (const int tile : {64, 256}) {
+        const AttentionKernel masks = fitted(tile, false, true);
+        CHECK((masks.name == "a" && masks.tile == tile && !masks.slides));
+        CHECK(masks.efficiency == Approx(0.6).epsilon(0.1));
+    }
+    CHECK(fitted(64, true, true).slides);
+    CHECK(fitted(64, false, false).slides);
+}
+
 TEST_CASE("a tenth is held out by shape, whatever the order of the rows") {
     int held_out = 0;
     for (const GemmRow& row : gemm_rows(moved(made_up_machine(), {}, 1)).gemms) held_out += is_held_out(gemm_case(row));

@@ -59,6 +59,8 @@ TEST_CASE("a wild case counts linearly, neither squared nor not at all") {
         cases.push_back(affine(std::to_string(log), 10, 0, Seconds(10 * 50e-6 * std::exp(log)), "one"));
     const FitResult result = fit({}, {framework()}, cases);
     CHECK(std::log(result.cluster.host.framework / 50_us) == Approx(0.0402).margin(0.002));
+    CHECK(result.held_out_errors.empty());
+    for (const CaseResult& c : result.cases) CHECK(c.held_out == Seconds(0));  // of one group nothing can be left out
     CHECK(result.noise == Approx(0.103).epsilon(0.05));
 }
 

@@ -133,6 +133,7 @@ TEST_CASE("bars are the parts of the prediction beside the measured step") {
     CHECK_THAT(script, Contains("set xtics (\"a\" 0,\"b\" 1)") && Contains("all names begin with run-"));
     CHECK(after(script, "set ylabel 'step [ms]' offset 0.5\nset yrange [0:") == Approx(1.06 * 20));
     CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
+    CHECK_THAT(script, Contains("plot $bars using 1 lc '#0072B2' title \"compute\"") && Contains("$bars using 6 lc "));
 }
 
 // Within a factor of 4 the axes are linear: 8 % of the width and 20 % of the highest beyond the data.
@@ -197,12 +198,14 @@ TEST_CASE("errors are stacked part by part, up and down, under the error of the 
     CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
 }
 
-// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still shows 1 % to both sides.
+// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still shows 1 % to both sides. 1/200 s is 0.0625 %.
 TEST_CASE("errors have ten parts at most, and none below 0.05 %") {
     Comparison run = compared("a", "s", 1, 1, 1, 1);
     run.attribution = {Seconds(8), Seconds(8), Seconds(8), {{"gemm", Phase::forward, {}, {}, Seconds(1.0 / 256)}}};
     const std::string none = script_of("no_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
     CHECK_THAT(none, !Contains("$part0") && Contains("set yrange [-1.08:1.08]"));
+    run.attribution->kinds[0].effect = Seconds(1.0 / 200);
+    CHECK_THAT(script_of("one_part", [&](const std::string& path) { plot_attribution({run}, "t", path); }), Contains("0.0625"));
     run.attribution->measured = run.attribution->replayed = run.attribution->predicted = Seconds(16);
     run.attribution->kinds.clear();
     for (int i = 0; i < 13; ++i) run.attribution->kinds.push_back({"k" + std::to_string(i), Phase::forward, {}, {}, Seconds(1.0 / 16)});

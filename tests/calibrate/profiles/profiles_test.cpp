@@ -212,6 +212,8 @@ TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
     std::getline(collectives, row);
     REQUIRE_THAT(row, Catch::StartsWith("all_reduce,2,2,2000,40,"));
     REQUIRE_THAT(row, Contains("upper"));
+    REQUIRE(read_measurements(out).front().ranks == 2);  // of which one is here
+    REQUIRE(read_measurements(out).front().run_id == "run");
     const std::string again = folder.write("copy_rank1.json", small_trace);
     REQUIRE_THROWS_WITH(import_profiles({.paths = {trace, again}, .out = out, .system = "", .model = "", .context = {}}),
                         Contains("rank 1, and so is"));
