@@ -230,6 +230,13 @@ void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism
         assumptions.emplace_back(expert_ffn(w) < w.hidden ? "experts narrower than the model: not split over tp"
                                                           : "experts whole, the framework's: not split over tp");
     if (p.ep == 1) return;
+    if (states(row, "dispatch")) {
+        const auto& word = row.cell("dispatch");
+        if (word != "all-to-all" && word != "once")
+            throw ConfigError("dispatch: \"" + word + "\" is neither all-to-all nor once");
+        p.dispatch_once = word == "once";
+        return;
+    }
     const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     const bool named = contains(text, "deepep") || contains(text, "hybridep");
     if (p.dispatch_once && !named)

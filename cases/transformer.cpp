@@ -213,10 +213,28 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     }
 }
 
+// What the recipe behind a published row states though its table does not (model/presets/sources.toml).
+CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
+    CaseRow row = stated;
+    const auto cell = [&](const char* column) { return lower_case(row.cell(column)); };
+    for (const SourceRow& recipe : shelf.sources("recipe")) {
+        if (!cell("source").starts_with(recipe.at("source")) || !cell("model").starts_with(recipe.at("model")) ||
+            !contains(cell("gpu"), recipe.at("device")))
+            continue;
+        for (const char* column : {"recompute", "dispatch"})
+            if (!recipe.at(column).empty() && !states(row, column)) {
+                row.cells[column] = recipe.at(column);
+                assumptions.push_back(fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));
+            }
+    }
+    return row;
+}
+
 }  // namespace
 
-Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf) {
+Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
     Case result;
+    const CaseRow row = completed(table_row, shelf, result.assumptions);
     result.source = row.cell("source");
     result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
     result.series = row.cell("model");
@@ -229,6 +247,7 @@ Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
+    if (states(row, "dispatch")) e.framework.stated.emplace_back("parallelism.dispatch_once");
     e.parallelism = split_of(row, ranks, e, said);
     set_graphs(row, e, said);
     adopt_framework(e);

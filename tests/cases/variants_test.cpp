@@ -125,6 +125,35 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
     CHECK(refused({{"recompute", "sometimes"}}).find("is not understood") != std::string::npos);
 }
 
+// Nemotron 3 Nano: the experts that a token meets are 2 x (6 x 1856 + 3712) columns, its attention 2 x 128 x 34: 0.773 of 23 layers.
+TEST_CASE("what a recipe states and its table does not is taken from it, on its device alone") {
+    const auto nano = [](const std::string& gpu, const std::string& recompute) {
+        return case_with({{"model", "nemotron_3_nano"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""},
+                          {"ffn", ""}, {"vocab", ""}, {"ep", "8"}, {"gpu", gpu}, {"recompute", recompute}});
+    };
+    const Case found = nano("H100", "not stated (recipe dependent)");
+    CHECK(found.experiment.parallelism.recompute == Recompute::full);
+    CHECK(found.experiment.parallelism.recompute_layers == 18);
+    CHECK(std::ranges::count(found.assumptions, "recompute not stated: moe, layernorm, the recipe's") == 1);
+    CHECK(found.experiment.readings.empty());
+    CHECK(nano("H100", "none").experiment.parallelism.recompute == Recompute::none);
+    CHECK(nano("GB200", "").experiment.parallelism.recompute == Recompute::none);
+
+    const auto once = [](const std::string& gpu, const std::string& dispatch, const std::string& source = "megatron_bridge_perf") {
+        return with({{"source", source}, {"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""},
+                     {"kv_heads", ""}, {"ffn", ""}, {"vocab", ""}, {"ep", "8"}, {"gpu", gpu}, {"dispatch", dispatch}})
+            .parallelism.dispatch_once;
+    };
+    CHECK_FALSE(once("H100", ""));
+    CHECK(once("H100", "once"));
+    CHECK(once("B200", ""));
+    CHECK_FALSE(once("B200", "all-to-all"));
+    CHECK(once("H100", "once", "nemo_docs"));
+    CHECK(refused({{"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
+                   {"vocab", ""}, {"ep", "8"}, {"dispatch", "twice"}}) ==
+          "c.csv:2: dispatch: \"twice\" is neither all-to-all nor once");
+}
+
 TEST_CASE("a model that presets know by name needs no sizes") {
     const auto named = [](const std::string& model) {
         Cells cells{{"model", model}, {"gpus", "64"}, {"dp", "64"}, {"ep", "8"}, {"zero", "1"}, {"gbs", "512"}};
