@@ -213,6 +213,17 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     }
 }
 
+// A module that is computed again by itself is called by the host once more, on the pass back; the state of its random numbers is
+// kept and set again around both. Its kernels are passes over memory, next to nothing beside that.
+void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    const double modules = modules_again(row, e.workload);
+    if (modules == 0) return;
+    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;  // of each of two passes
+    e.framework.stated.emplace_back("cluster.host.layer");
+    assumptions.push_back(fmt::format("{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each", modules,
+                                      1e3 * e.cluster.host.module_backward.si()));
+}
+
 // What the recipe behind a published row states though its table does not (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
     CaseRow row = stated;
@@ -251,6 +262,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.parallelism = split_of(row, ranks, e, said);
     set_graphs(row, e, said);
     adopt_framework(e);
+    set_modules_again(row, e, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e);
     check_experiment(e);
