@@ -223,6 +223,7 @@ TEST_CASE("attention operation by operation: every pass and its bytes") {
 TEST_CASE("an alternate recompute runs every second product and the passes") {
     Experiment e = small_model();
     e.workload.fused_projections = false;
+    e.workload.fused_gate = true;
     const RankShape s = rank_shape(e);
     const Block attention = attention_block(e.workload, s), feed_forward = feed_forward_block(e.workload, s);
     const auto names = [](const Block& block, int tp) {
@@ -284,6 +285,7 @@ TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
 TEST_CASE("a gate of its own product has one kernel or two") {
     Experiment e = small_model();
     e.workload.fused_projections = false;
+    e.workload.fused_gate = true;
     const auto passes = [&e] {
         const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
         auto lines = lines_of(k.graph, k.forward);
