@@ -49,7 +49,6 @@ struct RankState {
 };
 
 bool is_exchange(const DeviceSpan& s) { return s.kind == SpanKind::communication; }
-bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
 
 // The stream that computes most, those that communicate, and the rest.
 std::map<std::uint32_t, Lane> lanes_of(const Profile& p) {

@@ -12,6 +12,8 @@
 namespace stepcast {
 namespace {
 
+bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
+
 using Interval = std::pair<double, double>;
 std::vector<Interval> joined(std::vector<Interval> all) {
     std::ranges::sort(all);
