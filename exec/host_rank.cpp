@@ -41,7 +41,7 @@ void HostRank::end_step() {
 
 namespace {
 
-// Takes the operands of an op from the buffers and runs it. False for ops that involve other ranks.
+// Takes the operands of an op from the buffers, one by one (a compiler may take arguments in any order), and runs it. False for ops that involve other ranks.
 struct Runner {
     HostMemory& memory;
     float& checksum;
@@ -50,8 +50,8 @@ struct Runner {
     std::span<float> out(long a, long b, long c = 1) { return memory.output.take(static_cast<std::size_t>(a * b * c)); }
 
     bool operator()(const Gemm& op) {
-        multiply(in(op.m, op.k, op.batch), in(op.k, op.n, op.batch), out(op.m, op.n, op.batch), op.m, op.n, op.k,
-                 op.batch);
+        const std::span<float> a = in(op.m, op.k, op.batch), b = in(op.k, op.n, op.batch);
+        multiply(a, b, out(op.m, op.n, op.batch), op.m, op.n, op.k, op.batch);
         return true;
     }
     bool operator()(const GroupedGemm& op) {
@@ -63,11 +63,8 @@ struct Runner {
         const auto weights = [&](Region& region) {
             return region.take(static_cast<std::size_t>(groups * op.k * op.n));
         };
-        const std::span<float> a = in(rows, op.k);
-        if (op.weight_gradient)
-            multiply_groups(op, a, in(rows, op.n), weights(memory.output));
-        else
-            multiply_groups(op, a, weights(memory.input), out(rows, op.n));
+        const std::span<float> a = in(rows, op.k), b = op.weight_gradient ? in(rows, op.n) : weights(memory.input);
+        multiply_groups(op, a, b, op.weight_gradient ? weights(memory.output) : out(rows, op.n));
         return true;
     }
     bool operator()(const Attention& op) {
@@ -75,7 +72,8 @@ struct Runner {
         const std::span<float> q = in(heads, op.seq_q, op.head_dim), k = in(heads, op.seq_k, op.head_dim);
         const std::span<float> v = in(heads, op.seq_k, op.head_dim);
         if (!op.backward) {
-            attend(op, q, k, v, out(heads, op.seq_q, op.head_dim), out(op.seq_q, op.seq_k));
+            const std::span<float> result = out(heads, op.seq_q, op.head_dim);
+            attend(op, q, k, v, result, out(op.seq_q, op.seq_k));
             return true;
         }
         const std::span<float> d_out = in(heads, op.seq_q, op.head_dim);

@@ -67,8 +67,8 @@ struct RangeCheck {
     void operator()(const GroupedGemm& op) const {
         for (const long rows : op.rows)
             if (rows > 0)
-                op.weight_gradient ? (*this)(Gemm{op.k, op.n, rows, 1, op.dtype})
-                                   : (*this)(Gemm{rows, op.n, op.k, 1, op.dtype});
+                (*this)(op.weight_gradient ? Gemm{.m = op.k, .n = op.n, .k = rows, .dtype = op.dtype}
+                                           : Gemm{.m = rows, .n = op.n, .k = op.k, .dtype = op.dtype});
     }
     void operator()(const MemoryPass& op) const {
         check("memory pass", cluster.kernel.memory_curve, op.read + op.written);

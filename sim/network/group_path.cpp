@@ -30,7 +30,7 @@ public:
           per_node_(topology.ranks_per_node),
           extent_((group.ranks - 1) * group.stride + (group.outer_ranks - 1) * group.outer_stride) {
         const bool nested = g_.outer_ranks == 1 || g_.outer_stride >= g_.ranks * g_.stride;
-        if (g_.ranks < 1 || g_.outer_ranks < 1 || g_.stride < 1 || !nested || g_.first < 0 || !fits(g_.first))
+        if (g_.ranks < 1 || g_.outer_ranks < 1 || g_.stride < 1 || !nested || !fits(g_.first))
             throw std::logic_error(
                 fmt::format("group of {} x {} ranks, {} and {} apart, from rank {} in blocks of {}: "
                             "not nested, or beyond {} ranks",

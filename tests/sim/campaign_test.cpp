@@ -60,25 +60,37 @@ TEST_CASE("goodput at the ends: nothing fails, checkpoints cost nothing, checkpo
     }
 }
 
-// 4 ranks at 3 an hour, 300 W computing, 100 W waiting, 50 W beside, PUE 1.2. A step of 2 s works for 1.5 s and waits for
-// 0.5: 4 x 1.2 x (450 + 50 + 100) = 2880 J. Of 2048 tokens a step 1e6 take 489 steps: 978 s, 3.26 money, 1.408 MJ.
-TEST_CASE("time, money and energy of a training follow from its step") {
+namespace {
+
+// 4 ranks at 3 an hour, 300 W computing, 100 W waiting, 50 W beside, PUE 1.2. A step of 2 s works for 1.5 s and waits for 0.5.
+struct Trained {
     Experiment e = small_gpt();
-    e.cluster.nodes = 1;
-    e.parallelism.global_batch = 16;
-    e.cluster.gpu.aliases = "test 2000, T2";
-    REQUIRE(rank_count(e.cluster) == 4);
-    REQUIRE(tokens_per_step(e) == 2048);
     Training training;
-    training.tokens = 1e6;
-    training.market = {"USD", {}, {{"other", 9, "", Watts(1), {}, {}, 1, ""},
-                                   {"t2", 3, "a list", Watts(300), Watts(100), Watts(50), 1.2, "a datasheet"},
-                                   {"Test 2000", 7, "a later list", Watts(1), {}, {}, 1, ""}}};
     Forecast f;
-    f.step = {Seconds(2), Seconds(1.9), Seconds(2), Seconds(2.4)};
-    f.breakdown = {Seconds(1), Seconds(0.25), Seconds(0.25), Seconds(0.25), Seconds(0), Seconds(0.25)};
-    CHECK(step_energy(training.market.offers[1], 4, f).si() == Approx(2880));
-    const Campaign c = campaign_of(training, e, f);
+
+    Trained() {
+        e.cluster.nodes = 1;
+        e.parallelism.global_batch = 16;
+        e.cluster.gpu.aliases = "test 2000, T2";
+        training.tokens = 1e6;
+        training.market = {"USD", {}, {{"other", 9, "", Watts(1), {}, {}, 1, ""},
+                                       {"t2", 3, "a list", Watts(300), Watts(100), Watts(50), 1.2, "a datasheet"},
+                                       {"Test 2000", 7, "a later list", Watts(1), {}, {}, 1, ""}}};
+        f.step = {Seconds(2), Seconds(1.9), Seconds(2), Seconds(2.4)};
+        f.breakdown = {Seconds(1), Seconds(0.25), Seconds(0.25), Seconds(0.25), Seconds(0), Seconds(0.25)};
+    }
+    [[nodiscard]] Campaign campaign() const { return campaign_of(training, e, f); }
+};
+
+}  // namespace
+
+// 4 x 1.2 x (450 + 50 + 100) = 2880 J. Of 2048 tokens a step 1e6 take 489 steps: 978 s, 3.26 money, 1.408 MJ.
+TEST_CASE("time, money and energy of a training follow from its step") {
+    const Trained of;
+    REQUIRE(rank_count(of.e.cluster) == 4);
+    REQUIRE(tokens_per_step(of.e) == 2048);
+    CHECK(step_energy(of.training.market.offers[1], 4, of.f).si() == Approx(2880));
+    const Campaign c = of.campaign();
     CHECK(c.steps == 489);
     CHECK(c.tokens == 489 * 2048);
     CHECK(c.time[0].si() == Approx(489 * 1.9));
@@ -88,30 +100,34 @@ TEST_CASE("time, money and energy of a training follow from its step") {
     CHECK(c.energy[1].si() == Approx(489 * 2880.0));
     CHECK(c.energy[2].si() == Approx(489 * 2880.0 * 1.2));
     CHECK(c.offer.price_source == "a list");
-    // steps win over tokens, the cluster's price over the market's, and what is lost to failures costs as well
-    training.steps = 100;
-    training.market.failures = failing(1, 10, 60);
-    e.cluster.price_per_gpu_hour = 6;
-    const Campaign failed = campaign_of(training, e, f);
+}
+
+TEST_CASE("steps win over tokens, the cluster's price over the market's, and what is lost to failures costs as well") {
+    Trained of;
+    of.training.steps = 100;
+    of.training.market.failures = failing(1, 10, 60);
+    of.e.cluster.price_per_gpu_hour = 6;
+    const Campaign failed = of.campaign();
     CHECK(failed.steps == 100);
-    training.steps = 1;
-    CHECK(campaign_of(training, e, f).steps == 1);
-    CHECK(failed.goodput == goodput(training.market.failures, 4));
+    CHECK(failed.goodput == goodput(of.training.market.failures, 4));
     CHECK(failed.time[1].si() == Approx(200 / failed.goodput.share));
     CHECK(failed.money[1] == Approx(4 * 6 * failed.time[1].si() / 3600));
     CHECK(failed.offer.price_source == "cluster.price_per_gpu_hour");
-    // of a device whose board power nobody states no energy is known, though that of its node is
-    Training unpowered = training;
-    unpowered.market.offers[1].board = Watts(0);
-    CHECK(campaign_of(unpowered, e, f).energy[1] == Joules(0));
-    // of one that states no other for waiting, it waits at its limit: 4 x 1.2 x (300 x 2 + 50 x 2)
-    training.market.offers[1].idle = Watts(0);
-    CHECK(step_energy(training.market.offers[1], 4, f).si() == Approx(3360));
-    // of a device that nobody offers only the time is known
-    e.cluster.gpu.aliases = "";
-    e.cluster.price_per_gpu_hour = 0;
-    CHECK(campaign_of(training, e, f).money[1] == 0);
-    CHECK(campaign_of(training, e, f).energy[1] == Joules(0));
+    of.training.steps = 1;
+    CHECK(of.campaign().steps == 1);
+}
+
+// A device that states no other power for waiting waits at its limit: 4 x 1.2 x (300 x 2 + 50 x 2).
+TEST_CASE("without the power of a board no energy is known, without an offer only the time") {
+    Trained of;
+    Offer& offer = of.training.market.offers[1];
+    offer.idle = Watts(0);
+    CHECK(step_energy(offer, 4, of.f).si() == Approx(3360));
+    offer.board = Watts(0);  // that of its node is
+    CHECK(of.campaign().energy[1] == Joules(0));
+    of.e.cluster.gpu.aliases = "";
+    CHECK(of.campaign().money[1] == 0);
+    CHECK(of.campaign().energy[1] == Joules(0));
 }
 
 TEST_CASE("the shipped market knows the price or the power of every shipped GPU, each with its source") {

@@ -4,10 +4,7 @@
 #include <algorithm>
 
 #include "model/block/blocks.h"
-#include "model/block/expert_rows.h"
-#include "model/block/kernels.h"
-#include "model/rank_groups.h"
-#include "tests/model/block/plan_lines.h"
+#include "tests/model/block/listed_block.h"
 #include "tests/model/block/small_model.h"
 
 using namespace stepcast;
@@ -15,20 +12,8 @@ using namespace stepcast;
 namespace {
 
 using Lines = std::vector<std::string>;
-struct Listed {
-    Lines forward, backward;
-};
-Listed listed(const Experiment& e, const Block& block, KernelStyle style = KernelStyle::fused) {
-    TaskGraph graph(1, false);
-    const Routing balanced;
-    const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
-    Planner ahead(graph), back(graph);
-    plan_forward(ahead, c, block, style);
-    plan_backward({back, back}, c, block, style);
-    return {lines_of(graph, ahead.take()), lines_of(graph, back.take())};
-}
-Listed attention_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed(e, attention_block(e.workload, rank_shape(e)), style); }
-Listed feed_forward_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed(e, feed_forward_block(e.workload, rank_shape(e)), style); }
+ListedBlock attention_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed_block(e, attention_block(e.workload, rank_shape(e)), style); }
+ListedBlock feed_forward_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed_block(e, feed_forward_block(e.workload, rank_shape(e)), style); }
 
 Experiment model() {
     Experiment e = small_model();
@@ -62,7 +47,7 @@ TEST_CASE("plain attention, fused: with biases, dropout, rotary positions and a 
     e.workload.qkv_bias = e.workload.linear_bias = true;
     e.parallelism.cp = 2;
     e.parallelism.context_exchange = ContextExchange::all_gather;
-    const Listed of = attention_of(e);
+    const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64", "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
                               "scores 8x16x8 *24", "softmax r3072 w6144", "score_dropout r6144 w9216", "values 8x8x16 *24",
                               "attention_output 24x64x64", "residual r6144 w4608"});
@@ -81,7 +66,7 @@ TEST_CASE("plain attention, fused: heads laid out anew, all keys seen, and recom
     e.workload.causal = false;
     e.workload.head_dim = 12;
     e.parallelism.recompute = Recompute::selective;
-    const Listed of = attention_of(e);
+    const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r6144 w6144", "qkv 48x192x64", "head_layout r9216 w9216", "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
                               "values 16x12x16 *24 fp32", "attention_output 48x64x96", "residual r12288 w6144"});
     CHECK(of.backward == Lines{"attention_output 48x96x64", "attention_output 64x96x48", "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
@@ -94,7 +79,7 @@ TEST_CASE("plain attention, fused: heads laid out anew, all keys seen, and recom
 TEST_CASE("one kernel for attention sees half of the keys on each of two ranks of a context") {
     Experiment e = model();
     e.parallelism.cp = 2;
-    const Listed of = attention_of(e);
+    const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64", "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
                               "attention 3 sequences 8 heads 8x8 widths 8 8", "attention_output 24x64x64", "residual r6144 w3072"});
     CHECK(of.backward[3] == "attention_backward 3 sequences 8 heads 8x8 widths 8 8 backward x2");
@@ -112,7 +97,7 @@ TEST_CASE("latent attention: projections, norms of latents and the layout of hea
     e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 0;
     e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
-    const Listed of = attention_of(e);
+    const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r6144 w6144", "mla_down 48x44x64 unaligned", "latent_norm r3840 w3840 x2", "mla_query_up 48x96x24",
                               "mla_key_value_up 48x112x16", "rotary r20352 w23040 x6", "attention 3 sequences 8 heads 16x16 widths 12 6 causal",
                               "attention_output 48x64x48", "residual r12288 w6144"});
@@ -129,7 +114,7 @@ TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     Experiment e = model();
     e.workload.seq = 86;
     e.workload.mamba = {.heads = 16, .head_dim = 8, .state = 16, .groups = 8, .attention = 0};
-    const Listed of = listed(e, mamba_block(e.workload, rank_shape(e)));
+    const ListedBlock of = listed_block(e, mamba_block(e.workload, rank_shape(e)));
     CHECK(of.forward == Lines{"mamba_norm r33024 w33024", "mamba_in 258x528x64", "convolution r198144 w198144", "scan_scores 128x128x16 *24",
                               "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan r396288 w132096",
                               "gated_norm r132096 w66048", "mamba_out 258x64x128", "residual r66048 w33024"});
@@ -160,7 +145,7 @@ TEST_CASE("a gated feed-forward block with biases, whose gradients are added up"
     Experiment e = model();
     e.workload.linear_bias = true;
     e.parallelism.global_batch = 6;
-    const Listed of = feed_forward_of(e);
+    const ListedBlock of = feed_forward_of(e);
     CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64", "activation r24576 w12288", "ffn_down 48x64x128", "residual r12288 w6144"});
     CHECK(of.backward == Lines{"bias_gradient r6144 w0", "ffn_down 48x128x64", "ffn_down 64x128x48", "accumulate_gradient r49152 w32768 long",
                                "activation_backward r36864 w24576", "bias_gradient r24576 w0", "ffn_up 48x64x256", "ffn_up 256x64x48",
@@ -181,7 +166,7 @@ TEST_CASE("a gated feed-forward block with biases, whose gradients are added up"
 TEST_CASE("products in fp8 cast what they read, but behind a norm") {
     Experiment e = model();
     e.workload.dtype = Dtype::fp8;
-    const Listed of = feed_forward_of(e);
+    const ListedBlock of = feed_forward_of(e);
     CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64", "activation r24576 w12288", "cast r12288 w12288", "ffn_down 48x64x128", "residual r12288 w6144"});
     CHECK(of.backward == Lines{"cast r6144 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48", "activation_backward r36864 w24576", "cast r24576 w24576",
                                "ffn_up 48x64x256", "ffn_up 256x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
@@ -192,7 +177,7 @@ TEST_CASE("products in fp8 cast what they read, but behind a norm") {
 TEST_CASE("a split feed-forward block and its collectives, with and without sequence parallelism") {
     Experiment e = model();
     e.parallelism.tp = 2;
-    Listed of = feed_forward_of(e);
+    ListedBlock of = feed_forward_of(e);
     CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w6144", "ffn_down 48x64x64", "tp_all_reduce all_reduce 6144", "residual r12288 w6144"});
     CHECK(of.backward == Lines{"ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288", "ffn_up 48x64x128", "tp_all_reduce all_reduce 6144",
                                "ffn_up 128x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
@@ -212,7 +197,7 @@ TEST_CASE("a split feed-forward block and its collectives, with and without sequ
 TEST_CASE("adapters stand beside frozen products") {
     Experiment e = model();
     e.workload.adapter_rank = 4;
-    const Listed of = attention_of(e);
+    const ListedBlock of = attention_of(e);
     CHECK(Lines(of.forward.begin() + 1, of.forward.begin() + 5) ==
           Lines{"qkv 48x128x64", "adapter_in 48x4x64 unaligned", "adapter_out 48x128x4 unaligned", "adapter_sum r24576 w12288"});
     e.workload.adapter_rank = 8;
@@ -223,113 +208,6 @@ TEST_CASE("adapters stand beside frozen products") {
                 "adapter_sum_backward r12288 w6144"});
 }
 
-// Two of eight experts for each of 48 tokens: 96 slots, 12 an expert, 12288 bytes; scores of fp32 1536. Inner 32 of two. One shared expert.
-TEST_CASE("an expert layer on one rank") {
-    Experiment e = model();
-    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
-    e.workload.moe.shared_experts = 1;
-    const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
-    const Listed of = listed(e, block());
-    const std::string rows = "[12,12,12,12,12,12,12,12]";
-    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "router 48x8x64", "router_choice r3072 w1536 x6", "permute r12288 w12288 x4", "experts_up " + rows + "x64x64 x2",
-                              "activation r12288 w6144", "experts_down " + rows + "x64x32 x2", "unpermute r12288 w6144 x3", "shared_up 48x64x64", "activation r6144 w3072",
-                              "shared_down 48x64x32", "add_shared r12288 w6144", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"shared_down 48x32x64", "shared_down 64x32x48", "activation_backward r9216 w6144", "shared_up 48x64x64", "shared_up 64x64x48",
-                               "unpermute_backward r24576 w12288 x3", "experts_down " + rows + "x32x64 x2", "experts_down_weight " + rows + "x32x64 weights x2",
-                               "activation_backward r18432 w12288", "experts_up " + rows + "x64x64 x2", "experts_up_weight " + rows + "x64x64 weights x2",
-                               "permute_backward r12288 w12288 x3", "router_choice_backward r3072 w1536 x4", "router 48x64x8", "router 8x64x48",
-                               "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
-    e.workload.moe.capacity_factor = 1.3;  // 15.6: 16 rows, padded
-    CHECK(listed(e, block()).forward[4] == "experts_up [16,16,16,16,16,16,16,16]x64x64 x2");
-    e.workload.moe.capacity_factor = 0;
-    e.workload.moe.experts = 10;  // 9.6
-    CHECK(listed(e, block()).forward[4] == "experts_up [10,10,10,10,10,10,10,10,10,10]x64x64 x2");
-}
-
-// 42 tokens, two of eight experts on two ranks, four each: a token wants one of a rank's with 1 - 1/2 x 3/7 = 11/14. A rank sends 84 slots of 128
-// bytes, half of them to the other: 5376 bytes, so 4224 where a token goes once, and 2 x 4224 over both. Rows of a rank: 84, 21 an expert,
-// 10752 bytes, of 8448 that came.
-TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent once") {
-    Experiment e = model();
-    e.workload.seq = 14;
-    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
-    e.parallelism.dp = e.parallelism.ep = 2;
-    e.parallelism.dispatch_once = true;
-    const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
-    const std::string rows = "[21,21,21,21]";
-    const Listed once = listed(e, block());
-    CHECK(once.forward == Lines{"ffn_norm r5376 w5376", "router 42x8x64", "router_choice r2688 w1344 x6", "expert_layer 1 calls", "exchange_counts 1 calls",
-                                "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_up " + rows + "x64x64 x2", "activation r10752 w5376",
-                                "experts_down " + rows + "x64x32 x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448", "residual r10752 w5376"});
-    CHECK(once.backward == Lines{"expert_layer 1 calls", "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_down " + rows + "x32x64 x2",
-                                 "experts_down_weight " + rows + "x32x64 weights x2", "activation_backward r16128 w10752", "experts_up " + rows + "x64x64 x2",
-                                 "experts_up_weight " + rows + "x64x64 weights x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448",
-                                 "router_choice_backward r2688 w1344 x4", "router 42x64x8", "router 8x64x42", "ffn_norm_backward r10752 w5376 x2",
-                                 "residual_backward r10752 w5376"});
-    e.parallelism.dispatch_once = false;
-    const auto ahead = [&] { return listed(e, block()).forward; };
-    const Lines slots = ahead();
-    CHECK(Lines(slots.begin() + 3, slots.begin() + 7) == Lines{"exchange_setup 1 calls", "permute r10752 w10752 x4", "ep_all_to_all all_to_all 10752", "sort_by_expert r10752 w10752"});
-    CHECK(Lines(slots.end() - 4, slots.end()) == Lines{"sort_by_expert r10752 w10752", "ep_all_to_all all_to_all 10752", "unpermute r10752 w5376 x3", "residual r10752 w5376"});
-    e.parallelism.expert_products = ExpertProducts::fused;  // the all-to-all's kernels sort
-    CHECK(std::ranges::count_if(ahead(), [](const std::string& line) { return line.starts_with("sort"); }) == 0);
-    e.parallelism.expert_products = ExpertProducts::grouped;
-    e.framework.host.expert_layer = Seconds(1e-4);  // it issues each of the four
-    CHECK(ahead()[3] == "experts 4 calls");
-    e.parallelism.dp = e.parallelism.ep = 1;
-    e.parallelism.dispatch_once = true;  // one rank sends nothing, and permutes
-    CHECK(ahead()[3] == "permute r10752 w10752 x4");
-}
-
-// Source 0 sends 1, 2 | 3, 4 slots to the experts of two ranks, source 1 5, 6 | 7, 8, of 128 bytes: 7 from 0 to 1, 11 from 1 to 0. Rank 0 computes
-// 1 + 5 and 2 + 6 rows, rank 1 3 + 7 and 4 + 8; where the sequence is split, of two tensor-parallel ranks.
-TEST_CASE("slots of a drawn routing go where their experts are, and back") {
-    Experiment e = model();
-    e.workload.moe = {.experts = 4, .top_k = 2, .ffn = 32};
-    e.parallelism.dp = e.parallelism.ep = 2;
-    const Routing drawn{2, 4, {1, 2, 3, 4, 5, 6, 7, 8}, {}, {}};
-    const auto graph_of = [&] {
-        TaskGraph graph(1, false);
-        const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), drawn};
-        Planner ahead(graph);
-        plan_forward(ahead, c, expert_block(e.workload, c.shape), KernelStyle::fused);
-        return graph;
-    };
-    const auto rows_of = [](const TaskGraph& graph) {
-        std::vector<std::vector<long>> rows;
-        for (const Op& op : graph.ops())
-            if (const auto* product = std::get_if<GroupedGemm>(&op); product && product->n == 64) rows.push_back(product->rows);
-        return rows;
-    };
-    const TaskGraph graph = graph_of();
-    std::vector<std::vector<double>> sent;
-    for (const Op& op : graph.ops())
-        if (const auto* exchange = std::get_if<AllToAll>(&op)) {
-            auto& slots = sent.emplace_back();
-            for (const Bytes bytes : exchange->bytes) slots.push_back(bytes.si() / 128);
-        }
-    CHECK(sent == std::vector<std::vector<double>>{{3, 7, 11, 15}, {3, 11, 7, 15}});
-    CHECK(rows_of(graph) == std::vector<std::vector<long>>{{6, 8}, {10, 12}, {6, 8}, {10, 12}});
-    e.parallelism.tp = 2;
-    e.parallelism.sequence_parallel = e.parallelism.expert_tensor_parallel = true;
-    CHECK(rows_of(graph_of()).front() == std::vector<long>{12, 16});
-    e.parallelism.expert_tensor_parallel = false;
-    CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
-    e.parallelism.expert_tensor_parallel = true;
-    e.parallelism.sequence_parallel = false;
-    CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
-}
-
-// 16 experts in four groups, of which a token's are among two, on four places: with 2/4 the place's group is chosen, of whose and another's 8 experts 4 are
-// there: 1 - 1/2 x 3/7 = 11/14; so 4 / 2 x 11/28. A place that holds two groups is met as without a limit: 1 - 1/2 x 7/15 = 23/30.
-TEST_CASE("tokens go once to each place of the groups that they are limited to") {
-    const Moe moe{.experts = 16, .top_k = 2, .groups = 4, .top_groups = 2};
-    CHECK(once_over_slots(moe, 4) == Approx(11.0 / 14));
-    CHECK(once_over_slots(moe, 2) == Approx(23.0 / 30));
-    CHECK(once_over_slots({.experts = 16, .top_k = 2}, 4) == Approx(2 * (1 - 0.75 * 11 / 15)));
-    CHECK(once_over_slots({.experts = 16, .top_k = 1}, 4) == Approx(1));
-}
-
 // 48000 logits: fused, forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes them. Three
 // slices: gradients of the whole for each are written and set (4 x 96000), and two sums read two and write one.
 TEST_CASE("the ends of a model") {
@@ -337,7 +215,7 @@ TEST_CASE("the ends of a model") {
     Workload& w = e.workload;
     w.positions = Positions::learned;
     w.dropout = 0.1;
-    const auto head = [&] { return listed(e, head_block(w, rank_shape(e))); };
+    const auto head = [&] { return listed_block(e, head_block(w, rank_shape(e))); };
     CHECK(head().forward == Lines{"final_norm r6144 w6144", "logits 48x1000x64", "loss r288000 w192000 long x4"});
     CHECK(head().backward == Lines{"loss_backward r192000 w96000 long x2", "logits 48x64x1000", "logits 1000x64x48", "final_norm_backward r12288 w6144 x2",
                                    "residual_backward r12288 w6144"});
@@ -350,7 +228,7 @@ TEST_CASE("the ends of a model") {
     w.fused_loss = false;
     CHECK(head().backward[0] == "loss r864000 w576000 long x12");
     CHECK(head().backward[1] == "loss_backward r384000 w288000 long x4");
-    const Listed ends = listed(e, embedding_block());
+    const ListedBlock ends = listed_block(e, embedding_block());
     CHECK(ends.forward == Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
     CHECK(ends.backward == Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});  // 64000 x 6 bytes and 2 or 1 A
     e.parallelism.tp = 2;
@@ -358,12 +236,12 @@ TEST_CASE("the ends of a model") {
     const Lines split = head().forward;
     CHECK(Lines(split.begin() + 2, split.end()) ==
           Lines{"loss r432000 w288000 long x12", "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192"});
-    CHECK(listed(e, embedding_block()).forward[1] == "tp_all_reduce all_reduce 6144");
+    CHECK(listed_block(e, embedding_block()).forward[1] == "tp_all_reduce all_reduce 6144");
     e.parallelism.sequence_parallel = true;
-    CHECK(listed(e, embedding_block()).forward[1] == "tp_reduce_scatter reduce_scatter 6144");
-    CHECK(listed(e, embedding_block()).backward[1] == "tp_all_gather all_gather 6144");
+    CHECK(listed_block(e, embedding_block()).forward[1] == "tp_reduce_scatter reduce_scatter 6144");
+    CHECK(listed_block(e, embedding_block()).backward[1] == "tp_all_gather all_gather 6144");
     w.adapter_rank = 4;  // the table is frozen
-    CHECK(listed(e, embedding_block()).backward.size() == 2);
+    CHECK(listed_block(e, embedding_block()).backward.size() == 2);
 }
 
 // Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once. a = 3072 elements of a tensor, s = 6144 of
@@ -372,7 +250,7 @@ TEST_CASE("attention operation by operation under automatic casting, causal and 
     Experiment e = step_by_step();
     e.workload.autocast = true;
     e.workload.qkv_bias = e.workload.linear_bias = true;
-    const Listed of = attention_of(e, KernelStyle::unfused);
+    const ListedBlock of = attention_of(e, KernelStyle::unfused);
     CHECK(of.forward == Lines{"attention_norm r12288 w12288", "cast r12288 w6144", "cast r49152 w24576", "qkv 48x192x64", "head_layout r18432 w18432 x3", "scores 16x16x8 *24",
                               "scale r12288 w12288", "mask r12288 w12288", "softmax r12288 w24576", "cast r24576 w12288", "score_dropout r12288 w18432", "values 16x8x16 *24",
                               "head_layout r6144 w6144", "cast r16384 w8192", "attention_output 48x64x64", "dropout r6144 w9216", "residual r18432 w12288"});
@@ -382,7 +260,7 @@ TEST_CASE("attention operation by operation under automatic casting, causal and 
                                "scores 16x8x16 *24", "head_layout_backward r36864 w36864 x4", "qkv 48x64x192", "qkv 192x64x48", "cast r24576 w49152", "bias_gradient r18432 w0",
                                "cast r6144 w12288", "attention_norm_backward r49152 w12288 x2", "residual_backward r24576 w12288"});
     e.workload.causal = false;
-    const Listed whole = attention_of(e, KernelStyle::unfused);
+    const ListedBlock whole = attention_of(e, KernelStyle::unfused);
     CHECK(Lines(whole.forward.begin() + 6, whole.forward.begin() + 11) ==
           Lines{"scale r12288 w12288", "mask r12288 w24576", "softmax r24576 w24576", "score_dropout r24576 w30720", "cast r24576 w12288"});
     CHECK(Lines(whole.backward.begin() + 9, whole.backward.begin() + 14) ==
@@ -395,7 +273,7 @@ TEST_CASE("an activation step by step, with dropout inside the block") {
     e.workload.autocast = true;
     e.workload.activation = Activation::gelu_steps;
     e.workload.inner_dropout = true;
-    Listed of = feed_forward_of(e, KernelStyle::unfused);
+    ListedBlock of = feed_forward_of(e, KernelStyle::unfused);
     CHECK(Lines(of.forward.begin() + 4, of.forward.end() - 4) ==
           Lines{"activation r12288 w12288", "cast r12288 w24576", "activation r49152 w49152 x2", "activation r36864 w24576", "activation r73728 w73728 x3",
                 "activation r36864 w24576", "cast r24576 w12288", "dropout r12288 w18432"});
@@ -411,7 +289,7 @@ TEST_CASE("an activation step by step, with dropout inside the block") {
                                "ffn_norm_backward r24576 w6144 x2", "residual_backward r12288 w6144"});
     // Two scores a token in two bytes.
     e.workload.head = Head::span;
-    of = listed(e, head_block(e.workload, rank_shape(e)), KernelStyle::unfused);
+    of = listed_block(e, head_block(e.workload, rank_shape(e)), KernelStyle::unfused);
     CHECK(of.forward == Lines{"span 48x2x64 unaligned", "loss r192 w192 x12"});
     CHECK(of.backward == Lines{"loss_backward r384 w192 x12", "span 48x64x2 unaligned", "span 2x64x48 unaligned", "bias_gradient r192 w0"});
 }
@@ -421,7 +299,7 @@ TEST_CASE("attention with memory and relative positions, operation by operation"
     Experiment e = step_by_step();
     e.workload.positions = Positions::relative;
     e.workload.memory = 8;
-    const Listed of = attention_of(e, KernelStyle::unfused);
+    const ListedBlock of = attention_of(e, KernelStyle::unfused);
     CHECK(of.forward == Lines{"memory r9216 w9216", "qkv 72x192x64", "position_projection 24x64x64", "position_bias r12288 w12288 x2", "head_layout r18432 w18432 x2",
                               "scores 16x24x8 *24", "position_scores 16x24x8 *24", "shift r18432 w18432", "sum r36864 w18432", "scale r18432 w18432", "mask r18432 w18432",
                               "softmax r18432 w18432", "score_dropout r18432 w27648", "values 16x8x24 *24", "head_layout r6144 w6144", "attention_output 48x64x64",

@@ -167,6 +167,10 @@ TEST_CASE("a rank alone has no traffic") {
 TEST_CASE("a group that does not fit is our bug") {
     CHECK_THROWS_AS(path_of({16, 1}, switched_nodes(1)), std::logic_error);
     CHECK_THROWS_AS(path_of({2, 4, 2, 4}, switched_nodes(4)), std::logic_error);
+    CHECK_THROWS_AS(path_of({.ranks = 0}, switched_nodes(4)), std::logic_error);
+    CHECK_THROWS_AS(path_of({.ranks = 2, .stride = 0}, switched_nodes(4)), std::logic_error);
+    CHECK_THROWS_AS(path_of({2, 1, 0, 8}, switched_nodes(4)), std::logic_error);
+    CHECK_THROWS_AS(path_of({.ranks = 2, .stride = 1, .first = -1}, switched_nodes(4)), std::logic_error);
     CHECK_THROWS_AS(path_of({.ranks = 2, .stride = 8, .first = 24, .block = 32}, switched_nodes(4)), std::logic_error);
 }
 
