@@ -302,6 +302,11 @@ TEST_CASE("kernels of every table are compared with their work and their traffic
     const KernelComparison pass = one("kind,bytes,time_us\ncopy,6000,7\n");
     CHECK(pass.bytes.si() == Approx(6000));
     CHECK(pass.dtype.empty());
+    const KernelComparison grouped = one("m,n,k,groups,dtype,time_us\n64,128,256,3,bf16,7\n");
+    CHECK(grouped.work.si() == 3 * 2.0 * 64 * 128 * 256);
+    CHECK(grouped.bytes.si() == 3 * 2.0 * (64 * 256 + 256 * 128 + 64 * 128));
+    CHECK(grouped.peak == peak(h100.gpu, Dtype::bf16));
+    CHECK(grouped.bandwidth == h100.gpu.memory_bandwidth);
     const KernelComparison batched = one("batch,m,n,k,dtype,time_us\n3,64,128,256,fp16,7\n");
     CHECK(batched.dtype == "fp16");
     CHECK(batched.work.si() == 2.0 * 3 * 64 * 128 * 256);

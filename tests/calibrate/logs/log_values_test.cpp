@@ -300,6 +300,8 @@ TEST_CASE("a phase log's labelled lines, each by its name") {
         CHECK(found.runs.at(0).samples.size() == 3);
     }
     CHECK(run("block_info 1 1\n").lines.unknown == 0);
+    const std::vector<std::string> odd = run("AG, 0.77, 2.0, 0\n").runs.at(0).notes;
+    CHECK(std::ranges::count_if(odd, [](const std::string& note) { return note.starts_with("1 AG and GA lines left out: "); }) == 1);
     CHECK_THAT(refusal(head + "block_info 0 0\n", LogFormat::moe_phases), Contains("block_info 0 0: expected"));
     CHECK_THAT(refusal(head + "block_info 5 -1\n", LogFormat::moe_phases), Contains("block_info 5 -1: expected"));
     CHECK_THAT(refusal(head + "block_info 5 6\n", LogFormat::moe_phases), Contains("block_info 5 6: expected"));
