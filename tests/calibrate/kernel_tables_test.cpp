@@ -343,6 +343,14 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     c.fitted.reset();
     const KernelComparison alone = read_own_kernels(path, c).rows.at(0);
     CHECK(alone.p90 / alone.predicted == Approx(std::exp(1.2816 * transfer_spread("gemm", has_like_machine(c)))));
+    for (const std::string& name : preset_names(PresetKind::cluster)) {
+        Cluster unfitted = read_cluster(name);
+        unfitted.fitted.reset();
+        if (!unfitted.gpu.peaks[Dtype::bf16].si()) continue;
+        CAPTURE(name);
+        const KernelComparison k = read_own_kernels(path, unfitted).rows.at(0);
+        CHECK(k.p90 / k.predicted == Approx(std::exp(1.2816 * transfer_spread("gemm", has_like_machine(unfitted)))));
+    }
     const std::string others = folder.write("o.csv", "gpu,m,n,k,dtype,time_us\nNVIDIA B200,4096,4096,4096,bf16,600\n");
     CHECK(read_own_kernels(others, c).rows.empty());
     CHECK(read_kernel_comparisons(others, "").rows.size() == 1);
