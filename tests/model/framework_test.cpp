@@ -141,6 +141,20 @@ TEST_CASE("what a framework does with experts holds where they are split") {
     CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
 }
 
+// 8 experts over 2 ranks, 40 layers over 2 stages: 4 x 20 experts of two tensors on a rank, and what is fused.
+TEST_CASE("experts that run one by one are tensors that the optimizer goes over") {
+    const auto groups = [](const std::string& framework, const std::string& ep) {
+        const Experiment e = read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
+                                            {"parallelism.ep", ep}});
+        return std::pair{e.workload.optimizer_groups, e.workload.optimizer_calls};
+    };
+    CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
+    CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
+    CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
+    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups == 1);
+    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.reads_loss);
+}
+
 TEST_CASE("a framework file's mistakes are named with line and column") {
     const TestFolder folder;
     const auto told = [&](const std::string& text) {
