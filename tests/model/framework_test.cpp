@@ -153,6 +153,15 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
     CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
     CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups == 1);
     CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.reads_loss);
+    const auto split = [](const std::string& framework, const std::string& pp, const std::string& dp) {
+        return read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
+                              {"workload.moe.ffn", "1408"}, {"parallelism.pp", pp}, {"parallelism.dp", dp}}).parallelism;
+    };
+    CHECK(split("megatron-lm-profiled", "2", "2").expert_tensor_parallel);
+    CHECK_FALSE(split("megatron-lm", "2", "2").expert_tensor_parallel);
+    CHECK(split("megatron-lm-profiled", "2", "2").blocking_p2p);
+    CHECK_FALSE(split("megatron-lm-profiled", "1", "4").blocking_p2p);
+    CHECK_FALSE(split("megatron-lm", "2", "2").blocking_p2p);
 }
 
 TEST_CASE("a framework file's mistakes are named with line and column") {
