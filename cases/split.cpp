@@ -96,14 +96,6 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     if (p.shard > 0) assumptions.push_back(fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
 }
 
-// torchtitan's "selective (op)" keeps all results but every second matrix product's: of q, k, v, o, gate, up, down
-// those are k, o and up (torchtitan, parallelize_llama.py). As whole layers: their share of a layer's weights.
-int layers_of_operator_policy(const Workload& w, int stages) {
-    const double keys = kv_heads(w) * head_dim(w), queries = w.heads * head_dim(w);
-    const double again = keys + queries + w.ffn, all = 2 * keys + 2 * queries + 3.0 * w.ffn;
-    return std::max(1, static_cast<int>(w.layers * again / all / stages + 0.5));
-}
-
 // What Megatron-Core's recompute modules compute again of each layer: a share of its matrix products ("mlp" is of dense layers,
 // "moe" of those with experts), and modules with none, or hardly any, whose host calls count: two norms, activations, the scores
 // that flash attention computes again anyway, the up-projections of a latent attention.
@@ -168,11 +160,8 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
         p.recompute = Recompute::full;
     } else if (contains(text, "selective (op)") || contains(text, "selective per op")) {
-        p.recompute = Recompute::full;
-        p.recompute_layers = layers_of_operator_policy(e.workload, p.pp);
-        assumptions.push_back(
-            fmt::format("recompute selective (op): every second matrix product, as {} whole layers of a stage",
-                        p.recompute_layers));
+        p.recompute = Recompute::alternate;
+        assumptions.emplace_back("recompute selective (op): every second matrix product of each layer");
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
     } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {

@@ -159,6 +159,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
+    w.row_scales = is_narrow(w.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
     w.optimizer = Optimizer::adam;
     w = adopted(w, framework);
     if (const auto tied = states_tied(row); tied && *tied != w.tied) {

@@ -111,13 +111,13 @@ private:
     addrinfo* first_ = nullptr;
 };
 
+// Of one that a name was resolved to, which is of one of the two families.
 bool is_loopback(const sockaddr* address) {
     if (address->sa_family == AF_INET) {
         const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
         return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
     }
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
 Socket listen_at(const addrinfo& at) {

@@ -10,7 +10,7 @@ namespace {
 
 // Levenshtein distance where exchanging two neighbours counts once.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});
     for (std::size_t i = 1; i <= a.size(); ++i) {
         row[0] = i;

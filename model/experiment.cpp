@@ -159,10 +159,6 @@ void require_same_device(const Layers& layers, const std::string& before) {
                       before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates beside its name");
 }
 
-void name_start(Layers& layers, const char* key, const std::optional<std::string>& path) {
-    if (path) layers.starts.insert(layers.starts.end(), {key, *path});
-}
-
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
 // A framework that nobody named is the default one, of transformers.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
@@ -171,7 +167,7 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
     lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
     layers.set_at.clear();
     layers.origin.clear();
-    name_start(layers, "framework.preset", framework);
+    if (framework) layers.starts["framework"] = *framework;
 }
 
 // The framework's part, once all that the experiment states is known.
@@ -209,9 +205,8 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     const auto family = start_of(PresetKind::family, "workload.family", file, overrides);
     const auto workload = start_of(PresetKind::workload, "workload.preset", file, overrides);
     const auto cluster = start_of(PresetKind::cluster, "cluster.preset", file, overrides);
-    name_start(layers, "workload.family", family);
-    name_start(layers, "workload.preset", workload);
-    name_start(layers, "cluster.preset", cluster);
+    if (workload) layers.starts["workload"] = *workload;
+    if (cluster) layers.starts["cluster"] = *cluster;
     lay_framework_of(layers, file, overrides);
     if (family) lay_family(layers, *family);
     if (workload) lay_workload(layers, *workload);

@@ -17,6 +17,7 @@ namespace {
 constexpr auto decided = std::to_array<std::string_view>(
     {"workload.attention",          "workload.dropout",
      "workload.tied",               "workload.optimizer",
+     "workload.fused_projections",  "workload.fused_gate",
      "workload.fused_loss",         "workload.head_share",
      "workload.optimizer_groups",   "workload.optimizer_calls",
      "workload.reads_loss",         "parallelism.gradient_dtype",
@@ -25,7 +26,7 @@ constexpr auto decided = std::to_array<std::string_view>(
      "parallelism.overlap_p2p",     "parallelism.overlap_weight_gradient",
      "parallelism.eager",           "parallelism.fused_accumulation",
      "parallelism.eager_traffic",   "parallelism.unfused",
-     "parallelism.dispatch_once",   "parallelism.recompute_stops_early",
+     "parallelism.gather_copies",   "parallelism.dispatch_once",   "parallelism.recompute_stops_early",
      "parallelism.expert_products", "parallelism.blocking_p2p",
      "cluster.host.call",           "parallelism.expert_tensor_parallel",
      "cluster.host.layer",          "cluster.host.expert_layer",
@@ -79,6 +80,9 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     adopt.set("workload.dropout", w.dropout, f.dropout);
     if (w.positions == Positions::learned && f.tied == false) adopt.set("workload.tied", w.tied, false);
     adopt.set("workload.optimizer", w.optimizer, f.optimizer);
+    if (w.attention != AttentionKind::mla && w.positions != Positions::relative)
+        adopt.set("workload.fused_projections", w.fused_projections, f.fused_projections);
+    adopt.set("workload.fused_gate", w.fused_gate, f.fused_gate);
     adopt.set("workload.fused_loss", w.fused_loss, f.fused_loss);
     if (f.head_share < 1) adopt.set("workload.head_share", w.head_share, f.head_share);
     if (f.optimizer_groups_a_layer > 0) {
@@ -116,11 +120,12 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     if (by_its_defaults(f) && p.pp > 1 && p.vp == 1) adopt.set("parallelism.blocking_p2p", p.blocking_p2p, true);
     adopt.set("parallelism.overlap_weight_gradient", p.overlap_weight_gradient, f.overlap_weight_gradient);
     adopt.set("parallelism.fused_accumulation", p.fused_accumulation, f.fused_accumulation);
+    adopt.set("parallelism.gather_copies", p.gather_copies, f.gather_copies);
     adopt.set("parallelism.eager", p.eager, f.eager);
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
     adopt.set("parallelism.unfused", p.unfused, f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
-    if (p.zero == 3 && f.shard_rate.value_or(0) > 0)
+    if (p.zero == 3 && f.shard_rate != 0.0)
         adopt.set("cluster.link.inter.training", e.cluster.inter.training, f.shard_rate);
     if (f.gradients)
         adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(*f.gradients, e.workload.dtype));
@@ -167,7 +172,7 @@ bool decides(const Framework& framework, std::string_view key) {
 void follow_framework(const Framework& f, Parallelism& p) {
     if (f.name.empty()) return;
     const auto set = [&](std::string_view key, bool& target, bool value) {
-        if (target != value && !states(f, key)) target = value;
+        if (!states(f, key)) target = value;
     };
     const bool sharded = p.zero == 3;  // gathers ahead of use whatever the framework
     if (f.overlap) set("parallelism.overlap", p.overlap, *f.overlap || sharded);

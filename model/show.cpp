@@ -49,9 +49,8 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
                              origin_of(layers, path));
     }
     std::string text = named ? "\n[" + table + "]\n" : "";
-    for (std::size_t i = 0; i + 1 < layers.starts.size(); i += 2)
-        if (named && layers.starts[i] == table + ".preset")
-            text += fmt::format("preset = {}\n", quoted_toml(layers.starts[i + 1]));
+    if (const auto start = layers.starts.find(table); start != layers.starts.end())
+        text += fmt::format("preset = {}\n", quoted_toml(start->second));
     text += lines;
     if (!off.empty()) text += "# empty, 0 or off by default: " + off + "\n";
     return text;

@@ -37,11 +37,11 @@ bool is_listed(std::string_view list, std::string_view name) {
 // Computer Systems 22 (2006), equations 20 and 37; the first term is J. Young's, CACM 17 (1974). It ignores that a machine
 // waits for spare nodes, and that checkpoints may be written beside training (then d is what training stands).
 Goodput goodput(const Failures& failures, int ranks) {
-    if (failures.mtbf_per_gpu <= Seconds(0)) return {};
+    if (failures.mtbf_per_gpu == Seconds(0)) return {};
     const double mean = failures.mtbf_per_gpu.si() / ranks, d = failures.checkpoint_time.si(),
                  r = failures.restart_time.si();
     Goodput found{.failure_every = Seconds(mean), .checkpoint_every = {}, .share = 1};
-    if (d <= 0) {  // checkpoints cost nothing: one at every moment, only restarts are lost
+    if (d == 0) {  // checkpoints cost nothing: one at every moment, only restarts are lost
         found.share = std::exp(-r / mean);
         return found;
     }

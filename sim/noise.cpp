@@ -43,7 +43,6 @@ void add_bursts(const TaskGraph& graph, const Cluster& cluster, const Timeline& 
         const Seconds start = from + share(random) * (quiet.end - from);
         bursts.emplace_back(start, start + noise.burst_length);
     }
-    if (bursts.empty()) return;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Seconds length = quiet.finish[t] - quiet.start[t];
         if (!on_compute_lane(graph, t) || length <= Seconds(0)) continue;

@@ -36,9 +36,9 @@ std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline
 std::string limit_note(const TaskGraph& graph, const Timeline& timeline) {
     const std::vector<Seconds> busy = busy_times(graph, timeline);
     const int first = limiting_rank(graph, timeline);
-    std::size_t next = first == 0 ? 1 : 0;
-    for (std::size_t r = 0; r < busy.size(); ++r)
-        if (static_cast<int>(r) != first && busy[r] > busy[next]) next = r;
+    std::vector<Seconds> others = busy;
+    others[static_cast<std::size_t>(first)] = Seconds(-1);
+    const auto next = static_cast<std::size_t>(std::ranges::max_element(others) - others.begin());
     return fmt::format(
         "rank {} limits the pipeline: {:.0f} % of the step computing or in messages, rank {} as the next {:.0f} %",
         first, percent(busy[static_cast<std::size_t>(first)], timeline.end), next, percent(busy[next], timeline.end));

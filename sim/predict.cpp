@@ -58,8 +58,7 @@ Simulated simulate_draw(const Experiment& e, int draw) {
 // Draws of which only the noise differs.
 bool draws_share_graph(const Experiment& e) {
     const auto kind = e.workload.kind;
-    return e.routing.draws > 1 && (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) &&
-           routing_of(e).counts.empty();
+    return (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) && routing_of(e).counts.empty();
 }
 
 std::vector<Draw> simulate_draws(const Experiment& e) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/graph/op_kinds.h"
+
 namespace stepcast {
 namespace {
 
@@ -31,8 +33,10 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     }
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
     b.push_back(linear("query", queries, Split::column));
-    b.push_back(linear("key", keys, Split::none));
-    b.push_back(linear("value", keys, Split::none));
+    for (const std::string_view name : {"key", "value"}) {
+        b.push_back(linear(name, keys, Split::none));
+        std::get<Linear>(b.back()).after_norm = true;
+    }
 }
 
 // Queries, keys and values from low-rank latents, and one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
@@ -88,7 +92,6 @@ Block attention_block(const Workload& w, const RankShape& s) {
     if (w.positions == Positions::relative) return relative_attention(w, s);
     const bool latent = w.attention == AttentionKind::mla;
     Block b;
-    b.reserve(12);
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
@@ -105,7 +108,6 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     const Scan scan{{m.heads, s.mamba_heads}, {m.groups, s.mamba_groups}, m.head_dim, m.state};
     const double inner = number(s.tokens * scan.inner().rank), around = number(s.tokens * scan.around().rank);
     Block b;
-    b.reserve(12);
     add_norm(b, w, s, "mamba_norm", s.matrix);
     b.push_back(Linear{.name = "mamba_in", .tokens = s.tokens, .out = scan.inner() + scan.around() + scan.heads,
                        .in = w.hidden, .dtype = s.matrix, .split = Split::column});
@@ -141,19 +143,19 @@ Block mixing_block(const Workload& w, const RankShape& s) {
 
 Block feed_forward_block(const Workload& w, const RankShape& s) {
     const Width ffn{w.ffn, s.ffn};
-    const bool separate = w.gated && !w.fused_projections;
-    const int inputs = gates_at_once(w) ? 2 : 1;
+    const bool separate = w.gated && !w.fused_projections, by_steps = separate && !w.fused_gate;
+    const int inputs = w.gated && !by_steps ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
-        return Linear{.name = name, .tokens = s.tokens, .out = ffn * inputs, .in = w.hidden, .dtype = s.matrix,
+        return Linear{.name = name, .tokens = s.tokens, .out = ffn * (gates_at_once(w) ? 2 : 1), .in = w.hidden, .dtype = s.matrix,
                       .split = split, .bias = w.linear_bias, .after_norm = name == "ffn_up"};
     };
     Block b;
-    b.reserve(12);
     add_norm(b, w, s, "ffn_norm", s.matrix);
     if (separate) b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
     b.push_back(separate ? up("ffn_gate", Split::column) : up("ffn_up", Split::column));
-    b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !separate});
-    if (separate) {
+    if (separate && !by_steps) b.push_back(up("ffn_up", Split::none));
+    b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !by_steps});
+    if (by_steps) {
         const double inner = number(s.tokens * s.ffn);
         b.push_back(up("ffn_up", Split::none));
         b.push_back(Elementwise{.name = "gate_product", .read = 2 * inner, .written = inner, .kept = inner,
@@ -170,7 +172,6 @@ Block expert_block(const Workload& w, const RankShape& s) {
     const int inputs = w.gated ? 2 : 1;
     const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
     Block b;
-    b.reserve(16);
     b.push_back(Fork{"residual_backward", number(s.outer_tokens * s.hidden)});
     b.push_back(Normalize{"ffn_norm", s.outer_tokens, w.hidden, s.matrix});
     b.push_back(Linear{.name = "router", .tokens = s.routed_tokens, .out = w.moe.experts, .in = w.hidden,
@@ -191,6 +192,21 @@ Block expert_block(const Workload& w, const RankShape& s) {
     }
     b.push_back(Residual{w.linear_bias});
     return b;
+}
+
+std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
+    std::vector<bool> runs;
+    runs.reserve(operators.size());
+    int products = 0;
+    for (const Operator& op : operators)
+        runs.push_back(std::visit(
+            [&]<class T>(const T& of) {
+                if constexpr (std::same_as<T, Linear>) return products++ % 2 == 1 && (tp == 1 || of.split != Split::row);
+                if constexpr (std::same_as<T, Activate>) return of.rows == Activate::Rows::tokens;
+                return OneOf<T, Normalize, HeadLayout, Elementwise, Residual>;
+            },
+            op));
+    return runs;
 }
 
 Block before_experts(const Workload& w, const RankShape& s) {

@@ -87,6 +87,7 @@ private:
     [[nodiscard]] Bytes slots() const;
     [[nodiscard]] Bytes choices() const;
     void all_to_all(Planner& planner, bool back) const;
+    [[nodiscard]] bool permutes() const;
     void sort(Planner& planner, bool back) const;
     void counts(Planner& planner, bool back) const;
     void to_experts(Planner& planner) const;

@@ -119,23 +119,25 @@ void Fused::backward(BackwardPlanners b, const Route&) const {
 }
 
 // Kernels that send a token once read and write tokens where they are.
+bool Fused::permutes() const { return !goes_once(c_) || experts_->ranks == 1; }
+
 void Fused::forward(Planner& planner, const ToExperts&) const {
     counts(planner, false);
-    if (!goes_once(c_) || experts_->ranks == 1) planner.compute("permute", MemoryPass{slots(), slots()}, 4);
+    if (permutes()) planner.compute("permute", MemoryPass{slots(), slots()}, 4);
     to_experts(planner);
 }
 void Fused::backward(BackwardPlanners b, const ToExperts&) const {
     from_experts(b.inputs);
-    if (!goes_once(c_) || experts_->ranks == 1) b.inputs.compute("permute_backward", MemoryPass{slots(), slots()}, 3);
+    if (permutes()) b.inputs.compute("permute_backward", MemoryPass{slots(), slots()}, 3);
 }
 
 void Fused::forward(Planner& planner, const FromExperts&) const {
     from_experts(planner);
-    if (!goes_once(c_) || experts_->ranks == 1)
+    if (permutes())
         planner.compute("unpermute", MemoryPass{slots(), slots() / static_cast<double>(workload().moe.top_k)}, 3);
 }
 void Fused::backward(BackwardPlanners b, const FromExperts&) const {
-    if (!goes_once(c_) || experts_->ranks == 1)
+    if (permutes())
         b.inputs.compute("unpermute_backward", MemoryPass{2.0 * slots(), slots()}, 3);
     counts(b.inputs, true);
     to_experts(b.inputs);

@@ -43,7 +43,7 @@ std::string_view kind_name(const Op& op) {
 // Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
 double seen_share(const Attention& op) {
     const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
-    const double all = op.causal ? std::clamp((keys - (queries - 1) / 2) / keys, 0.5 / keys, 1.0) : 1.0;
+    const double all = op.causal ? std::max((keys - (queries - 1) / 2) / keys, 0.5 / keys) : 1.0;
     if (op.window == 0) return all;
     const double window = std::min(static_cast<double>(op.window), keys), first = keys - queries + 1;
     const double growing = op.causal ? std::clamp(window - (keys - queries), 0.0, queries) : 0;

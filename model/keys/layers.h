@@ -30,7 +30,7 @@ struct Layers {
     std::map<std::string, std::string> set_at;  // key -> "moe.toml:14:3" or "--set KEY=VALUE"
     std::map<std::string, Origin> origin;       // key -> who; none: the default
     std::vector<std::string> notes;             // what a config.json was read with
-    std::vector<std::string> starts;            // "workload.preset", "cluster.preset" and the file each names, in pairs
+    std::map<std::string, std::string> starts;  // table -> the file that its preset names
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
     std::vector<std::string> files;             // read so far
 };

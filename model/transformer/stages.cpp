@@ -34,14 +34,14 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
     std::vector<Unit> units;
     int system_layers = 0;
     if (chunk.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
-    if (chunk.begins_inside) units.push_back({&plans.rest, rest_weights(c), false, chunk.first - 1});
+    if (chunk.begins_inside) units.push_back({.plans = &plans.rest, .weights = rest_weights(c), .layer = chunk.first - 1});
     for (int l = chunk.first; l < chunk.last; ++l, ++layers) {
         if (chunk.ends_inside && l + 1 == chunk.last) {
-            units.push_back({&plans.opened, opened_weights(c, l), false, l});
+            units.push_back({.plans = &plans.opened, .weights = opened_weights(c, l), .layer = l});
             break;
         }
         const bool recomputed =
-            p.recompute == Recompute::full && (p.recompute_layers == 0 || layers < p.recompute_layers);
+            recomputes_layers(p) && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);
         units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;

@@ -31,7 +31,7 @@ private:
     }
     [[nodiscard]] PipelinePath trace(Step last) const;
     Step add_step(const Step& step, Features& path) const;
-    [[nodiscard]] Features hosts_until(int i) const;
+    void add_hosts_until(int i, Features& path) const;
     [[nodiscard]] bool host_round(const SlotNode& begun, double longest, Features& round) const;
     [[nodiscard]] Features repeated(const std::vector<Step>& steps) const;
 
@@ -86,11 +86,9 @@ Step LongestPaths::add_step(const Step& step, Features& path) const {
     return {n.source, sends(n.source)};
 }
 
-Features LongestPaths::hosts_until(int i) const {
-    Features path{};
+void LongestPaths::add_hosts_until(int i, Features& path) const {
     for (; i >= 0; i = node(i).before)
         for (std::size_t f = at(feature::device_end); f < path.size(); ++f) path[f] += slots_.features(node(i))[f];
-    return path;
 }
 
 PipelinePath LongestPaths::trace(Step last) const {
@@ -99,8 +97,7 @@ PipelinePath LongestPaths::trace(Step last) const {
     for (Step step = last; step.node >= 0;) {
         steps.push_back(step);
         if (by_host(step)) {
-            const Features hosts = hosts_until(step.node);
-            for (std::size_t f = 0; f < hosts.size(); ++f) path.once[f] += hosts[f];
+            add_hosts_until(step.node, path.once);
             path.by_host = true;
             break;
         }

@@ -27,7 +27,7 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
         return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill)};
     }
     const double before = keys - queries;  // keys that every query sees
-    const bool slides = kernel.slides && shape.op.window > 0 && shape.op.window < shape.op.seq_q;
+    const bool slides = kernel.slides && shape.op.window > 0;
     const double window = slides ? static_cast<double>(shape.op.window) + key_tile : queries;
     const double growing = std::min(blocks, window / tile + 1);
     const double seen = before * blocks + tile * growing * (growing + 1) / 2 + (blocks - growing) * (window + tile);

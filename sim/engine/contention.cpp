@@ -214,8 +214,7 @@ void EventEngine::Run::settle_rank(std::uint32_t rank) {
         if (std::exchange(activity.seen[kind], busy) == busy) continue;
         const Kind other = kind == computing ? communicating : computing;
         if (slows_[other] && activity.count[other] == 0) continue;  // nothing runs whose rate could change
-        const std::uint32_t first = rank * lane_count;
-        for (std::uint32_t p = first; p < first + static_cast<std::uint32_t>(Lane::host); ++p) {
+        for (std::uint32_t p = rank * lane_count; p < (rank + 1) * lane_count; ++p) {
             if (running_[p].task == none) continue;
             Running& running = running_[running_[p].slot];
             if (running.kind != other) continue;

@@ -235,6 +235,34 @@ TEST_CASE("processes of one host listen on its loopback only") {
     CHECK(results == std::vector<std::string>(2, "met"));
 }
 
+// As Debian's own host name leads to 127.0.1.1: rank 0 listens at every address, so that others reach it at one of theirs.
+TEST_CASE("rank 0 whose name leads to the loopback listens at every address") {
+    for (const std::string address : {"127.0.0.1", "::1"}) {
+        const int test = address == "::1" ? 15 : 14;
+        std::string found;
+        std::thread first([&] {
+            Launch launch = launch_of(0, 2, test, "ours");
+            launch.one_host = false;
+            launch.address = address;
+            try {
+                for (const std::string& text : Rendezvous(launch, Seconds(20)).gather("0")) found += text;
+            } catch (const std::exception& error) {
+                found = error.what();
+            }
+        });
+        Launch other = launch_of(1, 2, test, "ours");
+        other.one_host = false;
+        other.address = "127.0.0.2";
+        try {
+            Rendezvous(other, Seconds(20)).gather("1");
+        } catch (const std::exception& error) {
+            WARN("rank 1: " << error.what());
+        }
+        first.join();
+        CHECK(found == "01");
+    }
+}
+
 TEST_CASE("who answers in rank 0's place without the token is not rank 0") {
     const int impostor = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in at{};

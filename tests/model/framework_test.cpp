@@ -1,8 +1,13 @@
 #include "model/framework.h"
 
+#include <array>
+#include <functional>
+
 #include "model/experiment.h"
+#include "model/machine/generation.h"
 #include "model/presets.h"
 #include "tests/model/files.h"
+#include "tests/transformers.h"
 
 using namespace stepcast;
 
@@ -162,6 +167,138 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
     CHECK(split("megatron-lm-profiled", "2", "2").blocking_p2p);
     CHECK_FALSE(split("megatron-lm-profiled", "1", "4").blocking_p2p);
     CHECK_FALSE(split("megatron-lm", "2", "2").blocking_p2p);
+}
+
+namespace {
+
+// small_gpt() under a framework of one sentence.
+Experiment under(const std::string& key, const std::string& value, Experiment e = small_gpt()) {
+    e.framework.name = "mine";
+    set_key(e, {"framework." + key, value});
+    return e;
+}
+
+}  // namespace
+
+// What a framework says of a key stands in the experiment, unless that states the key itself; without a word the experiment keeps its own.
+TEST_CASE("each sentence of a framework sets its key") {
+    struct Sentence {
+        std::string key, value, decided, becomes;
+    };
+    std::vector<Sentence> all{{"attention", "flash", "workload.attention", "flash"},
+                              {"dropout", "0.25", "workload.dropout", "0.25"},
+                              {"optimizer", "lamb", "workload.optimizer", "lamb"},
+                              {"head_share", "0.125", "workload.head_share", "0.125"},
+                              {"gradients", "fp16", "parallelism.gradient_dtype", "fp16"},
+                              {"gradients", "training", "parallelism.gradient_dtype", "bf16"},
+                              {"bucket_weights", "3e6", "parallelism.bucket", "12 MB"},    // of fp32
+                              {"bucket_weights", "0", "parallelism.bucket", "4 TB"},  // one for all, beyond any model
+                              {"eager_traffic", "3", "parallelism.eager_traffic", "3"}};
+    const std::vector<std::pair<std::string, std::string>> flags{
+        {"fused_loss", "workload."},       {"reads_loss", "workload."},   {"overlap", "parallelism."},  {"overlap_params", "parallelism."},
+        {"overlap_p2p", "parallelism."},   {"overlap_weight_gradient", "parallelism."}, {"fused_accumulation", "parallelism."},
+        {"eager", "parallelism."},         {"unfused", "parallelism."},   {"recompute_stops_early", "parallelism."}};
+    for (const auto& [key, table] : flags)
+        for (const std::string value : {"true", "false"}) all.push_back({key, value, table + key, value});
+    for (const auto& [key, value, decided, becomes] : all) {
+        INFO(key << " = " << value);
+        CHECK(get_key(under(key, value), decided) == becomes);
+        CHECK(decides(under(key, value).framework, decided));
+        Experiment stating = small_gpt();
+        stating.framework.stated = {decided};
+        CHECK(get_key(under(key, value, stating), decided) == get_key(small_gpt(), decided));
+    }
+    CHECK_FALSE(decides(under("dropout", "0").framework, "workload.hidden"));
+    CHECK_FALSE(decides(Framework{}, "workload.dropout"));
+}
+
+TEST_CASE("gradients of the training type are of its 16 bits") {
+    const auto gradients = [](const std::string& word, Dtype training) {
+        Experiment e = small_gpt();
+        e.workload.dtype = training;
+        return under("gradients", word, e).parallelism.gradient_dtype;
+    };
+    CHECK(gradients("training", Dtype::fp32) == Dtype::fp32);
+    CHECK(gradients("training", Dtype::tf32) == Dtype::fp32);
+    CHECK(gradients("training", Dtype::fp16) == Dtype::fp16);
+    CHECK(gradients("training", Dtype::fp8) == Dtype::bf16);
+    CHECK(gradients("fp32", Dtype::bf16) == Dtype::fp32);
+    CHECK(gradients("bf16", Dtype::fp16) == Dtype::bf16);
+}
+
+// Four layers of 5 parameters and one more for the ends are 25 groups.
+TEST_CASE("sentences of a framework that hold under a condition") {
+    Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));
+    CHECK(e.workload.optimizer_groups == 25);
+    CHECK(e.workload.optimizer_calls == 3);
+    e = small_gpt();
+    e.workload.optimizer_groups = 7;
+    CHECK(under("optimizer_calls", "3", e).workload.optimizer_groups == 7);
+    CHECK(under("optimizer_calls", "3", e).workload.optimizer_calls == e.workload.optimizer_calls);
+    e.workload.head_share = 0.5;  // of the model; a framework that makes all logits leaves it
+    CHECK(under("head_share", "1", e).workload.head_share == 0.5);
+
+    const auto tied = [](Positions positions, const std::string& word) {
+        Experiment model = small_gpt();
+        model.workload.positions = positions;
+        model.workload.tied = true;
+        return under("tied", word, model).workload.tied;
+    };
+    CHECK_FALSE(tied(Positions::learned, "false"));
+    CHECK(tied(Positions::learned, "true"));
+    CHECK(tied(Positions::rotary, "false"));
+
+    const auto attention = [](const std::function<void(Experiment&)>& change) {
+        Experiment model = small_gpt();
+        change(model);
+        return under("attention", "flash", model).workload.attention;
+    };
+    CHECK(attention([](Experiment& m) { m.workload.attention = AttentionKind::mla; }) == AttentionKind::mla);
+    CHECK(attention([](Experiment& m) { m.workload.positions = Positions::relative; }) == AttentionKind::plain);
+    CHECK(attention([](Experiment& m) { m.parallelism.unfused = true; }) == AttentionKind::plain);
+    CHECK(attention([](Experiment& m) { m.parallelism.eager_script = true; }) == AttentionKind::plain);
+    CHECK(attention([](Experiment& m) {
+              m.parallelism.unfused = true;
+              m.framework.unfused = true;  // the framework's own way: its kernel stands
+          }) == AttentionKind::flash);
+}
+
+// ZeRO 3 gathers ahead of use whatever the framework says; exchanges beside GEMMs want the sequence split.
+TEST_CASE("overlaps follow the split") {
+    const auto overlaps = [](int zero, bool sequence) {
+        Experiment e = small_gpt();
+        e.parallelism.zero = zero;
+        e.parallelism.sequence_parallel = sequence;
+        e = under("overlap", "false", under("overlap_params", "false", under("overlap_tp", "true", e)));
+        return std::array{e.parallelism.overlap, e.parallelism.overlap_params, e.parallelism.overlap_tp};
+    };
+    CHECK(overlaps(2, false) == std::array{false, false, false});
+    CHECK(overlaps(3, true) == std::array{true, true, true});
+}
+
+// A normal error's median is 0.6745 of its standard deviation.
+TEST_CASE("the scatter of a framework's steps is that of its fit") {
+    Experiment e = small_gpt();
+    e.framework.name = "mine";
+    e.framework.fitted.emplace();
+    adopt_framework(e);
+    CHECK(e.cluster.noise.step == small_gpt().cluster.noise.step);
+    e.framework.fitted->errors.push_back({});
+    e.framework.fitted->errors.front().median = 0.13490;
+    adopt_framework(e);
+    CHECK(e.cluster.noise.step == Approx(0.2));
+}
+
+TEST_CASE("experts run as graphs on Blackwell alone") {
+    Experiment e = small_moe();
+    e.cluster.host.expert_layer = Seconds(0.5);
+    CHECK(under("expert_graphs", "true", e).cluster.host.expert_layer == Seconds(0.5));
+    e.cluster.gpu.peaks[Dtype::fp4] = FlopsPerSecond(16e12);
+    REQUIRE(is_blackwell(e.cluster.gpu));
+    CHECK(under("expert_graphs", "true", e).cluster.host.expert_layer == Seconds(0));
+    CHECK(under("expert_graphs", "false", e).cluster.host.expert_layer == Seconds(0.5));
+    e.workload.moe = {};
+    CHECK(under("expert_graphs", "true", e).cluster.host.expert_layer == Seconds(0.5));
 }
 
 TEST_CASE("a framework file's mistakes are named with line and column") {

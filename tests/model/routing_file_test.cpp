@@ -49,6 +49,23 @@ TEST_CASE("routing files of the wrong shape are refused with their line") {
           "r.csv:3: remote_blocks: 4 is out of range; expected at most the 3 blocks");
 }
 
+// An experiment that was read has its file's experts and the cluster's ranks; one that a program made may not.
+TEST_CASE("a routing file of other ranks or experts than the experiment's is refused by both numbers") {
+    const TestHome home;
+    const TestFolder folder;
+    Experiment e = read_experiment("moe_layer_mix_moe");
+    e.routing.kind = RoutingSpec::Kind::file;
+    const Routing two{2, 64, std::vector<int>(128, 1), {}}, few{4, 8, std::vector<int>(32, 1), {}};
+    const auto told = [&](const Routing& routing) {
+        e.routing.file = folder.write("r.csv", write_routing(routing));
+        return complaint([&] { (void)routing_of(e, 0); });
+    };
+    const std::string expected = "; expected 4 ranks and 64 experts";
+    CHECK(told(two) == "routing: holds 2 ranks and 64 experts" + expected);
+    CHECK(told(few) == "routing: holds 4 ranks and 8 experts" + expected);
+    CHECK(complaint([&] { (void)build_step(e, two); }) == "routing: holds 2 ranks and 64 experts" + expected);
+}
+
 // 32 tokens of two slots on each of 4 ranks are 256 rows: 4 blocks of 64 at least, and at most one partial block more for each of 4 sources and 8 experts: 36.
 TEST_CASE("block totals of a file are as many as the experiment's slots make") {
     const TestHome home;

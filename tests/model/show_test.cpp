@@ -36,7 +36,9 @@ TEST_CASE("show says who said each value last") {
     CHECK_THAT(text, Contains("# set: --set parallelism.ep=2"));         // on the command line
     CHECK_THAT(text, Contains("# preset: ") && Contains("moe_layer.toml"));
     CHECK_THAT(text, Contains("dp = 4") && Contains("schedule = \"1f1b\"") && Contains("# default"));
-    CHECK_THAT(show("four", {}), Contains("[") || Contains("gpu.name"));
+    CHECK_THAT(text, Contains("[workload]\npreset = \"" + test_data() + "/home") && Contains("workloads/moe_layer.toml\"\nname"));
+    CHECK_THAT(text, Contains("[cluster]\npreset = \"" + test_data() + "/home") && Contains("clusters/four.toml\"\nname"));
+    CHECK_THAT(text, !Contains("[parallelism]\npreset"));
 }
 
 // By name where it is a preset, by its tables where it is a file; a place with a line break stays one line.

@@ -72,7 +72,8 @@ TEST_CASE("time, money and energy of a training follow from its step") {
     Training training;
     training.tokens = 1e6;
     training.market = {"USD", {}, {{"other", 9, "", Watts(1), {}, {}, 1, ""},
-                                   {"t2", 3, "a list", Watts(300), Watts(100), Watts(50), 1.2, "a datasheet"}}};
+                                   {"t2", 3, "a list", Watts(300), Watts(100), Watts(50), 1.2, "a datasheet"},
+                                   {"Test 2000", 7, "a later list", Watts(1), {}, {}, 1, ""}}};
     Forecast f;
     f.step = {Seconds(2), Seconds(1.9), Seconds(2), Seconds(2.4)};
     f.breakdown = {Seconds(1), Seconds(0.25), Seconds(0.25), Seconds(0.25), Seconds(0), Seconds(0.25)};
@@ -93,10 +94,19 @@ TEST_CASE("time, money and energy of a training follow from its step") {
     e.cluster.price_per_gpu_hour = 6;
     const Campaign failed = campaign_of(training, e, f);
     CHECK(failed.steps == 100);
+    training.steps = 1;
+    CHECK(campaign_of(training, e, f).steps == 1);
     CHECK(failed.goodput == goodput(training.market.failures, 4));
     CHECK(failed.time[1].si() == Approx(200 / failed.goodput.share));
     CHECK(failed.money[1] == Approx(4 * 6 * failed.time[1].si() / 3600));
     CHECK(failed.offer.price_source == "cluster.price_per_gpu_hour");
+    // of a device whose board power nobody states no energy is known, though that of its node is
+    Training unpowered = training;
+    unpowered.market.offers[1].board = Watts(0);
+    CHECK(campaign_of(unpowered, e, f).energy[1] == Joules(0));
+    // of one that states no other for waiting, it waits at its limit: 4 x 1.2 x (300 x 2 + 50 x 2)
+    training.market.offers[1].idle = Watts(0);
+    CHECK(step_energy(training.market.offers[1], 4, f).si() == Approx(3360));
     // of a device that nobody offers only the time is known
     e.cluster.gpu.aliases = "";
     e.cluster.price_per_gpu_hour = 0;

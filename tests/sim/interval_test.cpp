@@ -44,6 +44,56 @@ TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
     CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p90) - std::log(2) == Approx(0.8416 / z * 0.01).epsilon(1e-3));
 }
 
+// The lower tenth of the mixture is the lower fifth of the shorter reading, and the upper tenth the upper fifth of the longer, each of its own
+// side's width. Of readings of 1/2, 1 and 4 without doubt p10 is the shortest; a tenth of five readings is none but the outermost.
+TEST_CASE("readings shorter than the median and widths of both sides") {
+    Doubts d;
+    d.readings = {{"recompute", 2}};
+    d.faster = 0.02;
+    d.slower = 0.01;
+    const Interval i = predictive_interval(Seconds(3), Seconds(5), d);
+    CHECK(log_of(i.p10) == Approx(std::log(3) - 0.8416 / z * 0.02).epsilon(1e-4));
+    CHECK(log_of(i.p90) == Approx(std::log(6) + 0.8416 / z * 0.01).epsilon(1e-4));
+    CHECK(i.p50 == Seconds(3));
+    CHECK(i.mean == Seconds(5));
+    d = {};
+    d.readings = {{"faster", 0.5}, {"slower", 4}};
+    const Interval three = predictive_interval(Seconds(1), Seconds(1), d);
+    CHECK(three.p10.si() == Approx(0.5));
+    CHECK(three.p90.si() == Approx(4));
+}
+
+// 80, 90, .. 180 per cent of 100 ms: quantiles 90 and 170.
+TEST_CASE("draws of a routing reach from their lower tenth to their upper") {
+    std::vector<double> values;
+    for (int v = 80; v <= 180; v += 10) values.push_back(v);
+    Doubts d;
+    reach_of_draws(values, 100, d);
+    CHECK(d.draws_faster == Approx(std::log(100 / 90.0)));
+    CHECK(d.draws_slower == Approx(std::log(170 / 100.0)));
+    reach_of_draws(values, 85, d);  // which no draw is far below
+    CHECK(d.draws_faster == 0);
+    Doubts none;
+    reach_of_draws(values, 0, none);
+    CHECK(none == Doubts{});
+}
+
+// A framework's fit knows its own costs; what it determined is no longer assumed, whoever measured the rest. 0.4 x 0.2 by the framework's fit;
+// 0.6 of latencies, which are times: 0.5.
+TEST_CASE("what a framework's fit determined is not assumed") {
+    Experiment e;
+    e.framework.fitted.emplace();
+    e.framework.fitted->parameters = {{"host.layer", "1 ms", "1 ms", 0.2, true}};
+    const std::vector<CostBasis> basis{{"host", "host.layer", false, 0.4}, {"intra", "link.intra.latency", false, 0.6}};
+    CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.4 * 0.2, 0.6 * 0.5)));
+    e.framework.fitted->parameters[0].determined = false;
+    CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.4 * 0.5, 0.6 * 0.5)));
+    e.framework.fitted->parameters.push_back({"link.intra.latency", "1 us", "1 us", 0.1, true});
+    e.framework.fitted->parameters[0].determined = true;
+    e.framework.fitted->correlation = {1, 0.5};  // not of two parameters: left out
+    CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.08, 0.06)));
+}
+
 // Host work at 0.5, half of the step: 0.25. GEMMs and attention at 0.15: 0.3 x 0.15 and 0.2 x 0.15 of different kinds.
 // The GEMM rate that a fit determined to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and correlated by -0.5:
 // 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x 0.05.

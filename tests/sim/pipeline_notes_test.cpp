@@ -60,6 +60,10 @@ TEST_CASE("what limits a pipeline is the rank that is busiest, else the one that
     const std::vector<std::string> notes = pipeline_notes(blocking_stages(), pipelined.graph, pipelined.timeline);
     REQUIRE(notes.size() == 3);
     CHECK(notes[0] == "rank 1 limits the pipeline: 60 % of the step computing or in messages, rank 2 as the next 50 %");
+    Busy first(SendRecv{8_B, 1});  // 4 s more on rank 0: 7, of 6 on rank 1
+    first.add(graphs::small_gemm(), {0, Lane::compute}, 6, 10);
+    CHECK(pipeline_notes(blocking_stages(), first.graph, first.timeline)[0] ==
+          "rank 0 limits the pipeline: 70 % of the step computing or in messages, rank 1 as the next 60 %");
     Experiment other = blocking_stages();
     other.parallelism.blocking_p2p = false;
     CHECK(pipeline_notes(other, pipelined.graph, pipelined.timeline).empty());

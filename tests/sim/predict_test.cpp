@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "model/errors.h"
 #include "model/multimodal/blocks.h"
@@ -9,6 +10,7 @@
 #include "model/step.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
+#include "tests/transformers.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -250,6 +252,23 @@ TEST_CASE("a reading is told by its step over the experiment's, and one that is 
 }
 
 // Noise alone: every draw is the one graph with costs of its own, as the draws of its number are.
+// Four ranks draw a gate each time; balanced slots are the same every time.
+TEST_CASE("draws of a layer of experts have routings of their own") {
+    Experiment e = small_gpt();
+    e.workload = {};
+    e.workload.hidden = 1024;
+    e.workload.ffn = 4096;
+    e.workload.seq = 1024;
+    e.workload.moe.experts = 8;
+    e.parallelism.dp = e.parallelism.ep = 4;
+    e.routing.draws = 3;
+    std::vector<Seconds> steps = steps_of_draws(e);
+    CHECK(steps == std::vector<Seconds>(3, steps.front()));
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    steps = steps_of_draws(e);
+    CHECK(std::set(steps.begin(), steps.end()).size() == 3);
+}
+
 TEST_CASE("draws that share a graph are what each is by itself") {
     Experiment e = read_experiment("coca_zero1");
     e.cluster.noise = {};

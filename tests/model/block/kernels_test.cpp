@@ -1,7 +1,10 @@
 // Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x hidden, two bytes an element.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "model/block/blocks.h"
+#include "model/block/expert_rows.h"
 #include "model/block/kernels.h"
 #include "model/rank_groups.h"
 #include "tests/model/block/plan_lines.h"
@@ -212,6 +215,9 @@ TEST_CASE("adapters stand beside frozen products") {
     const Listed of = attention_of(e);
     CHECK(Lines(of.forward.begin() + 1, of.forward.begin() + 5) ==
           Lines{"qkv 48x128x64", "adapter_in 48x4x64 unaligned", "adapter_out 48x128x4 unaligned", "adapter_sum r24576 w12288"});
+    e.workload.adapter_rank = 8;
+    for (const Lines& lines : {attention_of(e).forward, attention_of(e).backward})
+        CHECK(std::ranges::none_of(lines, [](const std::string& line) { return line.ends_with("unaligned"); }));
     CHECK(Lines(of.backward.begin(), of.backward.begin() + 6) ==
           Lines{"attention_output 48x64x64", "adapter_out 64x4x48 unaligned", "adapter_out 48x4x64 unaligned", "adapter_in 4x64x48 unaligned", "adapter_in 48x64x4 unaligned",
                 "adapter_sum_backward r12288 w6144"});
@@ -238,6 +244,90 @@ TEST_CASE("an expert layer on one rank") {
     e.workload.moe.capacity_factor = 0;
     e.workload.moe.experts = 10;  // 9.6
     CHECK(listed(e, block()).forward[4] == "experts_up [10,10,10,10,10,10,10,10,10,10]x64x64 x2");
+}
+
+// 42 tokens, two of eight experts on two ranks, four each: a token wants one of a rank's with 1 - 1/2 x 3/7 = 11/14. A rank sends 84 slots of 128
+// bytes, half of them to the other: 5376 bytes, so 4224 where a token goes once, and 2 x 4224 over both. Rows of a rank: 84, 21 an expert,
+// 10752 bytes, of 8448 that came.
+TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent once") {
+    Experiment e = model();
+    e.workload.seq = 14;
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.parallelism.dp = e.parallelism.ep = 2;
+    e.parallelism.dispatch_once = true;
+    const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
+    const std::string rows = "[21,21,21,21]";
+    const Listed once = listed(e, block());
+    CHECK(once.forward == Lines{"ffn_norm r5376 w5376", "router 42x8x64", "router_choice r2688 w1344 x6", "expert_layer 1 calls", "exchange_counts 1 calls",
+                                "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_up " + rows + "x64x64 x2", "activation r10752 w5376",
+                                "experts_down " + rows + "x64x32 x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448", "residual r10752 w5376"});
+    CHECK(once.backward == Lines{"expert_layer 1 calls", "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_down " + rows + "x32x64 x2",
+                                 "experts_down_weight " + rows + "x32x64 weights x2", "activation_backward r16128 w10752", "experts_up " + rows + "x64x64 x2",
+                                 "experts_up_weight " + rows + "x64x64 weights x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448",
+                                 "router_choice_backward r2688 w1344 x4", "router 42x64x8", "router 8x64x42", "ffn_norm_backward r10752 w5376 x2",
+                                 "residual_backward r10752 w5376"});
+    e.parallelism.dispatch_once = false;
+    const auto ahead = [&] { return listed(e, block()).forward; };
+    const Lines slots = ahead();
+    CHECK(Lines(slots.begin() + 3, slots.begin() + 7) == Lines{"exchange_setup 1 calls", "permute r10752 w10752 x4", "ep_all_to_all all_to_all 10752", "sort_by_expert r10752 w10752"});
+    CHECK(Lines(slots.end() - 4, slots.end()) == Lines{"sort_by_expert r10752 w10752", "ep_all_to_all all_to_all 10752", "unpermute r10752 w5376 x3", "residual r10752 w5376"});
+    e.parallelism.expert_products = ExpertProducts::fused;  // the all-to-all's kernels sort
+    CHECK(std::ranges::count_if(ahead(), [](const std::string& line) { return line.starts_with("sort"); }) == 0);
+    e.parallelism.expert_products = ExpertProducts::grouped;
+    e.framework.host.expert_layer = Seconds(1e-4);  // it issues each of the four
+    CHECK(ahead()[3] == "experts 4 calls");
+    e.parallelism.dp = e.parallelism.ep = 1;
+    e.parallelism.dispatch_once = true;  // one rank sends nothing, and permutes
+    CHECK(ahead()[3] == "permute r10752 w10752 x4");
+}
+
+// Source 0 sends 1, 2 | 3, 4 slots to the experts of two ranks, source 1 5, 6 | 7, 8, of 128 bytes: 7 from 0 to 1, 11 from 1 to 0. Rank 0 computes
+// 1 + 5 and 2 + 6 rows, rank 1 3 + 7 and 4 + 8; where the sequence is split, of two tensor-parallel ranks.
+TEST_CASE("slots of a drawn routing go where their experts are, and back") {
+    Experiment e = model();
+    e.workload.moe = {.experts = 4, .top_k = 2, .ffn = 32};
+    e.parallelism.dp = e.parallelism.ep = 2;
+    const Routing drawn{2, 4, {1, 2, 3, 4, 5, 6, 7, 8}, {}, {}};
+    const auto graph_of = [&] {
+        TaskGraph graph(1, false);
+        const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), drawn};
+        Planner ahead(graph);
+        plan_forward(ahead, c, expert_block(e.workload, c.shape), KernelStyle::fused);
+        return graph;
+    };
+    const auto rows_of = [](const TaskGraph& graph) {
+        std::vector<std::vector<long>> rows;
+        for (const Op& op : graph.ops())
+            if (const auto* product = std::get_if<GroupedGemm>(&op); product && product->n == 64) rows.push_back(product->rows);
+        return rows;
+    };
+    const TaskGraph graph = graph_of();
+    std::vector<std::vector<double>> sent;
+    for (const Op& op : graph.ops())
+        if (const auto* exchange = std::get_if<AllToAll>(&op)) {
+            auto& slots = sent.emplace_back();
+            for (const Bytes bytes : exchange->bytes) slots.push_back(bytes.si() / 128);
+        }
+    CHECK(sent == std::vector<std::vector<double>>{{3, 7, 11, 15}, {3, 11, 7, 15}});
+    CHECK(rows_of(graph) == std::vector<std::vector<long>>{{6, 8}, {10, 12}, {6, 8}, {10, 12}});
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = e.parallelism.expert_tensor_parallel = true;
+    CHECK(rows_of(graph_of()).front() == std::vector<long>{12, 16});
+    e.parallelism.expert_tensor_parallel = false;
+    CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
+    e.parallelism.expert_tensor_parallel = true;
+    e.parallelism.sequence_parallel = false;
+    CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
+}
+
+// 16 experts in four groups, of which a token's are among two, on four places: with 2/4 the place's group is chosen, of whose and another's 8 experts 4 are
+// there: 1 - 1/2 x 3/7 = 11/14; so 4 / 2 x 11/28. A place that holds two groups is met as without a limit: 1 - 1/2 x 7/15 = 23/30.
+TEST_CASE("tokens go once to each place of the groups that they are limited to") {
+    const Moe moe{.experts = 16, .top_k = 2, .groups = 4, .top_groups = 2};
+    CHECK(once_over_slots(moe, 4) == Approx(11.0 / 14));
+    CHECK(once_over_slots(moe, 2) == Approx(23.0 / 30));
+    CHECK(once_over_slots({.experts = 16, .top_k = 2}, 4) == Approx(2 * (1 - 0.75 * 11 / 15)));
+    CHECK(once_over_slots({.experts = 16, .top_k = 1}, 4) == Approx(1));
 }
 
 // 48000 logits: fused, forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes them. Three

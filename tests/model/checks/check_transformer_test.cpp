@@ -119,6 +119,7 @@ TEST_CASE("every stage chunk has layers, or says how many") {
           "parallelism.pp: 2 stage chunks are more than workload.layers = 1; expected fewer, or "
           "parallelism.stage_layers");
     CHECK(told([](auto& w, auto& p) { w.layers = 1, p.stage_layers = {0, 1}; }).empty());
+    CHECK(told([](auto& w, auto& p) { w.layers = 1, p.stage_layers = {1, 0}; }).empty());
     CHECK(told([](auto&, auto& p) { p.stage_layers = {9, 7}; }).empty());
     CHECK(told([](auto&, auto& p) { p.stage_layers = {8, 0, 4, 4}, p.vp = 2; }) ==
           "parallelism.stage_layers: entry 2 of 4 is 0; expected layers in all but the first and the last");

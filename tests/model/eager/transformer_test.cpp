@@ -103,9 +103,16 @@ TEST_CASE("fused AdamW moves seven tensors of the parameters' type") {
     const TaskGraph bf16 = step_of(gpt2(12, AttentionKind::flash));
     CHECK(moved(bf16, "adam") == Approx(163109376.0 * 14 / 1e9));
     CHECK(moved(step_of(gpt2(12, AttentionKind::flash, Dtype::fp32)), "adam") == Approx(163109376.0 * 28 / 1e9));
-    int launches = 0;
-    for (TaskId t = 0; t < bf16.size(); ++t) launches += bf16.name(t) == "adam" ? 1 : 0;
-    CHECK(launches == 8);
+    const auto launches = [](const TaskGraph& graph, std::string_view name) {
+        int count = 0;
+        for (TaskId t = 0; t < graph.size(); ++t) count += graph.name(t) == name ? 1 : 0;
+        return count;
+    };
+    CHECK(launches(bf16, "adam") == 8);
+    CHECK(bf16.rank_count() == 1);
+    // 12 tensors a layer and 5 of the ends, of which a kernel counts 110: 101 and 113
+    CHECK(launches(step_of(gpt2(8, AttentionKind::flash)), "step_count") == 1);
+    CHECK(launches(step_of(gpt2(9, AttentionKind::flash)), "step_count") == 2);
 }
 
 // Products of 12 layers of 12 x 768^2 weights and the logits of 50304 x 768, 8192 tokens: 2 operations a weight forward,
@@ -159,6 +166,7 @@ TEST_CASE("an expert without tokens is not called") {
     int reads = 0;
     for (TaskId t = 0; t < graph.size(); ++t) reads += graph.on_host(t) ? 1 : 0;
     CHECK(reads == 3);
+    CHECK(graph.rank_count() == 1);
     // First product of the last expert's backward: its down projection's input gradient.
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.phase(t) == Phase::backward && graph.name(t) == "expert_down") {

@@ -51,6 +51,8 @@ TEST_CASE("each family's experts stand under names of its own") {
                Contains("moe_layer_end_index: dense layers behind those with experts are not modelled"));
     CHECK(experts_of("ernie4_5_moe", R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32, "moe_layer_end_index": -1)").experts == 16);
     CHECK_THAT(refusal("qwen3_moe", R"("num_experts": 60, "num_experts_per_tok": 4)"), Contains("moe_intermediate_size: missing"));
+    CHECK(experts_of("olmoe", R"("num_experts": 64, "num_experts_per_tok": 8)") == Moe{.experts = 64, .top_k = 8});
+    CHECK(workload_of("olmoe", R"("num_experts": 64, "num_experts_per_tok": 8)").layers == 12);
     CHECK_THAT(refusal("mixtral", R"("num_local_experts": 8)"), Contains("num_experts_per_tok: missing"));
 }
 
@@ -96,6 +98,7 @@ TEST_CASE("biases, ties, dropout and positions are as the file says, else as the
     CHECK(workload_of("gpt2", R"("n_layer": 3, "n_embd": 32, "n_head": 2, "n_positions": 64, "n_inner": 80)").ffn == 80);
     CHECK(workload_of("newcomer", R"("add_qkv_bias": true)").qkv_bias);
     CHECK(workload_of("newcomer", R"("use_bias": true)").linear_bias);
+    CHECK_FALSE(workload_of("newcomer", R"("use_bias": false)").linear_bias);
     CHECK(workload_of("newcomer", R"("rms_norm_eps": 1e-5, "layer_norm_epsilon": 1e-5)").norm == Norm::rmsnorm);
     CHECK(workload_of("newcomer", R"("layer_norm_epsilon": 1e-5)").norm == Norm::layernorm);
     const Workload heads = workload_of("llama", R"("num_key_value_heads": 2, "head_dim": 24)");

@@ -57,7 +57,8 @@ TEST_CASE("rows of attention kernels of older cluster files are read") {
     read_value(rows({text("A"), text("10 us"), {0.7}, {60.0}, {200.0}, {0.5}, {0.6}, {0.6}, text("0 s"), {1.0}, {0.4}, {80.0},
                      {std::int64_t{64}}, {true}}), now);
     CHECK(old == now);
-    CHECK(old.at(0).cache == 0.6);
+    CHECK(old.at(0) == AttentionKernel{.name = "A", .launch = Seconds(10e-6), .efficiency = 0.7, .width = 60, .fill = 200, .corner = 0.5, .traffic = 0.6, .cache = 0.6,
+                                       .token = Seconds(0), .odd = 1, .fp8_efficiency = 0.4, .fp8_width = 80, .tile = 64, .slides = true});
 }
 
 // Of a fit with one parameter of products and two tables of kernels by name: one from rows, one taken over.
@@ -78,4 +79,6 @@ TEST_CASE("kernels that were fitted by name are measured, those taken over from 
     c.fitted->constants.front().from = "prior";
     CHECK_FALSE(is_determined(c, "kernel.attention_efficiency"));
     CHECK(unmeasured_kinds(c).starts_with("attention, memory passes, expert kernels"));
+    c.fitted->constants.front().from = "attention.csv";
+    CHECK(calibration_text(c).starts_with("GEMM: 1 constant; attention: 12 constants; memory passes: not measured; "));
 }

@@ -63,6 +63,16 @@ TEST_CASE("CoCa-B-16 has the parameters that the log states, tower by tower") {
     CHECK(tensors_of(groups) == 744);
 }
 
+// Buckets of 20 MB, one after the other: each gradient is reduced once, to the rank that owns it.
+TEST_CASE("buckets of a captioner reduce every gradient once") {
+    const Experiment e = coca({{"parallelism.bucket", "20 MB"}});
+    const TaskGraph graph = build_step(e, routing_of(e));
+    double bytes = 0;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.name(t) == "gradient_reduce") bytes += std::get<Reduce>(graph.op(t)).bytes.si();
+    CHECK(bytes == Approx(253026049 * size_of(e.parallelism.gradient_dtype).si()));
+}
+
 // Two groups for each of 12 layers of three towers, two for either end of vision and text, two for the decoder's end,
 // one for the scale: 72 + 4 + 4 + 2 + 1.
 TEST_CASE("each layer makes a group that decays and one that does not") {

@@ -34,6 +34,11 @@ TEST_CASE("a measured row is known by its content") {
     for (const RowHash row : others) CHECK(std::count(rows.begin(), rows.end(), row) == 0);
 }
 
+TEST_CASE("a table that names its runs without phases is one of cells") {
+    const TestFolder folder;
+    CHECK(rows_of_file(folder.write("a.csv", "run_id,layers,hidden,gpus,step_s\nr,24,2048,8,1.5\nr,24,2048,16,0.8\n")).size() == 2);
+}
+
 // Of a run only its steps stand for it; a table read as cells and as samples says the same.
 TEST_CASE("a recorded step is the same row as a cell and as a sample") {
     const TestFolder folder;

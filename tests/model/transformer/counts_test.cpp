@@ -161,6 +161,27 @@ TEST_CASE("latent attention counts its projections and the norms of its latents"
     CHECK(layer_forward_flops(w, 0) == Flops(2 * (280 + 256) + 180));
 }
 
+// 10 tokens of memory more to look back at: 2 x 10 x 2 heads x (4 + 4 of scores and values, 4 of relative positions), and keys and values of those
+// projected again, 2 x 2 x 8 x 2 heads x 4 x 10 over the 5 tokens of a sequence.
+TEST_CASE("relative positions and a memory are looked back at, and its keys and values projected again") {
+    Workload w = tiny();
+    w.positions = Positions::relative;
+    const double without = layer_forward_flops(w, 0).si();
+    w.memory = 10;
+    CHECK(layer_forward_flops(w, 0).si() - without == 2 * 10 * 2 * 12 + 4 * 8 * 2 * 4 * 10 / 5);
+}
+
+// 2 heads of 4, state 6: the states of a token are read and written with 4 x 6 x 8. Two states more: 16 times that of a state, and their columns of the
+// projection, B and C of one group, 2 x 2 x 8 weights, and of the convolution.
+TEST_CASE("a scan multiplies each state of its heads twice a token") {
+    Workload w = tiny();
+    w.mamba = {.heads = 2, .head_dim = 4, .state = 6, .groups = 1, .attention = 0};
+    const auto apart = [&] { return layer_forward_flops(w, 0).si() - 2 * (layer_parameters(w, 0).attention + 2 * 8 * 16); };
+    const double six = apart();
+    w.mamba.state = 8;
+    CHECK(apart() - six == 4 * 2 * 8);
+}
+
 // 72 B s l h^2 (1 + s / 6h + V / 12 l h) for a GPT, the formula of arXiv 2104.04473.
 TEST_CASE("model operations of a GPT are Megatron's formula") {
     Workload w = preset("gpt3-175b");

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <functional>
+#include <set>
 
 #include "model/errors.h"
 #include "model/transformer/counts.h"
@@ -185,6 +186,19 @@ TEST_CASE("cuts and messages that are not modelled are refused") {
                Catch::Contains("parallelism.head_apart: true, but stages are cut by layers"));
     CHECK_THAT(complaint_of([](Experiment& e) { e.cluster.gpu.rank_rates.pop_back(); }),
                Catch::Contains("cluster.gpu.rank_rates: 7 rates, but cluster has 8 ranks"));
+}
+
+// Four layers on four stages, cut behind the up projections of layers 0, 1, 2: stage s begins with the end of layer s - 1.
+TEST_CASE("what a stage cut inside layers writes is of the layers that it holds parts of") {
+    Experiment e = small_gated();
+    e.parallelism.pp = e.cluster.gpus_per_node = 4;
+    e.parallelism.cut = StageCut::modules;
+    const WrittenSlots written = written_slots(e, {});
+    std::vector<std::set<int>> layers(4);
+    for (const WrittenLayer& part : written.layers)
+        for (const WrittenSlot& slot : written.slots)
+            if (slot.first <= part.first && part.first < slot.last) layers[static_cast<std::size_t>(slot.stage)].insert(part.layer);
+    CHECK(layers == std::vector<std::set<int>>{{0}, {0, 1}, {1, 2}, {2, 3}});
 }
 
 // Clip reads and writes gradients (8 bytes), Adam's operations 72: 12 elements read and 8 written of four bytes.

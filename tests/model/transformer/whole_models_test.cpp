@@ -181,6 +181,49 @@ TEST_CASE("a MoE system writes its layers between the plans of the step, on ever
     }
 }
 
+// Two stages of both directions hold all four layers, each with an expert of four a rank, and both ends: their copies are summed in fp32.
+TEST_CASE("the copies of dualpipe are summed, experts among them") {
+    Experiment e = small_moe();
+    e.workload.moe.top_k = 1;
+    e.parallelism.pp = 2;
+    e.parallelism.dp = e.parallelism.ep = 4;
+    e.parallelism.schedule = Schedule::dualpipe;
+    e.parallelism.global_batch = 16;
+    const ParameterCount count = count_parameters(e.workload);
+    const TaskGraph graph = build_step(e, {});
+    double bytes = 0;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.name(t) == "copy_all_reduce") bytes = std::max(bytes, bytes_moved(graph.op(t)).si());
+    CHECK(bytes == Approx(4 * (count.total() - count.experts + count.experts / 4)));
+}
+
+// A layer is written so often in a micro-batch, and a micro-batch so often in a step.
+TEST_CASE("a step of expert layers has each of them forward and backward, micro-batch by micro-batch") {
+    for (const MoeSystem system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall}) {
+        Experiment e = small_gpt();
+        e.workload = {};
+        e.workload.hidden = 64;
+        e.workload.ffn = 128;
+        e.workload.seq = 64;
+        e.workload.moe.experts = 8;
+        e.parallelism.dp = e.parallelism.ep = 4;
+        e.parallelism.moe_system = system;
+        const auto gates = [&](Phase phase) {
+            const TaskGraph graph = build_step(e, routing_of(e));
+            int count = 0;
+            for (TaskId t = 0; t < graph.size(); ++t) count += graph.phase(t) == phase;
+            return count;
+        };
+        const int ahead = gates(Phase::forward), back = gates(Phase::backward);
+        REQUIRE(ahead > 0);
+        REQUIRE(back > 0);
+        e.workload.layers = 3;
+        e.parallelism.global_batch = 8;  // two micro-batches on each rank
+        CHECK(gates(Phase::forward) == 2 * 3 * ahead);
+        CHECK(gates(Phase::backward) == 2 * 3 * back);
+    }
+}
+
 // Dense weights of four ranks go through the all-reduce in fp32, experts do not.
 TEST_CASE("experts stay out of the gradient exchange") {
     const Experiment e = with_system(MoeSystem::faster_moe);

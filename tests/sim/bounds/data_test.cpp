@@ -107,6 +107,10 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(t.least_waited == Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));
     stage.units.layers[1] = 0;
     CHECK(stage().least_last == Approx(flushed[0]));
+    stage.weights[2] = {0.4e6, 0};  // a small embedding
+    CHECK(stage().least_last == Approx(stage.sum(0.4e6, all)));
+    stage.units.embeddings = 0;
+    CHECK(stage().least_last == Approx(flushed[0]));
 }
 
 // The shards of one rank: an eighth of 13.1 M and half of 9 M are updated. zero 2 exchanges in each of three micro-batches.

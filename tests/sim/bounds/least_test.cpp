@@ -203,6 +203,31 @@ TEST_CASE("a path that begins with the first slot waits for its parameters and i
     CHECK(least.start(p, large, 50) == Approx(12.5 - 1 - 3));
 }
 
+// Layers that are computed again take 3 more backward, 2.9 of it alone: 10, 9.7 and 0.3 beside. Where only some are, the least layer takes 7 and
+// has 6.8 alone. What is gathered before the first forward meets no such layer: 12 s of forwards, slots of 7.45 with 0.3 beside at most.
+TEST_CASE("layers that are computed again last longer and have more beside them") {
+    Features lower = dense_lower, alone = dense_alone;
+    lower[feature::again(UnitKind::dense)] = 3;
+    alone[feature::again(UnitKind::dense)] = 2.9;
+    const DataTimes large = collectives_of(100, 9), small = collectives_of(5, 9);
+    Parallelism p;
+    p.overlap = true;
+    for (const bool some : {false, true}) {
+        LeastInputs in{lower, alone, Schedule::one_f_one_b, some, {{4, 0}, 1, 1}, 2, 1, 0.25};
+        p.zero = 0;
+        CHECK(LeastCollectives(in).features(p, small)[feature::inside_last] == Approx(0.2 * (5 - 0.3)));
+        CHECK(LeastCollectives(in).features(p, large)[feature::inside_last] == Approx(0.25 * (some ? 6.8 : 9.7)));
+        p.zero = 3;  // 6 s to gather and scatter, and 2 s forward, are no longer than a layer
+        CHECK(LeastCollectives(in).features(p, small)[dense_backward] == Approx(7 + 0.2 * (6 - 0.3)));
+        DataTimes more = small;
+        more.exchanged[0] = 18;  // 20 s outlast its 10
+        CHECK(LeastCollectives(in).features(p, more)[dense_backward] == Approx(7 + 20 - 10));
+        p.zero = 1;
+        const double kept = 1 - (0.2 + 1.05) / 8.5;
+        if (!some) CHECK(LeastCollectives(in).start(p, small, 50) == Approx(1.5 + 0.2 * (9.5 * kept - 2 * 0.3 - 1.05)));
+    }
+}
+
 TEST_CASE("no step is below its bound, whatever links, buckets, hosts and slowdowns are") {
     std::mt19937_64 random(5);
     double tightness = 0;

@@ -157,6 +157,10 @@ TEST_CASE("of ranks with uneven experts the busiest bounds the step, and each pa
         CHECK(s.computing[f] == Approx(most.kernels).epsilon(1e-12));
         CHECK(s.rest[f] == Approx(most.rest).epsilon(1e-9));
     }
+    const Chain most = of.chain(p.recompute, Phase::backward, busiest), other = of.chain(p.recompute, Phase::backward, 1 - busiest);
+    REQUIRE(most.all != other.all);
+    CHECK(s.lower[feature::again(UnitKind::experts)] == Approx(most.all).epsilon(1e-12));
+    CHECK(s.estimate[feature::again(UnitKind::experts)] == Approx(std::max(most.all, other.all)).epsilon(1e-12));
 }
 
 // Each kind of layer of a model holds its own weights, and a stage the matrices of the kinds that it has: 1 dense, 2 with

@@ -113,6 +113,14 @@ TEST_CASE("small messages of an all-to-all go to all peers at once") {
     CHECK(microseconds(AllToAll{std::vector<Bytes>(16, Bytes(16e3))}, {4, 1}, c) == Approx(5 + 6 + 16));
 }
 
+// A rank on each of four nodes, 10 kB for each: 5 us of start, 3 peers of 2 us and 30 kB at a hundredth of 10 GB/s: nothing goes inside.
+TEST_CASE("small messages between nodes alone go one after the other through the NIC") {
+    Cluster c = plain();
+    c.inter.exchange_launch = 5000_us;
+    c.inter.exchange = {5_us, 2_us, 0.01};
+    CHECK(microseconds(AllToAll{std::vector<Bytes>(16, Bytes(10e3))}, {4, 8}, c) == Approx(5 + 3 * 2 + 300));
+}
+
 // 1000 rows of 4 kB for others, each as if 1 kB longer, and 500 tokens read at home: W = 5 MB + 0.5 x 2 MB = 6 MB. The link
 // at 80 of 100 GB/s: 75 us; ten SMs of 1 GB/s: 600 us; (75^4 + 600^4)^(1/4) = 600.04 us; 30 us of start.
 TEST_CASE("kernels that dispatch tokens are as fast as their SMs or the link") {

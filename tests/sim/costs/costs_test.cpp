@@ -255,6 +255,15 @@ TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or a
     CHECK(seconds(Access::transpose) == Approx(14));
 }
 
+// 6 products of 64 x 96 x 32, two forward and four backward; 6 x 64 x 96 scores of two bytes cross the memory four and five times.
+TEST_CASE("attention that is not fused takes its products and four or five passes over its scores") {
+    const double scores = 6 * 64 * 96 * 2, product = time_of(Gemm{64, 96, 32, 6, Dtype::fp16}).si();
+    Attention attention{2, 3, 64, 96, 32, false, false, Dtype::fp16};
+    CHECK(time_of(attention).si() == Approx(2 * product + 4 * scores / 1e12));
+    attention.backward = true;
+    CHECK(time_of(attention).si() == Approx(4 * product + 5 * scores / 1e12));
+}
+
 // Outside a table of 64 to 128 by 32 by 16, beyond 1 kB of points, and more than two waves of fused blocks on four SMs.
 TEST_CASE("what lies outside of measured tables is said") {
     Cluster c;
@@ -281,6 +290,7 @@ TEST_CASE("what lies outside of measured tables is said") {
               std::vector<std::string>{"extrapolated: gemm " + std::to_string(outside.m) + " x " + std::to_string(outside.n) + " x " +
                                        std::to_string(outside.k) + " lies outside the measured table"});
     CHECK(notes(GroupedGemm{{0, 64, 129}, 32, 16}) == notes(Gemm{129, 32, 16}));
+    CHECK(notes(GroupedGemm{{64, 1}, 32, 16}) == notes(Gemm{1, 32, 16}));
     CHECK(notes(GroupedGemm{{16, 17}, 32, 64, Dtype::fp32, true}) == notes(Gemm{64, 32, 17}));
     c.kernel.gemm_table_by_weight = true;
     CHECK(notes(Gemm{63, 32, 16}).empty());

@@ -180,6 +180,26 @@ TEST_CASE("every named graph simulates to a trace that keeps the rules") {
 
 TEST_CASE("an empty graph ends at once") { CHECK(in_order(TaskGraph(), Costs{}).spans.empty()); }
 
+// A sum of 4 s beside a gemm of 4 s: in order both end at 4; where the sum slows the gemm by a half, and in the other way.
+TEST_CASE("interference of either kind is counted") {
+    TaskGraph graph;
+    graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0)}, {});
+    const auto finish = [&](double computing, double communicating) {
+        Interference i;
+        i.compute_slowdown = computing;
+        i.communication_slowdown = communicating;
+        Timeline timeline;
+        run(graph, costs({4_s, 4_s}), i, timeline);
+        return timeline.finish;
+    };
+    CHECK(finish(0, 0) == std::vector{4_s, 4_s});
+    CHECK(finish(0.5, 0)[1] == 4_s);
+    CHECK(finish(0.5, 0)[0].si() == Approx(4 + 4.0 / 3));  // 4 / 1.5 done at 4
+    CHECK(finish(0, 0.5)[0] == 4_s);
+    CHECK(finish(0, 0.5)[1].si() == Approx(4 + 4.0 / 3));
+}
+
 TEST_CASE("costs that are not one a task are refused") {
     CHECK_THROWS_AS(in_order(chain(), costs({1_s, 2_s})), std::logic_error);
     CHECK_THROWS_AS(in_order(chain(), Costs{{1_s, 2_s, 3_s}, {}}), std::logic_error);

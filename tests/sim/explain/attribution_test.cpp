@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
+
 #include "model/errors.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
@@ -81,9 +83,36 @@ TEST_CASE("on a chain the cost error is the sum of the kinds' effects") {
     CHECK(a.kinds[0].kind == "gemm");
     CHECK(a.kinds[0].phase == Phase::forward);
     CHECK(a.kinds[0].effect.si() == Approx(-gemms.si()));
+    CHECK(a.kinds[0].predicted.si() == Approx(gemms.si()));
     CHECK(a.kinds[0].measured.si() == Approx(2 * gemms.si()));
     CHECK(a.kinds[1].kind == "memory_pass");
     CHECK(a.kinds[1].effect.si() == Approx(0.5 * passes.si()));
+}
+
+// Two replicas that end with one sum, of which the first takes three times as long for everything it does alone: the sums are its own.
+TEST_CASE("errors are those of the slowest rank") {
+    Experiment e = chain_of_layers();
+    e.cluster.gpus_per_node = e.parallelism.dp = 2;
+    e.cluster.intra.bandwidth = 100_GBps;
+    const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
+    REQUIRE(graph.rank_count() == 2);
+    const std::vector<Seconds> predicted = predicted_durations(e);
+    std::vector<Seconds> measured = predicted;
+    std::map<std::pair<Phase, std::string_view>, Seconds> own;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        const auto places = graph.places(t);
+        if (places.size() == 1 && places.front().rank() == 0) measured[t] *= 3;
+        if (places.front().rank() == 0) own[{graph.phase(t), kind_name(graph.op(t))}] += predicted[t];
+    }
+    const ErrorAttribution a = attribute_error(e, measured, 1_s);
+    CHECK(a.replayed > a.predicted);
+    CHECK(a.kinds.size() == own.size());
+    for (const KindError& kind : a.kinds) {
+        CAPTURE(kind.kind, static_cast<int>(kind.phase));
+        const Seconds of_rank = own.at({kind.phase, kind.kind});
+        CHECK(kind.predicted.si() == Approx(of_rank.si()));
+        CHECK(kind.measured.si() == Approx((kind.kind == "all_reduce" ? 1 : 3) * of_rank.si()));
+    }
 }
 
 TEST_CASE("a run of another number of tasks is refused") {

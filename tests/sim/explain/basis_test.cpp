@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <map>
 
 #include "tests/graphs.h"
@@ -22,12 +23,12 @@ struct Path {
         cluster.nodes = 2;
         cluster.gpus_per_node = 2;
     }
-    Path& then(const Op& op, double seconds, Lane lane = Lane::compute) {
+    Path& then(const Op& op, double seconds, Lane lane = Lane::compute, const Group& group = {}) {
         const bool first = costs.duration.empty();
         const NameId name = graph.name_id("task");
         const Place place(0, lane);
         const std::vector<TaskId> before = first ? std::vector<TaskId>{} : std::vector<TaskId>{last};
-        last = graph.add(name, Phase::forward, graph.add_op(op), {&place, 1}, before, 1);
+        last = graph.add(name, Phase::forward, graph.add_op(op), {&place, 1}, before, 1, graph.add_group(group));
         costs.duration.emplace_back(seconds);
         costs.issue.emplace_back(0);
         return *this;
@@ -74,6 +75,53 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
           {Kind::gather, "gather"}, {Kind::input, "input"}, {Kind::experts, "expert_layer"}, {Kind::micro_batch, "micro_batch"}, {Kind::exchange, "exchange"}})
         CHECK(key_of(HostWork{kind, 1}, Lane::host) == "host." + std::string(key));
     CHECK(Path().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
+}
+
+// Two nodes of two ranks: neighbours share a node, every other rank is on the next.
+TEST_CASE("an exchange rests on a constant of the link that it crosses") {
+    const auto key_of = [](const Op& op, const Group& group, int nodes = 2) {
+        Path path;
+        path.cluster.nodes = nodes;
+        return path.then(op, 1, Lane::collective, group).only_key();
+    };
+    const Group inside{2, 1}, between{2, 2};
+    for (const Op& op : {Op(AllReduce{8_B}), Op(AllGather{8_B}), Op(ReduceScatter{8_B}), Op(Broadcast{8_B}), Op(Reduce{8_B})}) {
+        CHECK(key_of(op, inside) == "link.intra.ring_efficiency");
+        CHECK(key_of(op, between) == "link.inter.ring_efficiency");
+    }
+    CHECK(key_of(AllReduce{8_B}, between, 1) == "link.intra.ring_efficiency");  // one node has no other link
+    const AllToAll slots{{0_B, 8_B, 8_B, 0_B}};
+    AllToAll once = slots;
+    once.row = 8_B;
+    once.tokens = 1;
+    REQUIRE(once.by_kernels());
+    CHECK(key_of(slots, inside) == "link.intra.all_to_all_efficiency");
+    CHECK(key_of(slots, between) == "link.inter.all_to_all_efficiency");
+    CHECK(key_of(once, between) == "link.inter.dispatch_efficiency");
+    CHECK(key_of(SendRecv{8_B}, between) == "link.inter.all_to_all_efficiency");
+    CHECK(key_of(Barrier{}, inside) == "link.intra.latency");
+}
+
+TEST_CASE("links whose curves were measured count as measured, of exchanges by either of two curves") {
+    Path path;
+    path.then(AllReduce{8_B}, 2, Lane::collective, {2, 1}).then(SendRecv{8_B}, 1, Lane::collective, {2, 1});
+    path.cluster.fitted.emplace();
+    Timeline timeline;
+    run_in_order(path.graph, path.costs, timeline);
+    const auto measured = [&] {
+        std::array<bool, 2> found{};
+        const auto basis = basis_of(path.graph, path.costs, timeline, path.cluster);
+        for (std::size_t i = 0; i < 2; ++i) found.at(i) = basis.at(i).measured;
+        return found;
+    };
+    CHECK(measured() == std::array{false, false});
+    path.cluster.intra.all_reduce = {{8_B, 1_s}};
+    CHECK(measured() == std::array{true, false});
+    path.cluster.intra.all_to_all = {{8_B, 1_s}};
+    CHECK(measured() == std::array{true, true});
+    path.cluster.intra.all_reduce = path.cluster.intra.all_to_all = {};
+    path.cluster.intra.send_recv = {{8_B, 1_s}};
+    CHECK(measured() == std::array{false, true});
 }
 
 // Of 2 + 3 + 5 s: half, 0.3, 0.2, the largest first. What is priced by measured points counts as measured.

@@ -20,8 +20,8 @@ Bytes buffers(int zero, int dp, Bytes bucket) {
     const Routing balanced;
     const LayerContext context{e, rank_shape(e), groups, balanced};
     StageWeights weights;
-    weights.all = weights.layers = {1000, 0};
-    weights.largest_unit = {300, 0};
+    weights.all = weights.layers = {620, 380};  // of experts
+    weights.largest_unit = {170, 130};
     return memory_of(context, weights, {}).buffers;
 }
 

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "model/errors.h"
 #include "tests/model/files.h"
@@ -86,6 +88,8 @@ TEST_CASE("a pair has a link of its own beside the tree") {
     CHECK(passed(t, 0, 2, 0, 3) == std::vector{Kind::rank, Kind::rank});
     CHECK(passed(t, 0, 1, 0, 2) ==
           std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::pcie_switch, Kind::rank});
+    cluster.intra.pair_bandwidth = BytesPerSecond(0);  // no bridge
+    CHECK(passed(topology_of(cluster), 0, 2, 0, 3) == std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
 }
 
 // Four NICs on four switches sit beside their ranks; one NIC for all is on the first socket, so ranks 4..7 cross.
@@ -101,6 +105,68 @@ TEST_CASE("NICs are plugged in beside the ranks that they serve") {
     CHECK(passed(topology_of(cluster), 0, 7, 1, 0) == std::vector{Kind::rank, Kind::pcie_switch, Kind::socket,
                                                                   Kind::socket, Kind::nic, Kind::leaf, Kind::nic,
                                                                   Kind::socket, Kind::pcie_switch, Kind::rank});
+}
+
+// A node of two ranks on a switch, and nothing beside it.
+TEST_CASE("the whole topology of a node") {
+    Cluster c = switched_nodes(1);
+    c.gpus_per_node = 2;
+    const BytesPerSecond inside(300e9);
+    CHECK(topology_of(c) == Topology{.nodes = 1, .ranks_per_node = 2, .nodes_per_leaf = 32, .nodes_of_first_leaf = 1, .vertices_per_node = 3, .links_per_node = 4,
+                                     .vertices = {{Kind::rank, 0, 0}, {Kind::rank, 0, 1}, {Kind::node_switch, 0, 0}},
+                                     .links = {{0, 2, inside}, {2, 0, inside}, {1, 2, inside}, {2, 1, inside}}});
+    c.gpus_per_node = 1;
+    CHECK(topology_of(c) == Topology{.nodes = 1, .ranks_per_node = 1, .nodes_per_leaf = 32, .nodes_of_first_leaf = 1, .vertices_per_node = 1, .links_per_node = 0,
+                                     .vertices = {{Kind::rank, 0, 0}}, .links = {}});
+}
+
+// Two nodes of two ranks below one PCIe switch and socket, three NICs of 10 GB/s for two: 15 each, on two rails. Vertices of a node: ranks, NICs,
+// switch, socket. A leaf takes one NIC of each of up to five nodes, and has a third of that to the spine: 25.
+TEST_CASE("the whole topology of two nodes with rails") {
+    Cluster c = pcie_node(2);
+    c.nodes = 2;
+    c.inter.bandwidth = BytesPerSecond(10e9);
+    c.network = {.nics = 3, .rails = true, .nodes_per_leaf = 5, .oversubscription = 3};
+    const BytesPerSecond pcie(24e9), nic(15e9), up(25e9), host(std::numeric_limits<double>::infinity());
+    Topology expected{.nodes = 2, .ranks_per_node = 2, .nodes_per_leaf = 5, .nics = 2, .rails = true, .relayed = false, .shown_nodes = 2, .shown_leaf_groups = 1,
+                      .nodes_of_first_leaf = 2, .vertices_per_node = 6, .links_per_node = 14, .links_per_leaf_group = 4, .vertices = {}, .links = {}};
+    const auto both = [&](int a, int b, BytesPerSecond bandwidth) {
+        expected.links.push_back({a, b, bandwidth});
+        expected.links.push_back({b, a, bandwidth});
+    };
+    for (const int node : {0, 1}) {
+        for (const auto& [kind, count] : {std::pair{Kind::rank, 2}, {Kind::nic, 2}, {Kind::pcie_switch, 1}, {Kind::socket, 1}})
+            for (int i = 0; i < count; ++i) expected.vertices.push_back({kind, node, i});
+        const int base = 6 * node;
+        both(base, base + 4, pcie);
+        both(base + 1, base + 4, pcie);
+        both(base + 4, base + 5, pcie);
+        both(base + 2, base + 4, host);
+        both(base + 3, base + 4, host);
+        both(base + 2, 12, nic);
+        both(base + 3, 13, nic);
+    }
+    for (const auto& vertex : {TopologyVertex{Kind::leaf, 0, 0}, {Kind::leaf, 0, 1}, {Kind::spine, 0, 0}}) expected.vertices.push_back(vertex);
+    both(12, 14, up);
+    both(13, 14, up);
+    CHECK(topology_of(c) == expected);
+}
+
+// Leaves of three nodes. Shown are two nodes of one and one of another; of four nodes in all, two groups; of nine, three, of which two.
+TEST_CASE("what is shown of clusters with several leaves") {
+    const auto shown = [](int nodes, Extent extent) {
+        Cluster c = switched_nodes(nodes);
+        c.network.nodes_per_leaf = 3;
+        const Topology t = topology_of(c, extent);
+        return std::array{t.shown_nodes, t.shown_leaf_groups, t.nodes_of_first_leaf};
+    };
+    CHECK(shown(2, Extent::representative) == std::array{2, 1, 2});
+    CHECK(shown(3, Extent::representative) == std::array{2, 1, 2});
+    CHECK(shown(4, Extent::representative) == std::array{3, 2, 2});
+    CHECK(shown(9, Extent::representative) == std::array{3, 2, 2});
+    CHECK(shown(3, Extent::whole) == std::array{3, 1, 3});
+    CHECK(shown(4, Extent::whole) == std::array{4, 2, 3});
+    CHECK(shown(9, Extent::whole) == std::array{9, 3, 3});
 }
 
 // Three nodes of 8 ranks, 8 NICs and a switch, two groups of 8 leaves, the spine: 3 x 17 + 2 x 8 + 1 = 68 of

@@ -29,6 +29,28 @@ TEST_CASE("a range that ends at the largest integer ends") {
     CHECK(values("4611686018427387904..9223372036854775807*2") == std::vector<std::string>{"4611686018427387904"});
 }
 
+TEST_CASE("what looks like a range and is none is a value") {
+    for (const std::string text : {"a..8", "1..b", "1..8*c", "1..8+c", "..", "1.."}) CHECK(values(text) == std::vector<std::string>{text});
+}
+
+TEST_CASE("machines are so many ranks of a cluster, and another cluster leaves the number of nodes") {
+    Experiment e = small_gpt();
+    e.cluster.nodes = 5;
+    set_varied(e, "cluster.preset", "dgx-a100");
+    CHECK(e.cluster.name == read_cluster("dgx-a100").name);
+    CHECK(e.cluster.nodes == 5);
+    set_varied(e, "machines", "24xdgx-h100");
+    CHECK(e.cluster.name == read_cluster("dgx-h100").name);
+    CHECK(e.cluster.nodes == 3);
+    set_varied(e, "workload.hidden", "96");
+    CHECK(e.workload.hidden == 96);
+    CHECK_THROWS_WITH(set_varied(e, "machines", "12xdgx-h100"), Catch::Contains("--vary machines=12xdgx-h100: ") && Catch::Contains("has 8 ranks a node; expected a multiple, for example 16xdgx-h100"));
+    for (const std::string wrong : {"dgx-h100", "0xdgx-h100", "xdgx-h100", "ax"})
+        CHECK_THROWS_WITH(set_varied(e, "machines", wrong), Catch::Contains("expected COUNTxCLUSTER"));
+    CHECK_THROWS_AS(set_varied(e, "machines", "1048584xdgx-h100"), ConfigError);  // 2^17 + 1 nodes
+    CHECK_NOTHROW(set_varied(e, "machines", "1048576xdgx-h100"));
+}
+
 TEST_CASE("the option --vary refuses what says nothing or is said twice") {
     CHECK_THROWS_WITH(parse_axis("parallelism.tp"), Catch::Contains("expected KEY=A,B,C"));
     CHECK_THROWS_WITH(values(""), Catch::Contains("a value is empty"));

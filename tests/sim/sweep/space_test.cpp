@@ -183,6 +183,15 @@ TEST_CASE("spaces beyond counting are refused, large ones are not stored") {
     CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes({"parallelism.tp=1..99999", "parallelism.pp=1..99999",
                                                     "parallelism.dp=1..99999", "parallelism.micro_batch=1..99999"})),
                       Catch::Contains("expected at most 1e+18"));
+    // six keys of 1000 values are 1e18 points; three settings of 1000^5 x 400 are 1.2e18
+    std::vector<std::string> thousand;
+    for (const char* key : {"tp", "pp", "dp", "cp", "ep", "micro_batch"}) thousand.push_back(std::string("parallelism.") + key + "=1..1000");
+    CHECK(SweepSpace(small_gpt(), axes(thousand)).point_count() == 1'000'000'000'000'000'000);
+    thousand.back() = "parallelism.micro_batch=1..400";
+    thousand.push_back("workload.hidden=64,128,256");
+    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes(thousand)), "sweep: 1.2e+18 points are asked for; expected at most 1e+18");
+    thousand.back() = "workload.hidden=64,128";
+    CHECK(SweepSpace(small_gpt(), axes(thousand)).point_count() == 800'000'000'000'000'000);
     CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes({"workload.hidden=1..10000", "workload.ffn=1..10000"})),
                       Catch::Contains("1e+08 settings of keys"));
 }

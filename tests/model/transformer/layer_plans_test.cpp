@@ -1,0 +1,131 @@
+// What a layer's passes are made of: its blocks, the host's part before them, and where stages cut it.
+#include <catch2/catch.hpp>
+
+#include "model/transformer/layer_plans.h"
+#include "tests/model/block/plan_lines.h"
+#include "tests/model/block/small_model.h"
+
+using namespace stepcast;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// Plans of an experiment, and their tasks by name; the numbers are those of tests/model/block.
+struct Planned {
+    explicit Planned(const Experiment& experiment) : e(experiment) {}
+
+    [[nodiscard]] Lines names(const Plan& plan) const {
+        Lines names;
+        for (const std::string& line : lines_of(graph, plan)) names.push_back(line.substr(0, line.find(' ')));
+        return names;
+    }
+
+    Experiment e;
+    Routing balanced;
+    TaskGraph graph{1, false};
+    LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), balanced};
+    LayerPlans plans = layer_plans(graph, context);
+};
+
+Lines joined(Lines a, const Lines& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
+const Lines attends{"attention_norm", "qkv", "rotary", "attention", "attention_output", "residual"};
+const Lines feeds{"ffn_norm", "ffn_up", "activation", "ffn_down", "residual"};
+
+Experiment apart() {
+    Experiment e = small_model();
+    e.workload.fused_projections = false;
+    return e;
+}
+
+}  // namespace
+
+// Each pass of a layer costs the host once; where an exchange costs it too, two all-reduces a pass, or with sequence parallelism two gathers
+// and two scatters. The loop around the model counts once a micro-batch, before the embedding.
+TEST_CASE("what the host does for a layer comes before its kernels") {
+    Experiment e = small_model();
+    e.parallelism.tp = 2;
+    const auto first = [&](const Plan& (*of)(const LayerPlans&)) {
+        const Planned p(e);
+        const Lines lines = lines_of(p.graph, of(p.plans));
+        return Lines(lines.begin(), lines.begin() + 2);
+    };
+    const auto forward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.forward; };
+    const auto backward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.backward; };
+    const auto embedding = [](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; };
+    CHECK(first(forward)[1].starts_with("attention_norm"));
+    CHECK(first(embedding)[0].starts_with("embedding"));
+    e.cluster.host.exchange = e.cluster.host.micro_batch = Seconds(1e-5);
+    CHECK(first(forward) == Lines{"layer 1 calls", "exchanges 2 calls"});
+    CHECK(first(backward) == Lines{"layer 1 calls", "exchanges 2 calls"});
+    CHECK(first(embedding)[0] == "micro_batch 1 calls");
+    e.parallelism.sequence_parallel = true;
+    CHECK(first(forward)[1] == "exchanges 4 calls");
+    e.parallelism.sequence_parallel = false;
+    e.parallelism.tp = 1;
+    CHECK(first(forward)[1].starts_with("attention_norm"));
+}
+
+// A layer of modules, gate and up apart: q, k, v, output, gate, its activation, up, down. The cut is behind the up projection, so the product of
+// gate and up is the next stage's; the host's part of the layer is the first's.
+TEST_CASE("stages cut by modules part a layer behind its up projection") {
+    Experiment e = apart();
+    e.parallelism.cut = StageCut::modules;
+    const Planned p(e);
+    const PassPlans &opened = p.plans.opened, &rest = p.plans.rest;
+    CHECK(p.names(opened.forward) == Lines{"layer", "attention_norm", "query", "key", "value", "rotary", "attention", "attention_output", "residual", "ffn_norm",
+                                           "ffn_gate", "activation", "ffn_up"});
+    CHECK(p.names(rest.forward) == Lines{"gate_product", "ffn_down", "residual"});
+    CHECK(p.names(p.plans.dense.forward) == joined(p.names(opened.forward), p.names(rest.forward)));
+    CHECK(p.names(rest.backward) == Lines{"ffn_down", "ffn_down", "gate_product_backward"});
+    const Lines backward = p.names(opened.backward);
+    CHECK(Lines(backward.begin(), backward.begin() + 4) == Lines{"layer", "ffn_up", "ffn_up", "activation_backward"});
+    CHECK(p.names(p.plans.dense.backward) == joined(joined({"layer"}, p.names(rest.backward)), Lines(backward.begin() + 1, backward.end())));
+    e.parallelism.cut = StageCut::layers;
+    CHECK(Planned(e).plans.rest.forward == Plan{});
+}
+
+// Before the product down, whose input is the last tensor that the backward reads.
+TEST_CASE("a recompute that stops early leaves out the product down and what follows") {
+    Experiment e = small_model();
+    const Planned whole(e);
+    CHECK(whole.names(whole.plans.dense.recompute) == whole.names(whole.plans.dense.forward));
+    e.parallelism.recompute_stops_early = true;
+    const Planned p(e);
+    CHECK(p.names(p.plans.dense.forward) == Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output", "residual", "ffn_norm", "ffn_up", "activation",
+                                                  "ffn_down", "residual"});
+    CHECK(p.names(p.plans.dense.recompute) == Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output", "residual", "ffn_norm", "ffn_up", "activation"});
+    e.parallelism.unfused = true;  // an interpreter of every operation runs the whole module again
+    e.workload.attention = AttentionKind::plain;
+    const Planned unfused(e);
+    CHECK(unfused.names(unfused.plans.dense.recompute) == unfused.names(unfused.plans.dense.forward));
+}
+
+// Of each product the backward has two; a schedule that splits it puts that of the weights into a pass of its own.
+TEST_CASE("weight gradients are a pass of their own where the schedule splits the backward") {
+    Experiment e = small_model();
+    CHECK(Planned(e).plans.dense.weight_backward == Plan{});
+    e.parallelism.schedule = Schedule::zb_h1;
+    const Planned p(e);
+    CHECK(p.names(p.plans.dense.weight_backward) == Lines{"ffn_down", "ffn_up", "attention_output", "qkv"});
+    CHECK(p.names(p.plans.dense.input_backward) == Lines{"layer", "ffn_down", "activation_backward", "ffn_up", "ffn_norm_backward", "residual_backward", "attention_output",
+                                                         "attention_backward", "rotary_backward", "head_layout_backward", "qkv", "attention_norm_backward", "residual_backward"});
+    CHECK(p.plans.dense.backward.tasks.size() == 4 + 13);
+}
+
+// Logits and loss of the next token; then, for each token further ahead, the embedding of the token, two norms, a projection of both and a layer of the last's kind before
+// the same head (arXiv 2412.19437, section 2.2).
+TEST_CASE("each token predicted further ahead is a layer and a head more") {
+    Experiment e = small_model();
+    const Planned once(e);
+    const Lines head = once.names(once.plans.head.forward);
+    CHECK(head == Lines{"final_norm", "logits", "loss"});
+    e.workload.mtp_layers = 2;
+    const Planned p(e);
+    const Lines further = joined(joined(joined({"embedding", "mtp_embedding_norm", "mtp_norm", "mtp_projection"}, attends), feeds), head);
+    CHECK(p.names(p.plans.head.forward) == joined(joined(head, further), further));
+}

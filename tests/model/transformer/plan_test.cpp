@@ -1,0 +1,80 @@
+#include "model/transformer/plan.h"
+
+#include <catch2/catch.hpp>
+
+using namespace stepcast;
+
+namespace {
+
+constexpr int entry = PlannedTask::entry;
+const Gemm product{4, 8, 16, 1, Dtype::bf16};
+
+}  // namespace
+
+// A pass takes twice its bytes, a product what it is. Work of the host waits for nothing and nothing for it, unless it says so.
+TEST_CASE("tasks of a plan follow each other, what the host does beside them apart") {
+    TaskGraph graph(4);
+    Planner planner(graph, 2);
+    planner.compute("pass", MemoryPass{Bytes(3), Bytes(5)});
+    planner.host("layer", HostWork{HostWork::Kind::layer, 1}, false);
+    planner.compute("product", product, 3);
+    planner.host("read", HostWork{HostWork::Kind::read, 1}, true);
+    planner.collective("alone", AllReduce{Bytes(7)}, Group{});
+    planner.collective("sum", AllReduce{Bytes(7)}, Group{.ranks = 2, .stride = 2});
+    const Plan plan = planner.take();
+    const std::vector<Op> ops{MemoryPass{Bytes(6), Bytes(10)}, HostWork{HostWork::Kind::layer, 1}, product, HostWork{HostWork::Kind::read, 1}, AllReduce{Bytes(7)}};
+    std::vector<PlannedTask> expected{{.name = graph.name_id("pass"), .after = {entry, entry}},
+                                      {.name = graph.name_id("layer"), .lane = Lane::host, .host_calls = 0, .starts = true, .after = {0, entry}},
+                                      {.name = graph.name_id("product"), .host_calls = 3, .after = {0, entry}},
+                                      {.name = graph.name_id("read"), .lane = Lane::host, .host_calls = 0, .after = {2, entry}},
+                                      {.name = graph.name_id("sum"), .group = graph.add_group({.ranks = 2, .stride = 2}), .lane = Lane::collective, .after = {3, entry}}};
+    REQUIRE(plan.tasks.size() == 5);
+    for (std::size_t i = 0; i < 5; ++i) {
+        expected[i].op = plan.tasks[i].op;
+        CHECK(graph.ops()[plan.tasks[i].op] == ops[i]);
+    }
+    CHECK(plan.tasks == expected);
+    CHECK(plan.tail == std::array{4, entry});
+    CHECK(expected.back().group != 0);
+}
+
+// What is forked goes beside the products that follow it; what comes after the join waits for both, once.
+TEST_CASE("a forked collective runs beside what follows until it is joined") {
+    TaskGraph graph(4);
+    Planner planner(graph);
+    planner.compute("first", product);
+    planner.fork("gather", AllGather{Bytes(7)}, Group{.ranks = 4});
+    planner.compute("beside", product);
+    planner.join();
+    planner.compute("last", product);
+    planner.join();
+    planner.fork("alone", AllGather{Bytes(7)}, Group{});
+    planner.join();
+    const Plan plan = planner.take();
+    REQUIRE(plan.tasks.size() == 4);
+    CHECK(plan.tasks[1].lane == Lane::collective);
+    CHECK(plan.tasks[1].group == graph.add_group(Group{.ranks = 4}));
+    CHECK(plan.tasks[1].after == std::array{0, entry});
+    CHECK(plan.tasks[2].after == std::array{0, entry});
+    CHECK(plan.tasks[3].after == std::array{2, 1});
+    CHECK(plan.tail == std::array{3, entry});
+}
+
+TEST_CASE("an op for each expert-parallel rank is one task with variants, a single one is that op") {
+    TaskGraph graph(4);
+    Planner planner(graph);
+    const Op few = GroupedGemm{{1, 2}, 8, 8}, many = GroupedGemm{{3, 4}, 8, 8};
+    planner.compute_by_expert_rank("same", {few}, 2);
+    planner.compute_by_expert_rank("each", {few, many}, 2);
+    const Plan plan = planner.take();
+    CHECK(graph.ops()[plan.tasks[0].op] == few);
+    CHECK(plan.tasks[0].op_variants == -1);
+    CHECK(plan.tasks[1].op_variants == 0);
+    CHECK(plan.tasks[1].host_calls == 2);
+    REQUIRE(plan.variants.size() == 1);
+    REQUIRE(plan.variants[0].size() == 2);
+    CHECK(graph.ops()[plan.variants[0][0]] == few);
+    CHECK(graph.ops()[plan.variants[0][1]] == many);
+    CHECK(plan.tasks[1].op == plan.variants[0][0]);
+    CHECK(plan.tail == std::array{1, entry});
+}

@@ -1,0 +1,186 @@
+// The longest paths through the slots of a pipeline, counted by hand and against the ends of its slots.
+#include "sim/bounds/slots.h"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "tests/transformers.h"
+
+using namespace stepcast;
+
+namespace {
+
+constexpr std::size_t of(UnitKind kind, Pass pass) { return feature::unit(kind, pass); }
+constexpr auto forward = Pass::forward, backward = Pass::backward;
+
+Features features(const std::map<std::size_t, double>& values) {
+    Features f{};
+    for (const auto& [at, value] : values) f[at] = value;
+    return f;
+}
+
+Workload layers(int count) {
+    Workload w = small_gpt().workload;
+    w.layers = count;
+    return w;
+}
+
+PipelineKey two_stages(int micro_batches) {
+    PipelineKey key;
+    key.pp = 2;
+    key.micro_batches = micro_batches;
+    return key;
+}
+
+// To the end of each stage's slots.
+std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w, const Features& times) {
+    std::vector<std::vector<int>> stages;
+    for (int s = 0; s < key.pp; ++s) stages.push_back({s});
+    return longest_paths(key, w, stages, std::span(&times, 1)).front();
+}
+
+std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const Features& times) {
+    const SlotGraph slots = slot_graph(key, w);
+    SlotTimes run(key, slots);
+    run.run(std::span(&times, 1));
+    std::vector<double> ends(static_cast<std::size_t>(key.pp));
+    for (std::size_t i = 0; i < slots.nodes.size(); ++i) ends[static_cast<std::size_t>(slots.nodes[i].stage)] = run.end(static_cast<int>(i), 0);
+    return ends;
+}
+
+double time_of(const Features& counts, const Features& times) { return std::inner_product(counts.begin(), counts.end(), times.begin(), 0.0); }
+
+// A layer takes 3 and 7, the embedding 1 and 2, the head 5 and 6.
+const Features eighths = features({{of(UnitKind::dense, forward), 3},
+                                   {of(UnitKind::dense, backward), 7},
+                                   {of(UnitKind::embedding, forward), 1},
+                                   {of(UnitKind::embedding, backward), 2},
+                                   {of(UnitKind::head, forward), 5},
+                                   {of(UnitKind::head, backward), 6},
+                                   {feature::opened, 0.5},
+                                   {feature::filling, 0.25},
+                                   {feature::filled, 0.125},
+                                   {feature::send_near, 2},
+                                   {feature::arrival, 0.5},
+                                   {feature::entry, 0.25}});
+
+}  // namespace
+
+// Two stages of a layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. What opens a slot is counted off in a forward, and waited for after it; a layer is
+// computed again in each backward, here in no time:
+//   stage 0   F0 3.5 (sent 5.5)   F1 3.5 + 0.5 + 3.5 = 7.5 (9.5)
+//   stage 1   F0 5.5 + 0.5 + 0.25 + 7.5 = 13.75   B0 + 0.5 + 13.25 = 27.5 (29.5)   F1 + 0.125 + 0.25 + 7.5 = 35.375   B1 49.125 (51.125)
+//   stage 0   B0 29.5 + 0.75 + 9.25 = 39.5   B1 51.125 + 0.75 + 9.25 = 61.125
+TEST_CASE("a path of 1F1B goes back through sends and slots as they waited for each other") {
+    const PipelineKey key = two_stages(2);
+    const Workload w = layers(2);
+    CHECK(ends_of(key, w, eighths) == std::vector<double>{61.125, 49.125});
+    const std::vector<PipelinePath> paths = paths_of(key, w, eighths);
+    CHECK_FALSE(paths[0].by_host);
+    CHECK(paths[0].round == Features{});
+    CHECK(paths[0].once == features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 3}, {of(UnitKind::embedding, forward), 1},
+                                     {of(UnitKind::embedding, backward), 1}, {of(UnitKind::head, forward), 2}, {of(UnitKind::head, backward), 2},
+                                     {feature::opened, -3 + 2}, {feature::filling, 3}, {feature::filled, 1}, {feature::send_near, 2}, {feature::arrival, 2},
+                                     {feature::entry, 3}, {feature::again(UnitKind::dense), 3}}));
+    CHECK(time_of(paths[1].once, eighths) == 49.125);
+}
+
+// The stage waits for its own sends: F1 5.5 + 3.5 = 9 (11); stage 1: F1 29.5 + 0.25 + 7.5 = 37.25, B1 51 (53); B1 53 + 0.75 + 9.25.
+TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
+    PipelineKey key = two_stages(2);
+    key.overlap_p2p = false;
+    CHECK(ends_of(key, layers(2), eighths) == std::vector<double>{63, 51});
+    const Features once = paths_of(key, layers(2), eighths)[0].once;
+    CHECK(time_of(once, eighths) == 63);
+    CHECK(once[feature::send_near] == 3);
+    CHECK(once[feature::filled] == 0);
+}
+
+// Issuing a layer takes 100 forward: F1 of stage 0 ends at 200. Then send, F1, B1 on stage 1, send, B1: 36 more.
+TEST_CASE("a path begins with what a host issues where that is late") {
+    Features times = eighths;
+    times[feature::host(UnitKind::dense, forward)] = 100;
+    times[feature::host(UnitKind::dense, backward)] = 10;
+    CHECK(ends_of(two_stages(2), layers(2), times) == std::vector<double>{236, 224});
+    const PipelinePath path = paths_of(two_stages(2), layers(2), times)[0];
+    CHECK(path.by_host);
+    CHECK(path.once == features({{feature::host(UnitKind::dense, forward), 2}, {of(UnitKind::dense, forward), 1}, {of(UnitKind::dense, backward), 2},
+                                 {of(UnitKind::embedding, backward), 1}, {of(UnitKind::head, forward), 1}, {of(UnitKind::head, backward), 1}, {feature::filling, 2},
+                                 {feature::send_near, 2}, {feature::arrival, 2}, {feature::entry, 2}, {feature::again(UnitKind::dense), 2}}));
+}
+
+// (m + p - 1)(F + B) with free sends: p micro-batches more are p rounds of both, wherever the path takes them. Where the host is slower than the
+// device, it issues p of each.
+TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages") {
+    for (const int stages : {2, 3, 4}) {
+        PipelineKey key;
+        key.pp = stages;
+        key.micro_batches = rounds_of(key.schedule, stages, 100).least;
+        Features times = features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+        const Workload w = layers(2 * stages);
+        for (const PipelinePath& path : paths_of(key, w, times)) {
+            CHECK(path.round[of(UnitKind::dense, forward)] == 2 * stages);
+            CHECK(path.round[of(UnitKind::dense, backward)] == 2 * stages);
+        }
+        CHECK(time_of(paths_of(key, w, times)[0].once, times) == 2 * 10 * (key.micro_batches + stages - 1));
+        times[feature::host(UnitKind::dense, forward)] = 31;
+        times[feature::host(UnitKind::dense, backward)] = 37;
+        const PipelinePath issued = paths_of(key, w, times)[0];
+        CHECK(issued.by_host);
+        CHECK(issued.round == features({{feature::host(UnitKind::dense, forward), 2 * stages}, {feature::host(UnitKind::dense, backward), 2 * stages},
+                                        {feature::host_again(UnitKind::dense), 2 * stages}}));
+    }
+}
+
+// Three layers a stage: the last backward of each stage fills the buckets of its layers, two of them inside. With two chunks a stage something
+// of it follows on the stage.
+TEST_CASE("the last gradients of a chunk are marked on a path") {
+    const Features once = paths_of(two_stages(2), layers(6), eighths)[0].once;
+    CHECK(once[feature::inside_last] == 2 + 2);
+    CHECK(once[feature::after_last] == 0);
+    PipelineKey key = two_stages(2);
+    key.chunks = 2;
+    const Features times = features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+    CHECK(paths_of(key, layers(12), times)[0].once[feature::after_last] > 0);
+}
+
+// Whatever the times are: a path takes as long as its slots' ends say, and so many rounds more no longer than the pipeline that has them. Where all
+// stages are alike it is exactly as long, in the schedules whose rounds lie one after the other.
+TEST_CASE("a path takes what its stage takes, and its rounds no more than a longer pipeline") {
+    std::mt19937 random(3);
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})
+        for (const int chunks : {1, 2})
+            for (int trial = 0; trial < 6; ++trial) {
+                const bool two = schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
+                if (chunks == 2 ? schedule != Schedule::one_f_one_b && !two : two) continue;
+                PipelineKey key;
+                key.schedule = schedule;
+                key.chunks = chunks;
+                key.pp = schedule == Schedule::dualpipe ? 4 : 2 + trial % 3;
+                key.overlap_p2p = trial % 2 == 0;
+                key.node = trial % 3;
+                key.stride = key.node > 0 ? 1 : 0;
+                const Rounds rounds = rounds_of(schedule, key.pp, 60);
+                key.micro_batches = rounds.least;
+                const Workload w = layers(3 * chunks * key.pp + trial);
+                Features times{};
+                for (double& time : times) time = 1 + static_cast<double>(random() % 64) / 8;
+                times[feature::inside_last] = times[feature::after_last] = times[feature::opened] = 0;
+                if (trial < 3) std::fill(times.begin() + feature::device_end, times.end(), 0.0);
+                CAPTURE(static_cast<int>(schedule), key.pp, chunks, trial);
+                const std::vector<PipelinePath> paths = paths_of(key, w, times);
+                const std::vector<double> ends = ends_of(key, w, times);
+                PipelineKey longer = key;
+                longer.micro_batches += 2 * rounds.round;
+                const std::vector<double> later = rounds.count > 1 ? ends_of(longer, w, times) : ends;
+                for (std::size_t s = 0; s < ends.size(); ++s) {
+                    CHECK(time_of(paths[s].once, times) == Approx(ends[s]));
+                    const double extended = time_of(paths[s].once, times) + 2 * time_of(paths[s].round, times);
+                    CHECK(extended <= later[s] * (1 + 1e-12));
+                    if (schedule == Schedule::one_f_one_b && chunks == 1) CHECK(extended >= 0.97 * later[s]);
+                }
+            }
+}

@@ -1,0 +1,121 @@
+// Memory of a captioner, tensor by tensor. 5 samples of 6 positions, width 8, inner 16, 2 heads of 4, two bytes: rows 480 bytes, inner 960,
+// scores 720. The other towers are smaller; 5 x 4 words of 10 are 200 logits.
+#include <catch2/catch.hpp>
+
+#include "model/multimodal/tensors.h"
+#include "sim/memory/memory.h"
+
+using namespace stepcast;
+
+namespace {
+
+Experiment captioner() {
+    Experiment e;
+    Workload& w = e.workload;
+    w.kind = Workload::Kind::coca;
+    w.vision = {.layers = 2, .hidden = 8, .heads = 2, .ffn = 16, .seq = 6};
+    w.layers = 1;
+    w.hidden = w.ffn = 4;
+    w.heads = 1;
+    w.seq = 3;
+    w.vocab = 10;
+    w.decoder = {.layers = 1, .hidden = 4, .heads = 1, .ffn = 4, .seq = 4};
+    w.pool_queries = 2;
+    w.dtype = Dtype::fp16;
+    w.optimizer = Optimizer::adam;
+    e.parallelism.micro_batch = 5;
+    e.parallelism.gradient_dtype = Dtype::fp16;
+    return e;
+}
+
+// What one layer more of the vision tower, or of the decoder, keeps.
+double of_a_layer(Experiment e, Tower Workload::*tower = &Workload::vision) {
+    const double before = coca_memory(e).activations.si();
+    ++(e.workload.*tower).layers;
+    return coca_memory(e).activations.si() - before;
+}
+
+Experiment with(void (*change)(Experiment&)) {
+    Experiment e = captioner();
+    change(e);
+    return e;
+}
+
+}  // namespace
+
+// Norms with input and result 2 x 960, queries, keys, values and result 4 x 480, scores 720, inner before and after the activation 2 x 960.
+TEST_CASE("a block of a captioner keeps its norms, its attention and its inner tensors") {
+    CHECK(of_a_layer(captioner()) == 2 * 960 + 4 * 480 + 720 + 2 * 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.workload.autocast = true; })) == 2 * 960 + 4 * 480 + 3 * 720 + 2 * 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.gated = true; })) == 2 * 960 + 4 * 480 + 720 + 4 * 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.sub_norms = true; })) == 2 * 960 + 4 * 480 + 720 + 2 * 960 + 480 + 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.parallelism.recompute = Recompute::full; })) == 480);
+}
+
+// Decoder: 5 x 4 x 4 x 2 = 160 bytes of rows, as of its inner width, scores 5 x 4 x 4 x 2 = 160: 4 + 4 + 1 + 2 of them. The block that attends to
+// two pooled patches: keys 80, scores 5 x 4 x 2 x 2 = 80; their norm 2, keys and values 2.
+TEST_CASE("a layer of the decoder keeps a block and one that attends to the pooled patches") {
+    const double own = 11 * 160, cross = (4 + 2 + 2) * 160 + (2 + 2) * 80 + 80;
+    CHECK(of_a_layer(captioner(), &Workload::decoder) == own + cross);
+}
+
+// While a backward runs, two of the block's largest tensors: inner 960, or under automatic casting scores 2 x 720. Computed again: what it keeps as
+// well. The loss's gradient twice, of 40,000 logits 160,000 bytes, of fp32 twice that.
+TEST_CASE("the fullest backward of a captioner, and its buckets") {
+    const auto buffers = [](void (*change)(Experiment&)) { return coca_memory(with(change)).buffers.si(); };
+    CHECK(buffers([](Experiment&) {}) == 2 * 960);
+    CHECK(buffers([](Experiment& e) { e.workload.autocast = true; }) == 4 * 720);
+    CHECK(buffers([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) == 2 * 960 + 6480);
+    CHECK(buffers([](Experiment& e) { e.workload.vocab = 2000; }) == 160'000);
+    CHECK(buffers([](Experiment& e) {
+              e.workload.vocab = 2000;
+              e.workload.autocast = true;
+          }) == 320'000);
+    const auto two = [](Experiment& e) {
+        e.parallelism.dp = 2;
+        e.parallelism.bucket = Bytes(1000);
+        e.parallelism.overlap = true;
+    };
+    CHECK(buffers(two) == 2 * 960 + 2000);
+    CHECK(buffers([](Experiment& e) {
+              e.parallelism.dp = 2;
+              e.parallelism.bucket = Bytes(1000);
+              e.parallelism.overlap = false;
+          }) == 2 * 960 + 1000);
+}
+
+// 200 logits kept with the loss's: 2 + 2 bytes, under automatic casting 2 + 4.
+TEST_CASE("logits of a captioner are kept with the loss's") {
+    const auto more = [](bool autocast) {
+        Experiment e = captioner();
+        e.workload.autocast = autocast;
+        const double before = coca_memory(e).activations.si();
+        e.workload.vocab = 11;
+        return coca_memory(e).activations.si() - before;
+    };
+    CHECK(more(false) == 20 * 4);
+    CHECK(more(true) == 20 * 6);
+}
+
+// Of each parameter two bytes of weight and gradient; of those that a rank owns 4 of the fp32 weight where training is in 16 bits and 8 of two moments
+// where the optimizer has them.
+TEST_CASE("states of a captioner under ZeRO 1") {
+    Experiment e = captioner();
+    e.parallelism.dp = 2;
+    const auto groups = parameter_groups(e.workload);
+    double owned = 0;
+    for (const ParameterGroup& group : groups) owned += piece_elements(group, 2);
+    REQUIRE(owned >= elements_of(groups) / 2);
+    const auto optimizer = [&](Optimizer o, Dtype dtype) {
+        e.workload.optimizer = o;
+        e.workload.dtype = dtype;
+        return coca_memory(e).optimizer.si() / owned;
+    };
+    CHECK(coca_memory(e).weights.si() == 2 * elements_of(groups));
+    CHECK(coca_memory(e).gradients.si() == 2 * elements_of(groups));
+    CHECK(optimizer(Optimizer::adam, Dtype::fp16) == 12);
+    CHECK(optimizer(Optimizer::lamb, Dtype::fp16) == 12);
+    CHECK(optimizer(Optimizer::sgd, Dtype::fp16) == 4);
+    CHECK(optimizer(Optimizer::adam, Dtype::fp32) == 8);
+    CHECK(optimizer(Optimizer::sgd, Dtype::fp32) == 0);
+}
