@@ -66,10 +66,6 @@ Dtype gradient_dtype(GradientType type, Dtype training) {
     return training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
 }
 
-// Megatron-Core's script by its own defaults, which the recipes change: a rank's experts run one after the other, cut over the
-// tensor-parallel ranks however narrow they are, and the host waits for every send and receive between stages (batch_p2p_sync).
-bool by_its_defaults(const Framework& f) { return f.host.expert_layer.has_value() && !f.dispatch_once; }
-
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     Workload& w = e.workload;
@@ -88,7 +84,7 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     if (f.optimizer_groups_a_layer > 0) {
         adopt.set("workload.optimizer_groups", w.optimizer_groups, f.optimizer_groups_a_layer * (w.layers + 1));
         adopt.set("workload.optimizer_calls", w.optimizer_calls, f.optimizer_calls);
-    } else if (const Parallelism& p = e.parallelism; f.optimizer_calls > 1 && by_its_defaults(f) && w.moe.experts > 0) {
+    } else if (const Parallelism& p = e.parallelism; f.optimizer_calls > 1 && f.host.expert_layer && !f.dispatch_once && w.moe.experts > 0) {
         // Experts that run one by one are two tensors each in the loops around the optimizer.
         adopt.set("workload.optimizer_groups", w.optimizer_groups, 1 + 2 * (w.moe.experts / p.ep) * (w.layers / p.pp));
         adopt.set("workload.optimizer_calls", w.optimizer_calls, f.optimizer_calls);
@@ -105,7 +101,7 @@ void adopt_experts(Experiment& e, Adoption& adopt) {
     const bool as_stated = f.expert_products != ExpertProducts::fused || has_fused_kernel;
     adopt.set("parallelism.expert_products", p.expert_products, as_stated ? f.expert_products : ExpertProducts::each);
     // Fine-grained experts are not cut further by recipes (expert_tensor_parallel_size 1).
-    const bool narrow = expert_ffn(w) < w.hidden && !by_its_defaults(f);
+    const bool narrow = expert_ffn(w) < w.hidden && !f.cuts_narrow_experts;
     if (p.tp > 1 && f.expert_tensor_parallel)
         adopt.set("parallelism.expert_tensor_parallel", p.expert_tensor_parallel,
                   *f.expert_tensor_parallel && !narrow);
@@ -117,7 +113,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     Parallelism& p = e.parallelism;
     adopt.set("parallelism.overlap_p2p", p.overlap_p2p, f.overlap_p2p);
-    if (by_its_defaults(f) && p.pp > 1 && p.vp == 1) adopt.set("parallelism.blocking_p2p", p.blocking_p2p, true);
+    if (p.pp > 1 && p.vp == 1) adopt.set("parallelism.blocking_p2p", p.blocking_p2p, f.blocking_p2p);
     adopt.set("parallelism.overlap_weight_gradient", p.overlap_weight_gradient, f.overlap_weight_gradient);
     adopt.set("parallelism.fused_accumulation", p.fused_accumulation, f.fused_accumulation);
     adopt.set("parallelism.gather_copies", p.gather_copies, f.gather_copies);

@@ -61,6 +61,8 @@ struct Framework {
     bool expert_graphs = false;        // on Blackwell, expert layers but their experts run as CUDA graphs
     ExpertProducts expert_products = ExpertProducts::grouped;  // fused: in narrow types on Blackwell, else each
     std::optional<bool> expert_tensor_parallel;  // wide experts are split over the tensor-parallel ranks, narrow ones never
+    bool cuts_narrow_experts = false;            // .. or those too (Megatron-Core's script by its default)
+    std::optional<bool> blocking_p2p;            // one chunk a stage: the host waits for every send and receive between stages
     bool dispatch_once = false;                  // dropless routing sends a token once to a rank and a node
     double reserved = 1;                         // memory that its allocator holds over what tensors take
     FrameworkHost host;

@@ -60,7 +60,9 @@ const Key table[] = {
     {"framework.expert_products", f<&F::expert_products>,
      "how a rank's experts multiply; fused only in fp8 and fp4 on Blackwell, else each by itself"},
     {"framework.expert_tensor_parallel", f<&F::expert_tensor_parallel>,
-     "wide experts are split over the tensor-parallel ranks; narrow ones never are"},
+     "wide experts are split over the tensor-parallel ranks; narrow ones are not"},
+    {"framework.cuts_narrow_experts", f<&F::cuts_narrow_experts>, "narrow experts are split like wide ones"},
+    {"framework.blocking_p2p", f<&F::blocking_p2p>, "one chunk a stage: the host waits for every send and receive between stages"},
     {"framework.dispatch_once", f<&F::dispatch_once>, "dropless routing sends a token once to a rank and once to a node"},
     {"framework.reserved", f<&F::reserved>, "memory that its allocator reserves over what tensors take", 1, 10},
 
