@@ -163,7 +163,7 @@ std::string write_framework_file(const Evaluated& e, const FewShotRequest& reque
 std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
     std::vector<std::size_t> chosen;
     for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
-        if (request.target == FitTarget::hardware || e.fit.constants[j].framework.empty()) chosen.push_back(j);
+        if (e.fit.constants[j].framework.empty()) chosen.push_back(j);
     Experiment holder;
     holder.cluster = read_cluster(request.cluster);
     Fitted fitted = fitted_of(e, chosen, false, request, cases);

@@ -11,6 +11,7 @@ constexpr double huber_limit = 1.5;   // residuals beyond so many sigmas count l
 constexpr double rows_of_belief = 4;  // what usual_noise is worth
 constexpr double least_noise = 0.01;
 constexpr int most_steps = 12, most_halvings = 4;
+constexpr double immovable = 1e30;    // a precision that no row moves
 constexpr double close_enough = 0.1;  // of a constant's error: steps below it change nothing that counts
 
 // Inverse of a symmetric positive matrix, by Cholesky.
@@ -85,12 +86,8 @@ Vector newton_step(const Problem& p, const RowErrors& at, const Vector& x) {
                 pull[j] -= weight(p, at.errors[i]) * at.errors[i] * at.slopes.at(i, j) / (p.noise * p.noise);
     for (std::size_t j = 0; j < n; ++j) pull[j] += (p.priors[j].mean - x[j]) / (p.priors[j].sigma * p.priors[j].sigma);
     DenseMatrix normal = normal_matrix(p, at);
-    for (std::size_t j = 0; j < n; ++j) {
-        const bool stuck = (x[j] <= p.priors[j].lower && pull[j] < 0) || (x[j] >= p.priors[j].upper && pull[j] > 0);
-        if (!stuck) continue;
-        for (std::size_t k = 0; k < n; ++k) normal.at(j, k) = normal.at(k, j) = j == k ? 1 : 0;
-        pull[j] = 0;
-    }
+    for (std::size_t j = 0; j < n; ++j)
+        if ((x[j] <= p.priors[j].lower && pull[j] < 0) || (x[j] >= p.priors[j].upper && pull[j] > 0)) normal.at(j, j) = immovable;
     const DenseMatrix covariance = inverse(normal);
     Vector step(n, 0.0);
     for (std::size_t j = 0; j < n; ++j)

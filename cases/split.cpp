@@ -96,38 +96,42 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     if (p.shard > 0) assumptions.push_back(fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
 }
 
-// torchtitan's "selective (op)" keeps all results but every second matrix product's: of q, k, v, o, gate, up, down
-// those are k, o and up (torchtitan, parallelize_llama.py). As whole layers: their share of a layer's weights.
-int layers_of_operator_policy(const Workload& w, int stages) {
-    const double keys = kv_heads(w) * head_dim(w), queries = w.heads * head_dim(w);
-    const double again = keys + queries + w.ffn, all = 2 * keys + 2 * queries + 3.0 * w.ffn;
-    return std::max(1, static_cast<int>(w.layers * again / all / stages + 0.5));
-}
+// What Megatron-Core's recompute modules compute again of each layer: a share of its matrix products ("mlp" is of dense layers,
+// "moe" of those with experts), and modules with none, or hardly any, whose host calls count: two norms, activations, the scores
+// that flash attention computes again anyway, the up-projections of a latent attention.
+struct Recomputed {
+    double share = 0, modules = 0;
+};
 
-// What Megatron-Core's recompute modules compute again, as a share of a layer's matrix products; empty for other words.
-// Norms, activations, and the scores that flash attention computes again anyway, cost none; the up-projections of a latent
-// attention hardly any.
-std::optional<double> share_of_modules(const std::string& text, const Workload& w) {
+// Empty for other words.
+std::optional<Recomputed> recomputed_modules(const std::string& text, const Workload& w) {
     const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
     const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
     const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
-    double share = 0;
+    const double dense = w.moe.experts > 0 ? static_cast<double>(w.moe.dense_layers) / w.layers : 1;
+    Recomputed again;
+    double& share = again.share;
     std::string word;
     for (const char c : text.substr(0, text.find('(')) + ",") {
         if (c != ',' && c != ' ' && c != '+' && c != ';') {
             word += c;
             continue;
         }
-        if (word == "mlp" || word == "moe")
+        if (word == "mlp")
+            share = std::max(share, dense * block / (attention + block));
+        else if (word == "moe")
             share = std::max(share, block / (attention + block));
         else if (word == "shared_experts")
             share = std::max(share, block / (attention + block) / std::max(1, w.moe.top_k));
-        else if (word != "layernorm" && word != "moe_act" && word != "norm" && word != "act" && word != "mla_up_proj" &&
-                 word != "core_attn" && word != "modules" && !word.empty())
+        else if (word == "layernorm" || word == "norm")
+            again.modules += 2;
+        else if (word == "moe_act" || word == "act" || word == "mla_up_proj" || word == "core_attn")
+            again.modules += 1;
+        else if (word != "modules" && !word.empty())
             return std::nullopt;
         word.clear();
     }
-    return share;
+    return again;
 }
 
 void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumptions) {
@@ -156,19 +160,16 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (word == "full" || text.starts_with("save_nothing") || text.starts_with("save_iteration_input")) {
         p.recompute = Recompute::full;
     } else if (contains(text, "selective (op)") || contains(text, "selective per op")) {
-        p.recompute = Recompute::full;
-        p.recompute_layers = layers_of_operator_policy(e.workload, p.pp);
-        assumptions.push_back(
-            fmt::format("recompute selective (op): every second matrix product, as {} whole layers of a stage",
-                        p.recompute_layers));
+        p.recompute = Recompute::alternate;
+        assumptions.emplace_back("recompute selective (op): every second matrix product of each layer");
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
-    } else if (const auto share = share_of_modules(text, e.workload); share && *share > 0) {
+    } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {
         p.recompute = Recompute::full;
-        p.recompute_layers = std::max(1, static_cast<int>(*share * e.workload.layers / p.pp + 0.5));
+        p.recompute_layers = std::max(1, static_cast<int>(again->share * e.workload.layers / p.pp + 0.5));
         assumptions.push_back(fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
-                                          row.cell("recompute"), 100 * *share, p.recompute_layers));
-    } else if (word.starts_with("minimal") || share) {
+                                          row.cell("recompute"), 100 * again->share, p.recompute_layers));
+    } else if (word.starts_with("minimal") || again) {
         p.recompute = Recompute::none;
         assumptions.push_back("recompute " + row.cell("recompute") + ": no matrix product again, taken as none");
     } else if (word.starts_with("save_") || word == "yes" || word == "on" || word == "true") {
@@ -230,6 +231,13 @@ void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism
         assumptions.emplace_back(expert_ffn(w) < w.hidden ? "experts narrower than the model: not split over tp"
                                                           : "experts whole, the framework's: not split over tp");
     if (p.ep == 1) return;
+    if (states(row, "dispatch")) {
+        const auto& word = row.cell("dispatch");
+        if (word != "all-to-all" && word != "once")
+            throw ConfigError("dispatch: \"" + word + "\" is neither all-to-all nor once");
+        p.dispatch_once = word == "once";
+        return;
+    }
     const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     const bool named = contains(text, "deepep") || contains(text, "hybridep");
     if (p.dispatch_once && !named)
@@ -253,6 +261,14 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Paralleli
 }
 
 }  // namespace
+
+double modules_again(const CaseRow& row, const Workload& w) {
+    const auto text = lower_case(row.cell("recompute"));
+    if (!states(row, "recompute")) return 0;
+    if (contains(text, "selective")) return contains(text, "core att") || contains(text, "core_att") ? 1 : 0;
+    const auto again = recomputed_modules(text, w);
+    return again ? again->modules : 0;
+}
 
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     const Parallelism& p = e.parallelism;

@@ -159,6 +159,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
+    w.row_scales = is_narrow(w.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
     w.optimizer = Optimizer::adam;
     w = adopted(w, framework);
     if (const auto tied = states_tied(row); tied && *tied != w.tied) {
@@ -213,10 +214,39 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     }
 }
 
+// A module that is computed again by itself is called by the host once more, on the pass back; the state of its random numbers is
+// kept and set again around both. Its kernels are passes over memory, next to nothing beside that.
+void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    const double modules = modules_again(row, e.workload);
+    if (modules == 0) return;
+    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;  // of each of two passes
+    e.framework.stated.emplace_back("cluster.host.layer");
+    assumptions.push_back(fmt::format("{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each", modules,
+                                      1e3 * e.cluster.host.module_backward.si()));
+}
+
+// What the recipe behind a published row states though its table does not (model/presets/sources.toml).
+CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
+    CaseRow row = stated;
+    const auto cell = [&](const char* column) { return lower_case(row.cell(column)); };
+    for (const SourceRow& recipe : shelf.sources("recipe")) {
+        if (!cell("source").starts_with(recipe.at("source")) || !cell("model").starts_with(recipe.at("model")) ||
+            !contains(cell("gpu"), recipe.at("device")))
+            continue;
+        for (const char* column : {"recompute", "dispatch"})
+            if (!recipe.at(column).empty() && !states(row, column)) {
+                row.cells[column] = recipe.at(column);
+                assumptions.push_back(fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));
+            }
+    }
+    return row;
+}
+
 }  // namespace
 
-Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf) {
+Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
     Case result;
+    const CaseRow row = completed(table_row, shelf, result.assumptions);
     result.source = row.cell("source");
     result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
     result.series = row.cell("model");
@@ -229,9 +259,11 @@ Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
+    if (states(row, "dispatch")) e.framework.stated.emplace_back("parallelism.dispatch_once");
     e.parallelism = split_of(row, ranks, e, said);
     set_graphs(row, e, said);
     adopt_framework(e);
+    set_modules_again(row, e, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e);
     check_experiment(e);

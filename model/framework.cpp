@@ -17,6 +17,7 @@ namespace {
 constexpr auto decided = std::to_array<std::string_view>(
     {"workload.attention",          "workload.dropout",
      "workload.tied",               "workload.optimizer",
+     "workload.fused_projections",  "workload.fused_gate",
      "workload.fused_loss",         "workload.head_share",
      "workload.optimizer_groups",   "workload.optimizer_calls",
      "workload.reads_loss",         "parallelism.gradient_dtype",
@@ -25,7 +26,7 @@ constexpr auto decided = std::to_array<std::string_view>(
      "parallelism.overlap_p2p",     "parallelism.overlap_weight_gradient",
      "parallelism.eager",           "parallelism.fused_accumulation",
      "parallelism.eager_traffic",   "parallelism.unfused",
-     "parallelism.dispatch_once",   "parallelism.recompute_stops_early",
+     "parallelism.gather_copies",   "parallelism.dispatch_once",   "parallelism.recompute_stops_early",
      "parallelism.expert_products",
      "cluster.host.call",           "parallelism.expert_tensor_parallel",
      "cluster.host.layer",          "cluster.host.expert_layer",
@@ -75,6 +76,9 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     adopt.set("workload.dropout", w.dropout, f.dropout);
     if (w.positions == Positions::learned && f.tied == false) adopt.set("workload.tied", w.tied, false);
     adopt.set("workload.optimizer", w.optimizer, f.optimizer);
+    if (w.attention != AttentionKind::mla && w.positions != Positions::relative)
+        adopt.set("workload.fused_projections", w.fused_projections, f.fused_projections);
+    adopt.set("workload.fused_gate", w.fused_gate, f.fused_gate);
     adopt.set("workload.fused_loss", w.fused_loss, f.fused_loss);
     if (f.head_share < 1) adopt.set("workload.head_share", w.head_share, f.head_share);
     if (f.optimizer_groups_a_layer > 0) {
@@ -107,6 +111,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.overlap_p2p", p.overlap_p2p, f.overlap_p2p);
     adopt.set("parallelism.overlap_weight_gradient", p.overlap_weight_gradient, f.overlap_weight_gradient);
     adopt.set("parallelism.fused_accumulation", p.fused_accumulation, f.fused_accumulation);
+    adopt.set("parallelism.gather_copies", p.gather_copies, f.gather_copies);
     adopt.set("parallelism.eager", p.eager, f.eager);
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
     adopt.set("parallelism.unfused", p.unfused, f.unfused);

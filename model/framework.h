@@ -50,6 +50,7 @@ struct Framework {
     std::optional<bool> overlap_tp;  // where the sequence is split too
     bool interleaves = false;        // cases: stages hold several chunks where that is not stated
     bool balances_stages = false;    // cases: stages of equal matrix products, the logits' among them
+    std::optional<bool> fused_projections, fused_gate, gather_copies;  // torch's modules and tensors
     std::optional<bool> fused_accumulation, fused_loss, eager, unfused, recompute_stops_early, reads_loss;
     std::optional<double> eager_traffic;
     std::optional<double> shard_rate;  // ZeRO 3 over nodes: rate of an exchange over the law's

@@ -13,10 +13,13 @@
 
 namespace stepcast {
 
-enum class Recompute : std::uint8_t { none, selective, full };
+// alternate: of every layer the passes and every second matrix product; attention and what tensor parallelism sums are kept
+// (torchtitan's selective_ac_option = "op").
+enum class Recompute : std::uint8_t { none, selective, full, alternate };
 constexpr auto names_of(Recompute) {
     using enum Recompute;
-    return name_table<Recompute>("a recompute mode", {{none, "none"}, {selective, "selective"}, {full, "full"}});
+    return name_table<Recompute>("a recompute mode", {{none, "none"}, {selective, "selective"}, {full, "full"},
+                                                      {alternate, "alternate"}});
 }
 
 // How attention sees the keys of the other context-parallel ranks: passed round a ring beside the computation, or
@@ -60,6 +63,7 @@ struct Parallelism {
     std::vector<int> stage_layers;  // layers of each stage chunk, first to last; empty = as even as possible
     bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
     bool overlap_p2p = true;  // sends between stages run beside the next task
+    bool gather_copies = false;  // collectives over sequence parts, by themselves: a copy puts the whole in order
     bool overlap_tp = false;  // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
     bool overlap_weight_gradient = true;  // in backward they run beside the weight gradient
     ContextExchange context_exchange = ContextExchange::ring;
@@ -90,6 +94,11 @@ struct Parallelism {
     bool join_tied = true;            // stages that share tied embeddings sum their gradients
     friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
+
+// Whether layers run again before their backward, all or recompute_layers of a stage.
+inline bool recomputes_layers(const Parallelism& p) {
+    return p.recompute == Recompute::full || p.recompute == Recompute::alternate;
+}
 
 // Micro-batches of one step on each data-parallel replica.
 inline int micro_batches(const Parallelism& p) {

@@ -24,7 +24,8 @@ MoeLayer layer_of(const Experiment& e) {
             .ffn = e.workload.ffn,
             .dtype = e.workload.dtype,
             .overlap_chunks = e.parallelism.overlap_chunks,
-            .weight_dtype = e.workload.dtype};
+            .weight_dtype = e.workload.dtype,
+            .unfused = e.parallelism.unfused};
 }
 
 void check_routing(const MoeLayer& layer, const Routing& routing) {

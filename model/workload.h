@@ -145,6 +145,8 @@ struct Workload {
     int optimizer_calls = 1;        // of each group: gradient copies, norm, clip, update, zeroing
     bool reads_loss = false;        // the host waits for the loss before it calls the optimizer
     bool fused_projections = true;  // query, key and value are one product, gate and up another
+    bool fused_gate = false;        // else: the activation and the product with the gate are one kernel all the same
+    bool row_scales = false;        // narrow products: a scale a row (torchao's "rowwise"), not one a tensor
     bool fused_optimizer = true;    // adam: one pass over its tensors; else operation by operation, each a pass
     Moe moe;
     Tower vision, decoder;

@@ -50,8 +50,9 @@ std::string pipeline_text(const Experiment& e) {
 
 std::string recompute_text(const Experiment& e, Emitter& out) {
     const auto& p = e.parallelism;
-    if (p.recompute == Recompute::none) return "mode = \"none\"\n";
-    if (p.recompute == Recompute::selective) return "mode = \"selective\"\nselective_ac_option = \"op\"\n";
+    // Its attention keeps no scores that selective recompute could leave out.
+    if (p.recompute == Recompute::none || p.recompute == Recompute::selective) return "mode = \"none\"\n";
+    if (p.recompute == Recompute::alternate) return "mode = \"selective\"\nselective_ac_option = \"op\"\n";
     const int stage = e.workload.layers / p.pp;
     if (p.recompute_layers == 0 || p.recompute_layers >= stage) return "mode = \"full\"\n";
     out.refuse_unless(stage % p.recompute_layers == 0, fmt::format("{} of {} layers computed again: it takes every N-th", p.recompute_layers, stage));
@@ -70,7 +71,7 @@ std::string emit_torchtitan(const Experiment& e, Emitter& out) {
     text += fmt::format("mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n",
                         e.workload.dtype == Dtype::fp32 ? "float32" : "bfloat16",
                         p.gradient_dtype == Dtype::bf16 ? "bfloat16" : "float32");
-    if (e.workload.dtype == Dtype::fp8) text = "[model]\nconverters = [\"float8\"]\n\n" + text;
+    if (e.workload.dtype == Dtype::fp8) text = "[model]\nconverters = [\"float8\"]\n\n" + std::string(e.workload.row_scales ? "[float8]\nrecipe_name = \"rowwise\"\n\n" : "") + text;
     text += fmt::format(
         "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
         "tensor_parallel_degree = {}\npipeline_parallel_degree = {}\ncontext_parallel_degree = {}\nexpert_parallel_degree = {}\n",

@@ -178,6 +178,8 @@ void read_training(Document& d, Translation& t) {
     const bool fp8 = converters && converters->value.find("float8") != std::string::npos;
     if (fp8)
         t.set("workload.dtype", "fp8", converters->at);
+    if (const auto* recipe = d.find("float8.recipe_name"); fp8 && recipe && recipe->value.find("rowwise") != std::string::npos)
+        t.set("workload.row_scales", "true", recipe->at);
     else if (const auto* v = d.find("training.mixed_precision_param"))
         t.set("workload.dtype", v->value == "float32" ? "fp32" : "bf16", v->at);
     else
@@ -190,7 +192,7 @@ void read_training(Document& d, Translation& t) {
     const auto how = mode ? mode->value : "selective";
     const auto* option = d.find("activation_checkpoint.selective_ac_option");
     const std::string at = mode ? mode->at : "default of torchtitan";
-    t.set("parallelism.recompute", how == "memory_budget" ? "selective" : how, at);
+    t.set("parallelism.recompute", how == "memory_budget" || how == "selective" ? "alternate" : how, at);
     if (how == "selective" && (!option || option->value != "op")) {
         const long every = option ? count_in(*option) : 2;
         const long layers = t.layers(), pp = t.count("parallelism.pp", 1);

@@ -119,7 +119,7 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
     if (unsized > 0) notes.push_back(fmt::format("{} calls of collectives without operation, group or size: not in the table", unsized));
     if (placeless > 0)
         notes.push_back(fmt::format("{} calls of collectives of groups whose nodes are not told: not in the table (say --nodes N)", placeless));
-    if (const long untold = ranks.size() > 1 ? meetings_of(ranks).untold : 0; untold > 0)
+    if (const long untold = meetings_of(ranks).untold; untold > 0)
         notes.push_back(fmt::format("{} kernels of collectives cannot be told to be the same call on several ranks (groups not named, or other "
                                     "numbers of calls): their durations hold waiting for peers", untold));
     if (ranks.size() == 1 && table.rows > 0)

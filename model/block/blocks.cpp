@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/graph/op_kinds.h"
+
 namespace stepcast {
 namespace {
 
@@ -31,8 +33,10 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     }
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
     b.push_back(linear("query", queries, Split::column));
-    b.push_back(linear("key", keys, Split::none));
-    b.push_back(linear("value", keys, Split::none));
+    for (const std::string_view name : {"key", "value"}) {
+        b.push_back(linear(name, keys, Split::none));
+        std::get<Linear>(b.back()).after_norm = true;
+    }
 }
 
 // Queries, keys and values from low-rank latents, and one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
@@ -139,18 +143,19 @@ Block mixing_block(const Workload& w, const RankShape& s) {
 
 Block feed_forward_block(const Workload& w, const RankShape& s) {
     const Width ffn{w.ffn, s.ffn};
-    const bool separate = w.gated && !w.fused_projections;
-    const int inputs = gates_at_once(w) ? 2 : 1;
+    const bool separate = w.gated && !w.fused_projections, by_steps = separate && !w.fused_gate;
+    const int inputs = w.gated && !by_steps ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
-        return Linear{.name = name, .tokens = s.tokens, .out = ffn * inputs, .in = w.hidden, .dtype = s.matrix,
+        return Linear{.name = name, .tokens = s.tokens, .out = ffn * (gates_at_once(w) ? 2 : 1), .in = w.hidden, .dtype = s.matrix,
                       .split = split, .bias = w.linear_bias, .after_norm = name == "ffn_up"};
     };
     Block b;
     add_norm(b, w, s, "ffn_norm", s.matrix);
     if (separate) b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
     b.push_back(separate ? up("ffn_gate", Split::column) : up("ffn_up", Split::column));
-    b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !separate});
-    if (separate) {
+    if (separate && !by_steps) b.push_back(up("ffn_up", Split::none));
+    b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !by_steps});
+    if (by_steps) {
         const double inner = number(s.tokens * s.ffn);
         b.push_back(up("ffn_up", Split::none));
         b.push_back(Elementwise{.name = "gate_product", .read = 2 * inner, .written = inner, .kept = inner,
@@ -187,6 +192,21 @@ Block expert_block(const Workload& w, const RankShape& s) {
     }
     b.push_back(Residual{w.linear_bias});
     return b;
+}
+
+std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
+    std::vector<bool> runs;
+    runs.reserve(operators.size());
+    int products = 0;
+    for (const Operator& op : operators)
+        runs.push_back(std::visit(
+            [&]<class T>(const T& of) {
+                if constexpr (std::same_as<T, Linear>) return products++ % 2 == 1 && (tp == 1 || of.split != Split::row);
+                if constexpr (std::same_as<T, Activate>) return of.rows == Activate::Rows::tokens;
+                return OneOf<T, Normalize, HeadLayout, Elementwise, Residual>;
+            },
+            op));
+    return runs;
 }
 
 Block before_experts(const Workload& w, const RankShape& s) {

@@ -1,6 +1,9 @@
 // The blocks of a transformer's layers, and the ends of the model.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "model/block/operators.h"
 #include "model/graph/op.h"
 #include "model/transformer/rank_shape.h"
@@ -29,6 +32,10 @@ Block expert_block(const Workload& workload, const RankShape& shape);
 // What a MoE system leaves of that: the norm before, the residual after.
 Block before_experts(const Workload& workload, const RankShape& shape);
 Block after_experts(const Workload& workload);
+
+// By operator, whether an alternate recompute runs it again: every second product in the order of the forward, unless tensor
+// parallelism sums its result, and the passes; not attention, nor what goes to experts.
+std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp);
 
 // Before the layer of a module that predicts a further token.
 Block prediction_block(const Workload& workload, const RankShape& shape);

@@ -40,7 +40,7 @@ struct Linear {
     Dtype dtype = Dtype::fp16;
     Split split = Split::none;
     bool bias = false;
-    bool after_norm = false;      // which writes its result in the narrow type at once (Transformer Engine)
+    bool after_norm = false;      // its input comes in the narrow type: from a norm (Transformer Engine), or cast for another
     bool constant_input = false;  // that needs no gradient
     int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
     friend bool operator==(const Linear&, const Linear&) = default;

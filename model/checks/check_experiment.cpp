@@ -95,6 +95,8 @@ void check_moe_system(const Experiment& e) {
     if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but {} has no overlapping chunks; expected 1", p.overlap_chunks,
                to_string(p.moe_system));
+    if (p.unfused && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1) && !p.eager_script)
+        refuse("parallelism.unfused: true, which of a moe_layer is modelled for alltoall without overlap_chunks; expected false");
 }
 
 void check_peak(const Experiment& e) { (void)peak(e.cluster.gpu, e.workload.dtype); }

@@ -101,7 +101,7 @@ void check_cut(const Workload& w, const Parallelism& p) {
         refuse(
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
             "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
-    if (p.vp > 1 || p.tp > 1 || p.recompute == Recompute::full || !p.stage_layers.empty() ||
+    if (p.vp > 1 || p.tp > 1 || recomputes_layers(p) || !p.stage_layers.empty() ||
         traits(p.schedule).splits_backward)
         refuse(
             "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, without full recompute "
@@ -168,9 +168,9 @@ void check_operations(const Workload& w, const Parallelism& p) {
     if (relative && !p.unfused)
         refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
     if (w.autocast && !p.unfused) refuse("workload.autocast: true, but parallelism.unfused is false; expected true");
-    if (p.unfused && p.recompute == Recompute::selective)
+    if (p.unfused && (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))
         refuse(
-            "parallelism.recompute: selective, which is not modelled with parallelism.unfused; expected none or full");
+            "parallelism.recompute: {}, which is not modelled with parallelism.unfused; expected none or full", to_string(p.recompute));
     if (p.unfused && p.tp * p.cp != 1)
         refuse("parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1", p.tp, p.cp);
     if (p.unfused && (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))

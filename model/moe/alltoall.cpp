@@ -89,6 +89,7 @@ std::vector<TaskId> on_each(Program& program, const MoeLayer& layer, std::string
 }  // namespace
 
 void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
+    if (layer.unfused) return add_unfused_alltoall_forward(program, layer);
     need_counts(routing, "alltoall");
     add_gate_forward(program, layer);
     const std::vector<TaskId> permuted = on_each(program, layer, "permute", Phase::forward);
@@ -98,6 +99,7 @@ void add_alltoall_forward(Program& program, const MoeLayer& layer, const Routing
 }
 
 void add_alltoall_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
+    if (layer.unfused) return add_unfused_alltoall_backward(program, layer);
     const std::vector<TaskId> weighted = on_each(program, layer, "weighted_sum_backward", Phase::backward);
     ChunkedExperts chunked(program.graph(), layer, Phase::backward);
     program.follow_all(add_chunks(chunked, layer, routing, weighted));

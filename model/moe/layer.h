@@ -19,6 +19,7 @@ struct MoeLayer {
     int overlap_chunks = 1;
     Dtype weight_dtype = dtype;     // of the weights that are kept: fp32 under automatic casting
     bool behind_attention = false;  // in a whole model
+    bool unfused = false;           // alltoall: each operation by itself
     [[nodiscard]] Perceptron expert() const { return {hidden, ffn, dtype}; }
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
@@ -39,6 +40,9 @@ void add_gate_forward(Program& program, const MoeLayer& layer);
 void add_gate_backward(Program& program, const MoeLayer& layer);
 // Reads and writes all slots of a rank once: permute, un-permute, and their backward.
 void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view name, Phase phase);
+// alltoall_unfused.cpp; slots beyond an expert's capacity are dropped, so routing is no matter.
+void add_unfused_alltoall_forward(Program& program, const MoeLayer& layer);
+void add_unfused_alltoall_backward(Program& program, const MoeLayer& layer);
 // Throws ConfigError when the routing holds block totals only, naming the system.
 void need_counts(const Routing& routing, std::string_view system);
 

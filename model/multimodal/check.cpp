@@ -61,10 +61,10 @@ void check_split(const Parallelism& p) {
         refuse("parallelism.sequence_parallel: true, but workload.kind coca is data parallel alone; expected false");
     if (p.zero != 1)
         refuse("parallelism.zero: {}, but workload.kind coca is modelled under ZeRO stage 1 alone", p.zero);
-    if (p.recompute == Recompute::selective)
+    if (p.recompute == Recompute::selective || p.recompute == Recompute::alternate)
         refuse(
-            "parallelism.recompute: selective, but the blocks of workload.kind coca are computed again whole; "
-            "expected none or full");
+            "parallelism.recompute: {}, but the blocks of workload.kind coca are computed again whole; "
+            "expected none or full", to_string(p.recompute));
     if (micro_batches(p) != 1)
         refuse(
             "parallelism.global_batch: {} makes {} micro-batches, but workload.kind coca models one; expected 0 or "

@@ -79,13 +79,26 @@ std::size_t cut(std::span<const Operator> feed_forward) {
     return std::holds_alternative<Elementwise>(feed_forward[i - 1]) ? i - 1 : i;
 }
 
+Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<const Operator> feed_forward, KernelStyle style) {
+    Block again;
+    for (const auto operators : {mixing, feed_forward}) {
+        const std::vector<bool> runs = alternate_runs(operators, m.c.experiment.parallelism.tp);
+        for (std::size_t i = 0; i < operators.size(); ++i)
+            if (runs[i]) again.push_back(operators[i]);
+    }
+    const Part part[] = {{again, style}};
+    return m.forward(part, plan_module);
+}
+
 PassPlans dense_plans(const Maker& m, std::span<const Operator> mixing, std::span<const Operator> feed_forward,
                       KernelStyle style) {
     const Part parts[] = {{mixing, style}, {feed_forward, style}};
     PassPlans plans = m.make(parts, plan_module, plan_module);
     const bool early = style == KernelStyle::fused && m.c.experiment.parallelism.recompute_stops_early;
     const Part again[] = {{mixing, style}, {early ? feed_forward.first(opening(feed_forward)) : feed_forward, style}};
-    plans.recompute = m.forward(again, plan_module);
+    plans.recompute = m.c.experiment.parallelism.recompute == Recompute::alternate
+                          ? alternate_plan(m, mixing, feed_forward, style)
+                          : m.forward(again, plan_module);
     return plans;
 }
 
@@ -93,7 +106,9 @@ PassPlans expert_plans(const Maker& m, std::span<const Operator> mixing, KernelS
     const Block experts = expert_block(m.c.experiment.workload, m.c.shape);
     const Part parts[] = {{mixing, style}, {experts, KernelStyle::fused}};
     PassPlans plans = m.make(parts, plan_module, plan_module);
-    plans.recompute = plans.forward;
+    plans.recompute = m.c.experiment.parallelism.recompute == Recompute::alternate
+                          ? alternate_plan(m, mixing, experts, style)
+                          : plans.forward;
     return plans;
 }
 

@@ -41,7 +41,7 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
             break;
         }
         const bool recomputed =
-            p.recompute == Recompute::full && (p.recompute_layers == 0 || layers < p.recompute_layers);
+            recomputes_layers(p) && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);
         units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;

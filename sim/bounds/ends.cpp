@@ -34,7 +34,7 @@ void StepBounds::Tables::bind_slots() {
     least_collectives_.reset();
     if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
     const double send = std::max({lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
-    const bool some = p.recompute == Recompute::full && p.recompute_layers > 0;
+    const bool some = recomputes_layers(p) && p.recompute_layers > 0;
     least_collectives_.emplace(LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_chunk,
                                          send + lower_[feature::arrival], all});
 }

@@ -60,7 +60,7 @@ void StepBounds::Tables::bind_sends() {
     alone_ = shape_->shape.alone;
     estimate_ = shape_->shape.estimate;
     sending_ = 0;
-    if (p.recompute != Recompute::full)
+    if (!recomputes_layers(p))
         for (Features* f : {&lower_, &alone_, &estimate_})
             for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
                 (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;

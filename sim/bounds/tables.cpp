@@ -25,9 +25,11 @@ bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero 
 auto ranks_of(const Parallelism& p) {
     return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order);
 }
+// Full recompute is counted apart, so that it shares a shape with none.
+int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : static_cast<int>(recompute); }
 auto shape_of(const Parallelism& p) {
-    return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, p.recompute == Recompute::selective,
-                      p.recompute_stops_early, p.overlap_tp, p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype,
+    return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
+                      p.recompute_stops_early, p.overlap_tp, p.gather_copies, p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype,
                       p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
 }
 auto pipeline_of(const Parallelism& p) {
@@ -78,7 +80,7 @@ PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
     key.pp = p.pp;
     key.chunks = chunks_per_stage(p);
     key.micro_batches = rounds_of(p.schedule, p.pp, m).least;
-    key.recompute_layers = p.recompute == Recompute::full ? p.recompute_layers : 0;
+    key.recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0;
     key.overlap_p2p = p.overlap_p2p;
     key.stage_layers = p.stage_layers;
     key.node = base_.cluster.gpus_per_node;

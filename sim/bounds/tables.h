@@ -58,7 +58,7 @@ private:
         BoundShape shape;
     };
     struct ShapeKey {
-        std::array<int, 19> numbers{};  // of shape_of(), and two sizes
+        std::array<int, 20> numbers{};  // of shape_of(), and two sizes
         std::string rank_order;
         friend bool operator==(const ShapeKey&, const ShapeKey&) = default;
     };

@@ -136,20 +136,40 @@ BlockMemory memory_of(const Block& block, const LayerContext& c) {
     return sum;
 }
 
-}  // namespace
+// Results of products and attention that an alternate recompute leaves, and what goes to experts.
+Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
+    const RankShape& s = c.shape;
+    const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
+    Bytes sum;
+    for (std::size_t i = 0; i < block.size(); ++i) {
+        if (runs[i]) continue;
+        const auto* linear = std::get_if<Linear>(&block[i]);
+        if (const auto* attend = std::get_if<Attend>(&block[i]))
+            sum += s.inner(attend->heads * s.value_dim);
+        else if (linear == nullptr)
+            sum += std::visit(Rules(c), block[i]).kept;
+        else
+            sum += linear->split == Split::row ? s.outer() : number(linear->tokens * linear->out.rank) * s.element();
+    }
+    return sum;
+}
 
-Bytes layer_input(const LayerContext& c) { return c.shape.outer(); }
+}  // namespace
 
 LayerMemory layer_memory(const LayerContext& c, int layer) {
     const Workload& w = c.experiment.workload;
+    const bool alternate = c.experiment.parallelism.recompute == Recompute::alternate;
     LayerMemory memory;
+    memory.rerun = c.shape.outer();
     for (const auto& [share, block] : mixing_blocks(w, c.shape)) {
         const BlockMemory of = memory_of(block, c);
         memory.attention.kept += share * of.kept;
+        if (alternate) memory.rerun += share * kept_by_alternate(block, c);
         memory.attention.work = std::max(memory.attention.work, of.work);
     }
-    memory.feed_forward =
-        memory_of(has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape), c);
+    const Block feed_forward = has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape);
+    memory.feed_forward = memory_of(feed_forward, c);
+    if (alternate) memory.rerun += kept_by_alternate(feed_forward, c);
     return memory;
 }
 

@@ -15,13 +15,13 @@ struct BlockMemory {
 };
 struct LayerMemory {
     BlockMemory attention, feed_forward;
+    Bytes rerun;  // kept where the layer runs again: its input, and what an alternate recompute does not make again
     [[nodiscard]] Bytes kept() const { return attention.kept + feed_forward.kept; }
     friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
 };
 
-// As it is without recompute of whole layers; selective recompute keeps no attention scores.
+// As it is without recompute of layers, and what stays with it; selective recompute keeps no attention scores.
 LayerMemory layer_memory(const LayerContext& context, int layer);
-Bytes layer_input(const LayerContext& context);  // what a layer that is computed again keeps
 BlockMemory embedding_memory(const LayerContext& context);
 BlockMemory head_memory(const LayerContext& context);  // final norm, logits, loss
 

@@ -93,7 +93,6 @@ UnitMemory unit_memory(const LayerContext& c) {
     for (int l = w.layers; l-- > 0;) (has_experts(w, l) ? units.experts : units.dense) = layer_memory(c, l);
     units.embedding = embedding_memory(c);
     units.head = head_memory(c);
-    units.input = layer_input(c);
     return units;
 }
 
@@ -104,7 +103,7 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     const Parallelism& p = e.parallelism;
     const auto again = [&](int layer) {
         const int of_stage = layers_before + layer - chunk.first;
-        return p.recompute == Recompute::full && (p.recompute_layers == 0 || of_stage < p.recompute_layers);
+        return recomputes_layers(p) && (p.recompute_layers == 0 || of_stage < p.recompute_layers);
     };
     const auto unit = [&](int layer) -> const LayerMemory& {
         return has_experts(e.workload, layer) ? units.experts : units.dense;
@@ -115,13 +114,13 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     memory.kept = embedding.kept + head.kept;
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
     memory.kept += rest;
-    for (int l = chunk.first; l < chunk.last; ++l) memory.kept += again(l) ? units.input : unit(l).kept();
+    for (int l = chunk.first; l < chunk.last; ++l) memory.kept += again(l) ? unit(l).rerun : unit(l).kept();
     Bytes left = memory.kept;
     consider(memory, left, head.work);
     left -= head.kept;
     for (int l = chunk.last; l-- > chunk.first;) {
         const LayerMemory& layer = unit(l);
-        if (again(l)) left += layer.kept() - units.input;
+        if (again(l)) left += layer.kept() - layer.rerun;
         consider(memory, left, layer.feed_forward.work);
         left -= layer.feed_forward.kept;
         consider(memory, left, layer.attention.work);

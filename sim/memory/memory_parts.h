@@ -13,7 +13,6 @@ namespace stepcast {
 struct UnitMemory {
     LayerMemory dense, experts;
     BlockMemory embedding, head;
-    Bytes input;  // of a layer that is computed again
     friend bool operator==(const UnitMemory&, const UnitMemory&) = default;
 };
 UnitMemory unit_memory(const LayerContext& context);

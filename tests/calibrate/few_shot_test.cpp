@@ -94,6 +94,8 @@ TEST_CASE("few steps of a machine with slower products lead back to it") {
     CHECK(fitted.fitted->sources.front() == "steps.csv");
     CHECK(fitted.fitted->parameters.front().key == "kernel.training_gemm");
     CHECK(fitted.fitted->parameters.front().determined);
+    CHECK(fitted.fitted->parameters.front().prior == fmt::format("{:.5g}", start.kernel.training_gemm));
+    CHECK(fitted.fitted->measured == std::vector<std::string>{"step"});
     // What was fitted before and not now stays.
     CHECK(fitted.fitted->parameters.size() >= start.fitted->parameters.size());
     REQUIRE(fitted.fitted->errors.size() >= 2);
@@ -135,10 +137,15 @@ TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
     CHECK(fitted.name == "fitted");
     CHECK(fitted.fitted->parameters[0].key == "host.layer");
     CHECK(fitted.fitted->parameters[0].determined);
+    CHECK(fitted.fitted->parameters.size() == 2);
+    REQUIRE(fitted.fitted->correlation.size() == 3);  // a triangle, row by row, to three places
+    CHECK((fitted.fitted->correlation[0] == 1 && fitted.fitted->correlation[2] == 1 && fitted.fitted->correlation[1] < 0));
+    CHECK(std::abs(std::remainder(fitted.fitted->correlation[1], 0.001)) < 1e-12);
     CHECK(si_value("host.layer", fitted.fitted->parameters[0].value) == Approx(2e-3).epsilon(0.15));
     what.target = FitTarget::both;
     CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + folder.path() + "/fitted.framework.toml") && Contains("cluster written"));
     CHECK(read_framework(folder.path() + "/fitted.framework.toml").name == "fitted");
+    for (const FittedParameter& p : read_cluster(what.out).fitted->parameters) CHECK((p.key != "host.layer" && p.key != "host.micro_batch"));
 }
 
 // Steps of Megatron-LM of 2021, whose attention is plain and whose losses and accumulations are no fused kernels, held against

@@ -132,6 +132,34 @@ TEST_CASE("runs that do not belong to the cluster or the model are refused by na
     CHECK_THROWS_WITH(moe_cases(raw, four_ranks()), Contains("fast_moe16: no medians: 0 of its 1 steps"));
 }
 
+// A link's prior is what the start cluster states (0.5 GB/s is far outside of what is usual here), or stated before an earlier fit;
+// host constants start from what is usual everywhere.
+TEST_CASE("a layer's links start from what was measured apart") {
+    std::vector<Sample> rows = traced_run();
+    std::erase_if(rows, [](const Sample& s) { return s.unit == "s" && s.phase != "step"; });
+    rows.front().value = 0.039;
+    const File in("links.csv", write_measurements(rows));
+    const auto prior = [](const FitResult& result, const std::string& key) {
+        for (const ParameterReport& p : result.parameters)
+            if (p.parameter.key == key) return p.parameter.prior;
+        return std::string("none");
+    };
+    Cluster start = four_ranks();
+    start.intra.bandwidth = BytesPerSecond(0.5e9);
+    start.intra.ring_efficiency = 0.4375;
+    start.host.framework = 13_us;
+    const FitResult fresh = fit_moe(start, {in.path, in.path});
+    CHECK(fresh.cases.size() == 2);
+    CHECK(prior(fresh, "link.intra.bandwidth") == to_string(start.intra.bandwidth));
+    CHECK(prior(fresh, "link.intra.ring_efficiency") == "0.4375");
+    CHECK(prior(fresh, "host.framework") == "50 us");
+    start.fitted.emplace().parameters = {{"link.intra.ring_efficiency", "0.4375", "0.625"}, {"host.framework", "13 us", "17 us"}};
+    const FitResult again = fit_moe(start, {in.path});
+    CHECK(prior(again, "link.intra.ring_efficiency") == "0.625");
+    CHECK(prior(again, "link.intra.bandwidth") == to_string(start.intra.bandwidth));
+    CHECK(prior(again, "host.framework") == "50 us");
+}
+
 // Three cases of one run, so most parameters keep their priors: what matters is that the file says so and reads back.
 TEST_CASE("a calibration writes a cluster file with provenance that reads back") {
     std::vector<Sample> rows = step_run("fast_moe", 4);

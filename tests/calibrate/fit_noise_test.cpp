@@ -100,6 +100,19 @@ TEST_CASE("a process seen only now and then keeps its prior") {
     CHECK_THAT(fit.findings.at(1), Contains("3 of 1000 steps wait for a late rank; too few"));
 }
 
+// A run a thousand times as fast has the same shares, and times of a thousandth.
+TEST_CASE("noise scales with its steps") {
+    StepSeries fast = made_up();
+    for (std::vector<double>* values : {&fast.step, &fast.forward, &fast.backward, &fast.optimizer})
+        for (double& value : *values) value /= 1024;
+    const Noise slow = fit_noise(Cluster{}, made_up()).cluster.noise, noise = fit_noise(Cluster{}, fast).cluster.noise;
+    CHECK(noise.burst_every.si() == Approx(slow.burst_every.si() / 1024).epsilon(0.01));
+    CHECK(noise.burst_length.si() == Approx(slow.burst_length.si() / 1024).epsilon(0.01));
+    CHECK(noise.straggler_delay.si() == Approx(slow.straggler_delay.si() / 1024).epsilon(1e-3));
+    CHECK(noise.straggler_rate == slow.straggler_rate);
+    CHECK(noise.burst_slowdown == slow.burst_slowdown);
+}
+
 TEST_CASE("medians give no noise, and few steps none either") {
     CHECK_THROWS_WITH(fit_noise(Cluster{}, longest_series({{"a", "s", "m", 0, 4, "step", -1, -1, 1.0, "s"}})),
                       Contains("0 steady steps of phase step"));

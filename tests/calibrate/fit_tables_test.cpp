@@ -5,6 +5,7 @@
 
 #include "calibrate/exchange_tables.h"
 #include "model/experiment.h"
+#include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
 #include "tests/truth.h"
 
@@ -12,21 +13,6 @@ using namespace stepcast;
 using Catch::Matchers::Contains;
 
 namespace {
-
-// A made-up device of 100 SMs on a switch of eight.
-Cluster device() {
-    Cluster c;
-    c.name = "made-up";
-    c.gpus_per_node = 8;
-    c.gpu.name = "X1";
-    c.gpu.sms = 100;
-    c.gpu.memory = Bytes(80e9);
-    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(500e12);
-    c.gpu.memory_bandwidth = BytesPerSecond(3e12);
-    c.intra.bandwidth = BytesPerSecond(400e9);
-    c.inter.bandwidth = BytesPerSecond(50e9);
-    return c;
-}
 
 // The device with every free parameter at its prior, and three of them at `factor` times theirs.
 Cluster moved(Cluster c, const std::vector<FitParameter>& parameters, double factor) {
@@ -74,8 +60,8 @@ const HeldOutError& error_of(const Fitted& fitted, const std::string& kind, cons
 // Times made with an efficiency 8 % below the prior: the fit must return to it, and predict what it has not seen.
 TEST_CASE("the constants of a made-up device are recovered from its GEMM times") {
     const BuildingBlocks none;
-    const Cluster truth = moved(device(), gemm_parameters(none), 0.92);
-    const TablesFit fit = fit_tables(device(), gemm_rows(truth));
+    const Cluster truth = moved(made_up_machine(), gemm_parameters(none), 0.92);
+    const TablesFit fit = fit_tables(made_up_machine(), gemm_rows(truth));
     CHECK(fit.cluster.kernel.gemm_efficiency == Approx(truth.kernel.gemm_efficiency).epsilon(0.02));
     CHECK(fit.cluster.kernel.launch.si() == Approx(truth.kernel.launch.si()).epsilon(0.1));
     const HeldOutError& error = error_of(*fit.cluster.fitted, "gemm", "held-out tenth");
@@ -87,7 +73,7 @@ TEST_CASE("the constants of a made-up device are recovered from its GEMM times")
 // What an earlier fit found is the belief, but for a value at its bound (0.001), which only switched an effect off; what small passes
 // told of launches stays.
 TEST_CASE("a fit to another machine of the same device believes what the first one found") {
-    Cluster start = moved(device(), gemm_parameters({}), 1);
+    Cluster start = moved(made_up_machine(), gemm_parameters({}), 1);
     start.kernel.gemm_k0 = 170;
     start.kernel.gemm_boost = 0.001;
     BuildingBlocks rows = gemm_rows(start);
@@ -105,8 +91,8 @@ TEST_CASE("a fit to another machine of the same device believes what the first o
 }
 
 TEST_CASE("the constants of a made-up link are recovered from its collectives") {
-    const Cluster truth = moved(device(), collective_parameters(device()), 0.9);
-    const TablesFit fit = fit_tables(device(), collective_rows(truth));
+    const Cluster truth = moved(made_up_machine(), collective_parameters(made_up_machine()), 0.9);
+    const TablesFit fit = fit_tables(made_up_machine(), collective_rows(truth));
     CHECK(fit.cluster.intra.low_latency.launch.si() == Approx(truth.intra.low_latency.launch.si()).epsilon(0.03));
     CHECK(fit.cluster.intra.ring_efficiency == Approx(truth.intra.ring_efficiency).epsilon(0.05));
     for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
@@ -115,7 +101,7 @@ TEST_CASE("the constants of a made-up link are recovered from its collectives") 
 }
 
 TEST_CASE("the constants of made-up dispatch kernels are recovered from their tables") {
-    Cluster truth = device();
+    Cluster truth = made_up_machine();
     truth.intra.dispatch = {Seconds(25e-6), 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2};
     BuildingBlocks blocks;
     for (const char* op : {"deepep_dispatch", "deepep_combine"})
@@ -128,7 +114,7 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
                         row.time = exchange_case(row).predict(truth);
                         blocks.exchanges.push_back(row);
                     }
-    const TablesFit fit = fit_tables(device(), blocks);
+    const TablesFit fit = fit_tables(made_up_machine(), blocks);
     CHECK(fit.cluster.intra.dispatch.launch.si() == Approx(25e-6).epsilon(0.02));
     CHECK(fit.cluster.intra.dispatch.per_sm.si() == Approx(20e9).epsilon(0.05));
     CHECK(error_of(*fit.cluster.fitted, "dispatch", "held-out tenth").median < 0.01);
@@ -138,16 +124,16 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
 // Where held-out rows take three times as long, what is fitted is the same to the digit: only the error
 // of what was held out tells of it.
 TEST_CASE("the tenth that is held out never reaches the fit") {
-    BuildingBlocks rows = collective_rows(moved(device(), collective_parameters(device()), 0.9));
-    rows.gemms = gemm_rows(moved(device(), gemm_parameters(rows), 0.92)).gemms;
+    BuildingBlocks rows = collective_rows(moved(made_up_machine(), collective_parameters(made_up_machine()), 0.9));
+    rows.gemms = gemm_rows(moved(made_up_machine(), gemm_parameters(rows), 0.92)).gemms;
     BuildingBlocks changed = rows;
     int held_out = 0;
     for (GemmRow& row : changed.gemms)
         if (is_held_out(gemm_case(row))) row.time *= 3, ++held_out;
     for (CollectiveRow& row : changed.collectives)
-        if (is_held_out(collective_case(row, device()))) row.time *= 3, ++held_out;
+        if (is_held_out(collective_case(row, made_up_machine()))) row.time *= 3, ++held_out;
     REQUIRE(held_out > 10);
-    Cluster one = fit_tables(device(), rows).cluster, other = fit_tables(device(), changed).cluster;
+    Cluster one = fit_tables(made_up_machine(), rows).cluster, other = fit_tables(made_up_machine(), changed).cluster;
     CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);  // a third of what was measured
     CHECK(error_of(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
     one.fitted.reset();
@@ -155,9 +141,61 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
     CHECK(one == other);
 }
 
+// Graphs of a hundred kernels and more told the launch (2 us): products do not tell it again.
+TEST_CASE("what launches told is not fitted to products") {
+    BuildingBlocks rows = gemm_rows(moved(made_up_machine(), gemm_parameters({}), 1));
+    rows.launches.push_back({"", "graph replay wall", 100, Seconds(2e-6), 7});
+    const TablesFit fit = fit_tables(made_up_machine(), rows);
+    REQUIRE(fit.results.size() == 2);
+    CHECK(fit.results[0].parameters.at(0).parameter.key == "kernel.launch");
+    CHECK(std::ranges::none_of(fit.results[1].parameters, [](const ParameterReport& p) { return p.parameter.key == "kernel.launch"; }));
+    CHECK(fit.cluster.kernel.launch.si() == Approx(2e-6));
+    CHECK(fit.cluster.fitted->samples == 101);
+}
+
+// Blocks of 64 or of 256 queries; a kernel that passes over the keys before a window, and one that masks them. Both are found from the times that
+// they make; windows as long as the sequence tell nothing of it.
+TEST_CASE("an attention kernel's tile and what it does with windows are found") {
+    const auto fitted = [](int tile, bool slides, bool windows) {
+        const Cluster c = made_up_machine();
+        AttentionKernel truth;
+        truth.launch = Seconds(7e-6);
+        truth.efficiency = 0.6;
+        truth.width = 25;
+        truth.fill = 100;
+        truth.corner = 0.4;
+        truth.traffic = 1;
+        truth.ramp = 0;
+        truth.tile = tile;
+        truth.slides = slides;
+        BuildingBlocks blocks;
+        for (const long seq : {512L, 1024L, 2048L, 4096L, 8192L})
+            for (const long batch : {1L, 2L, 4L})
+                for (const long width : {64L, 128L})
+                    for (const long window : {0L, 256L}) {
+                        if (window > 0 && (seq < 4096 || batch > 1)) continue;
+                        AttentionRow row{"made:1", "attention", "a", {Attention{.batch = batch, .heads = 16, .seq_q = seq, .seq_k = seq, .head_dim = width, .causal = true, .dtype = Dtype::bf16, .flash = true}, 16}, {}, 0};
+                        row.shape.op.window = window == 0 || windows ? window : seq;
+                        row.time = attention_law_time(row.shape, truth, c, GemmSetting::alone);
+                        blocks.attentions.push_back(row);
+                    }
+        const TablesFit fit = fit_tables(c, blocks);
+        CHECK(error_of(*fit.cluster.fitted, "attention", "fitted").median < 0.02);
+        CHECK(fit.cluster.kernel.attention_kernels.size() == 1);
+        return fit.cluster.kernel.attention_kernels.at(0);
+    };
+    for (const int tile : {64, 256}) {
+        const AttentionKernel masks = fitted(tile, false, true);
+        CHECK((masks.name == "a" && masks.tile == tile && !masks.slides));
+        CHECK(masks.efficiency == Approx(0.6).epsilon(0.1));
+    }
+    CHECK(fitted(64, true, true).slides);
+    CHECK(fitted(64, false, false).slides);
+}
+
 TEST_CASE("a tenth is held out by shape, whatever the order of the rows") {
     int held_out = 0;
-    for (const GemmRow& row : gemm_rows(moved(device(), {}, 1)).gemms) held_out += is_held_out(gemm_case(row));
+    for (const GemmRow& row : gemm_rows(moved(made_up_machine(), {}, 1)).gemms) held_out += is_held_out(gemm_case(row));
     CHECK(held_out >= 3);
     CHECK(held_out <= 20);
 }
@@ -166,7 +204,7 @@ TEST_CASE("a table without a row of the device is refused and says which devices
     BuildingBlocks blocks;
     blocks.devices = {"Y2"};
     blocks.other_device_rows = 3;
-    CHECK_THROWS_WITH(fit_tables(device(), blocks), Contains("no row of X1") && Contains("3 rows of Y2"));
+    CHECK_THROWS_WITH(fit_tables(made_up_machine(), blocks), Contains("no row of X1") && Contains("3 rows of Y2"));
 }
 
 TEST_CASE("a later fit replaces what it determines anew and keeps the rest") {

@@ -59,6 +59,8 @@ TEST_CASE("a wild case counts linearly, neither squared nor not at all") {
         cases.push_back(affine(std::to_string(log), 10, 0, Seconds(10 * 50e-6 * std::exp(log)), "one"));
     const FitResult result = fit({}, {framework()}, cases);
     CHECK(std::log(result.cluster.host.framework / 50_us) == Approx(0.0402).margin(0.002));
+    CHECK(result.held_out_errors.empty());
+    for (const CaseResult& c : result.cases) CHECK(c.held_out == Seconds(0));  // of one group nothing can be left out
     CHECK(result.noise == Approx(0.103).epsilon(0.05));
 }
 
@@ -194,12 +196,105 @@ TEST_CASE("bad fit input is refused with the key") {
     CHECK_THROWS_WITH(fit({}, {framework()}, {affine("a", 1, 0, Seconds(0))}), Contains("a: measured 0 s"));
 }
 
+// Eight products of about 0.2 of the first constant and 0.8 of the second: along (0.8, -0.2) nothing but the 0.004 by which their shares
+// differ tells them apart. With a scatter of 3 % that is sigma = 0.035 / (0.004 sqrt 8) = 3: 2.5 of the first and 0.6 of the second, both
+// beyond 0.5. The worse goes back alone; the other is then known to 0.035 / (0.8 sqrt 8) = 1.5 %.
+TEST_CASE("of undetermined constants the worst goes back to its prior first, and the rest is asked again") {
+    std::vector<FitCase> cases;
+    for (int i = 0; i < 8; ++i) {
+        const double share = i % 2 == 0 ? 0.196 : 0.204, off = i / 2 % 2 == 0 ? 0.03 : -0.03;
+        cases.push_back(affine(std::to_string(i), share / 50e-6, (1 - share) / 0.5e-3, Seconds(std::exp(off)), "one"));
+    }
+    std::string said;
+    const FitResult result = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += std::string(text) + "\n"; });
+    CHECK(said == "host.framework: not determined, back to its prior\n");
+    CHECK_FALSE(report_of(result, "host.framework").parameter.determined);
+    CHECK(report_of(result, "host.framework").parameter.value == "50 us");
+    CHECK(report_of(result, "host.framework").data_error > 1);
+    CHECK(report_of(result, "host.module_forward").parameter.determined);
+    CHECK(report_of(result, "host.module_forward").data_error == Approx(0.0146).epsilon(0.15));
+    // Two cases 40 % off to both sides: known to 0.4 / sqrt 2, which is more than the prior's 0.1.
+    FitParameter tight = framework();
+    tight.prior_sigma = 0.1;
+    const FitResult loose = fit({}, {tight}, {affine("a", 1, 0, Seconds(50e-6 * std::exp(0.4)), "one"), affine("b", 1, 0, Seconds(50e-6 * std::exp(-0.4)), "one")});
+    CHECK(loose.parameters.at(0).data_error == Approx(0.28).epsilon(0.2));
+    CHECK_FALSE(loose.parameters.at(0).parameter.determined);
+    // Where no one reads the constants both stay where the data leave them.
+    said.clear();
+    const FitResult kept = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += text; }, Undetermined::keep);
+    CHECK(said.empty());
+    CHECK(report_of(kept, "host.framework").parameter.determined);
+    CHECK(kept.condition == kept.condition_all);
+}
+
+// Scatters of 1 % and of 4 %: with spreads of 1 and 4 a case of the second kind counts a sixteenth as much. Logs 0.01 of four cases and
+// 0.12 of one of spread 4 have the mean (4 x 0.01 + 0.12 / 16) / (4 + 1 / 16) = 0.0117; alike they would have 0.032.
+TEST_CASE("a case of wider scatter counts less") {
+    std::vector<FitCase> cases;
+    for (int i = 0; i < 4; ++i) cases.push_back(affine(std::to_string(i), 10, 0, Seconds(10 * 50e-6 * std::exp(0.01)), "one"));
+    cases.push_back(affine("wide", 10, 0, Seconds(10 * 50e-6 * std::exp(0.12)), "one"));
+    cases.back().spread = 4;
+    FitParameter open = framework();
+    open.prior_sigma = 50;
+    CHECK(std::log(fit({}, {open}, cases).cluster.host.framework / 50_us) == Approx(0.0117).margin(2e-4));
+    cases.back().spread = 0;
+    CHECK_THROWS_AS(fit({}, {open}, cases), std::logic_error);
+}
+
+TEST_CASE("a fit states its rows once each, its samples and its condition") {
+    std::vector<FitCase> cases{affine("a", 1, 0, 80_us), affine("b", 10, 0, 800_us), affine("c", 20, 0, 1.6_ms)};
+    cases[0].row = 31, cases[1].row = 7, cases[2].row = 31;
+    const FitResult result = fit({}, {framework()}, cases);
+    CHECK(result.cluster.fitted->rows == std::vector<RowHash>{7, 31});
+    CHECK(result.cluster.fitted->samples == 3);
+    CHECK(result.cluster.fitted->condition == 1);
+    CHECK(result.cases.at(1).name == "b");
+    CHECK(result.cases.at(1).fitted.si() == Approx(800e-6).epsilon(1e-3));
+    cases[1].predict = [](const Cluster&) { return Seconds(0); };
+    CHECK_THROWS_WITH(fit({}, {framework()}, cases), Contains("case b predicts 0 s"));
+}
+
 // J = [[1, 1], [1, -1], ..]: columns orthogonal, condition 1; [[1, 1], [1, 1 + e]]: nearly parallel.
 TEST_CASE("the scaled condition ignores units and sees collinearity") {
     CHECK(scaled_condition({2, 2, {1, 1000, 1, -1000}}) == Approx(1));
     CHECK(scaled_condition({2, 2, {1, 1, 1, 1.001}}) > 1e6);
     CHECK(std::isinf(scaled_condition({2, 2, {1, 2, 1, 2}})));
     CHECK(std::isinf(scaled_condition({1, 2, {1, 2}})));
+}
+
+// f = (exp(x), 3 y, x y) at (0.5, 2): rows (e^0.5, 0), (0, 3), (2, 0.5).
+TEST_CASE("a Jacobian is that of central differences") {
+    const auto f = [](const Vector& x) { return Vector{std::exp(x[0]), 3 * x[1], x[0] * x[1]}; };
+    const DenseMatrix j = jacobian(f, 3, {0.5, 2});
+    const double expected[] = {std::exp(0.5), 0, 0, 3, 2, 0.5};
+    REQUIRE(j.values.size() == 6);
+    for (std::size_t i = 0; i < 6; ++i) CHECK(j.values[i] == Approx(expected[i]).epsilon(1e-7).margin(1e-9));
+}
+
+// J = diag(2, 3), precisions 5 and 7: 4 / (4 + 5) + 9 / (9 + 7); without precision both. Columns of (3, 4) and (4, 3) enclose an angle of
+// cosine 0.96: the squares of the singular values are 1.96 and 0.04.
+TEST_CASE("rows determine as many unknowns as outweigh their priors") {
+    CHECK(effective_unknowns({2, 2, {2, 0, 0, 3}}, {5, 7}) == Approx(4.0 / 9 + 9.0 / 16));
+    CHECK(effective_unknowns({2, 2, {2, 0, 0, 3}}, {0, 0}) == Approx(2));
+    CHECK(effective_unknowns({2, 0, {}}, {}) == 0);
+    CHECK(scaled_condition({2, 2, {3, 4, 4, 3}}) == Approx(49));
+    CHECK(scaled_condition({1, 1, {7}}) == 1);
+    CHECK(std::isinf(scaled_condition({2, 2, {0, 1, 0, 1}})));
+    // (J^T J + P)^-1 of J^T J = [[5, 4], [4, 5]], P = diag(1, 4): [[9, -4], [-4, 6]] / 38.
+    const Vector errors = standard_errors({2, 2, {1, 2, 2, 1}}, {1, 4});
+    CHECK(errors.at(0) == Approx(std::sqrt(9.0 / 38)));
+    CHECK(errors.at(1) == Approx(std::sqrt(6.0 / 38)));
+}
+
+// (x - 1)^2 + (y - 2)^2 + (x + y - 6)^2: at the best of all x = 2, y = 3; with y <= 2.5 the rest gives 2 (x - 1) + 2 (x - 3.5) = 0.
+TEST_CASE("the least squares stop at their bounds") {
+    const auto f = [](const Vector& x) { return Vector{x[0] - 1, x[1] - 2, x[0] + x[1] - 6}; };
+    const Vector free = minimise(f, 3, {0, 0}, {-9, -9}, {9, 9}), bounded = minimise(f, 3, {0, 0}, {-9, -9}, {9, 2.5});
+    CHECK(free.at(0) == Approx(2).epsilon(1e-3));
+    CHECK(free.at(1) == Approx(3).epsilon(1e-3));
+    CHECK(bounded.at(0) == Approx(2.25).epsilon(0.04));  // along a bound Ceres goes slowly
+    CHECK(bounded.at(1) == Approx(2.5));
+    CHECK(minimise(f, 3, {}, {}, {}).empty());
 }
 
 // (J^T J)^-1 for J = [[2, 0], [0, 0]]: first 1/4, second unknown; a precision of 16 makes it 1/16.

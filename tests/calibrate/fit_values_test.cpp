@@ -13,6 +13,7 @@
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"
+#include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -23,21 +24,6 @@ namespace {
 std::string whole(const std::string& path) {
     std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Cluster small_machine() {
-    Cluster c;
-    c.name = "made-up";
-    c.gpus_per_node = 4;
-    c.gpu.name = "X1";
-    c.gpu.sms = 100;
-    c.gpu.memory = Bytes(80e9);
-    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(500e12);
-    c.gpu.peaks[Dtype::fp8] = FlopsPerSecond(1000e12);
-    c.gpu.memory_bandwidth = BytesPerSecond(3e12);
-    c.intra.bandwidth = BytesPerSecond(400e9);
-    c.inter.bandwidth = BytesPerSecond(50e9);
-    return c;
 }
 
 }  // namespace
@@ -121,7 +107,7 @@ TEST_CASE("launches tell what a call and a kernel cost at least") {
     launch("graph replay wall", 99, 100);
     launch("graph replay wall", 100, 2);
     launch("host read", 1, 13);
-    const FitResult fit = launch_fit(small_machine(), blocks);
+    const FitResult fit = launch_fit(made_up_machine(4), blocks);
     REQUIRE(fit.parameters.size() == 3);
     CHECK(fit.parameters[0].parameter == FittedParameter{"host.call", "5 us", to_string(HostCosts{}.call), std::log(3.0) / 2, true});
     CHECK(fit.parameters[0].data_error == std::log(3.0) / 2);
@@ -134,8 +120,8 @@ TEST_CASE("launches tell what a call and a kernel cost at least") {
     CHECK(fit.cluster.fitted->rows == std::vector<RowHash>{1, 5, 7});
     CHECK(fit.cluster.fitted->parameters.size() == 3);
     launch("launch call", 1, 17);
-    CHECK(launch_fit(small_machine(), blocks).cluster.host.call.si() == Approx(17e-6));
-    CHECK(launch_fit(small_machine(), {}).parameters.empty());
+    CHECK(launch_fit(made_up_machine(4), blocks).cluster.host.call.si() == Approx(17e-6));
+    CHECK(launch_fit(made_up_machine(4), {}).parameters.empty());
 }
 
 // The fastest of a call is its floor: what takes no more than 1.25 of it waited for the host.
@@ -157,7 +143,7 @@ TEST_CASE("rows within a quarter of their call's floor tell nothing") {
 
 // What an event adds is added where the row was timed so.
 TEST_CASE("a kernel of a script takes what its law says, and between events what they add") {
-    Cluster c = small_machine();
+    Cluster c = made_up_machine(4);
     c.kernel.event = 3_us;
     const Op pass = MemoryPass{Bytes(1e6), Bytes(2e6)};
     KernelRow row{"", "memory_pass", "add", pass, 1_us, 9, true};
@@ -176,8 +162,7 @@ TEST_CASE("a kernel of a script takes what its law says, and between events what
     blocks.launches.push_back({"", "graph replay wall", 100, 2_us, 0});
     CHECK(kernel_fits(blocks).front().parameters.front() == FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "50 us"});
     std::string text;
-    for (const KernelFit& fit : kernel_fits(blocks))
-        for (const FitParameter& p : fit.parameters) text += fmt::format("{} {} {} {}..{}\n", p.key, p.prior, p.prior_sigma, p.lower, p.upper);
+    for (const KernelFit& fit : kernel_fits(blocks)) text += text_of(fit.parameters);
     CHECK(text == "kernel.event 2 us 0.7 0.05 us..50 us\nkernel.memory_efficiency 0.88 0.2 0.2..1.1\nkernel.row_efficiency 0.8 0.3 0.1..1.1\n"
                   "kernel.cache 40 MB 0.5 4 MB..400 MB\nkernel.cache_gain 1.5 0.4 1.01..8\nkernel.batched_gemm 0.9 0.3 0.1..1.5\n"
                   "kernel.attention_efficiency 0.7 0.4 0.1..1\nkernel.attention_ramp 600 0.7 10..10000\nkernel.attention_width 40 0.7 0.5..500\n");
@@ -187,7 +172,7 @@ namespace {
 
 BuildingBlocks traced_blocks(const TestFolder& folder, const std::string& table) {
     BuildingBlocks blocks;
-    read_building_blocks(folder.write("t.csv", table), small_machine().gpu, blocks);
+    read_building_blocks(folder.write("t.csv", table), made_up_machine(4).gpu, blocks);
     return blocks;
 }
 
@@ -249,7 +234,7 @@ TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     add("intra", AllReduce{Bytes(1e6)}, 11, 1, 4);
     add("intra", AllReduce{Bytes(1e6)}, 11, 1, 5);  // more ranks than there are
     add("inter", AllReduce{Bytes(1e6)}, 11, 1, 8);
-    const Cluster c = small_machine();
+    const Cluster c = made_up_machine(4);
     const std::vector<TracedFit> fits = traced_fits(c, blocks);
     REQUIRE(fits.size() == 3);
     CHECK(fits[0].parameters.at(0).key == "kernel.training_gemm");

@@ -16,27 +16,13 @@
 #include "model/routing.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/expert_layer_law.h"
+#include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
 
 namespace {
-
-Cluster made_up_machine() {
-    Cluster c;
-    c.name = "made-up";
-    c.gpus_per_node = 8;
-    c.gpu.name = "X1";
-    c.gpu.sms = 100;
-    c.gpu.memory = Bytes(80e9);
-    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(500e12);
-    c.gpu.peaks[Dtype::fp8] = FlopsPerSecond(1000e12);
-    c.gpu.memory_bandwidth = BytesPerSecond(3e12);
-    c.intra.bandwidth = BytesPerSecond(400e9);
-    c.inter.bandwidth = BytesPerSecond(50e9);
-    return c;
-}
 
 BuildingBlocks blocks_of(const TestFolder& folder, const std::string& table) {
     BuildingBlocks blocks;
@@ -46,13 +32,6 @@ BuildingBlocks blocks_of(const TestFolder& folder, const std::string& table) {
 
 std::string refused(const TestFolder& folder, const std::string& table) {
     return complaint([&] { blocks_of(folder, table); }, folder.path());
-}
-
-// Key, prior, sigma, bounds; one a line.
-std::string text_of(const std::vector<FitParameter>& parameters) {
-    std::string text;
-    for (const FitParameter& p : parameters) text += fmt::format("{} {} {} {}..{}\n", p.key, p.prior, p.prior_sigma, p.lower, p.upper);
-    return text;
 }
 
 }  // namespace
@@ -101,6 +80,7 @@ TEST_CASE("a row of casts says where its scale comes from") {
     const CastRow& last = blocks.casts[3];
     CHECK(last == CastRow{folder.path() + "/t.csv:5", "other", 3, 5, CastScale::given, last.time, last.row});
     CHECK(last.time.si() == Approx(11e-6));
+    CHECK((last.row != 0 && last.row != blocks.casts[2].row));
     const std::vector<FitCase> cases = cast_cases(blocks.casts);
     CHECK(cases.at(2).name == "cast 3x5 1 vLLM 1");
     CHECK(cases.at(3).predict(made_up_machine()) == cast_time(3, 5, CastScale::given, made_up_machine()));
@@ -125,6 +105,7 @@ TEST_CASE("a row of an expert layer has weights of its dtype and a load by its d
     CHECK(blocks.moe_layers[1].weight_bytes == 1);
     CHECK(blocks.moe_layers[1].dtype == Dtype::fp8);
     CHECK(blocks.moe_layers[2].weight_bytes == 0.53);
+    CHECK((first.row != 0 && first.row != blocks.moe_layers[1].row));
     Gpu with_fp4 = made_up_machine().gpu;
     with_fp4.peaks[Dtype::fp4] = FlopsPerSecond(2e15);
     BuildingBlocks more;
@@ -198,6 +179,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     CHECK(first.time.si() == Approx(70e-6));
     CHECK(blocks.exchanges[1].bytes == Bytes(14336));
     CHECK(blocks.exchanges[1].sms == 0);
+    CHECK((first.row != 0 && first.row != blocks.exchanges[1].row));
     CHECK(blocks.exchanges[2].bytes == Bytes(4032));
     const char* kernels[] = {"dispatch", "dispatch", "dispatch_low_latency", "dispatch_low_latency", "dispatch_one_sided", "dispatch_one_sided", "dispatch_two_sided", "dispatch_two_sided"};
     const char* kinds[] = {"dispatch", "combine", "dispatch_low_latency", "combine_low_latency", "dispatch_one_sided", "combine_one_sided", "dispatch_two_sided", "combine_two_sided"};

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
@@ -34,6 +35,32 @@ TEST_CASE("a block of sizes is foretold from the rows outside of it") {
     CHECK(blocks.front().errors.front().median < 0.1);
     CHECK(complaint([&] { leave_out_blocks({folder.write("none.csv", "op,m,n,k,dtype,gpu,time_us\n")}, "dgx-a100", {}); })
               .find("no row of a measured machine") != std::string::npos);
+}
+
+// Products in fp8 whose time holds the cast of their input, by casts three times as long as the shipped cluster says: with the casts' own rows both are
+// found, and the largest products with theirs foretold.
+TEST_CASE("casts are fitted beside the products that they precede") {
+    const Cluster cluster = read_cluster("dgx-h100");
+    Cluster slow = cluster;
+    slow.kernel.cast.efficiency /= 3;
+    slow.kernel.cast.launch *= 3;
+    std::string casts = "op,rows,width,granularity,implementation,gpu,time_us\n", products = "op,m,n,k,dtype,gpu,time_us\n";
+    for (const long m : {64L, 256L, 1024L, 4096L, 8192L, 16384L, 65536L})
+        for (const long k : {1024L, 4096L, 8192L}) {
+            casts += fmt::format("cast_dynamic,{},{},per tensor,x,H100-80GB-SXM,{:.9g}\n", m, k, 1e6 * cast_time(m, k, CastScale::tensor, slow).si());
+            if (m < 1024 || m > 16384) continue;
+            for (const long n : {1024L, 4096L}) {
+                GemmRow row{"made", {m, n, k, 1, Dtype::fp8}, 1, {}};
+                row.casts = true;
+                products += fmt::format("cast_gemm,{},{},{},fp8,H100-80GB-SXM,{:.9g}\n", m, n, k, 1e6 * narrow_time(row, slow).si());
+            }
+        }
+    const TestFolder folder;
+    const auto blocks = leave_out_blocks({folder.write("casts.csv", casts), folder.write("gemms.csv", products)}, "dgx-h100", {});
+    REQUIRE(blocks.size() == 1);
+    CHECK(blocks[0].fitted_rows == 12);
+    CHECK(blocks[0].errors.at(0).samples == 12);
+    CHECK(blocks[0].errors[0].mape < 0.05);
 }
 
 namespace {

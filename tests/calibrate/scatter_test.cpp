@@ -4,9 +4,14 @@
 #include <cmath>
 #include <filesystem>
 
+#include <fmt/format.h>
+
+#include "sim/interval.h"
+#include "tests/calibrate/step_rows.h"
 #include "tests/truth.h"
 
 using namespace stepcast;
+using Catch::Contains;
 
 namespace {
 
@@ -86,4 +91,104 @@ TEST_CASE("intervals hold for 72 to 88 % of all published steps, as shipped and 
         CHECK(share >= 0.68);
         CHECK(share <= 0.88);
     }
+}
+
+namespace {
+
+ScatterRow scatter_row(const std::string& model, int ranks, double off, double gemm_share) {
+    ScatterRow r;
+    r.what.series = r.what.experiment.workload.name = model;
+    r.what.experiment.framework.name = "trainer";
+    r.what.experiment.cluster.gpu.name = "A100";
+    r.what.experiment.cluster.gpus_per_node = ranks;
+    r.what.measured_step = Seconds(std::exp(off));
+    r.forecast.step = {Seconds(1), Seconds(1), Seconds(1), Seconds(1)};
+    r.forecast.basis = {{"gemm", "", false, gemm_share}, {"collective", "", false, 1 - gemm_share}};
+    r.off = off;
+    return r;
+}
+
+}  // namespace
+
+// Three pairs of one model that spend their step alike differ by 0.2, 0.3 and 0.5: only the last may lie beyond (a fifth of three is
+// less than one, so none may): near is 0.5. Models are counted once each: three rows of one make three pairs of a third.
+TEST_CASE("pairs of one model on as many ranks tell how far configurations differ") {
+    std::vector<ScatterRow> rows{scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.2, 0.5), scatter_row("m", 8, 0.5, 0.5)};
+    const std::vector<bool> all(rows.size(), true);
+    CHECK(fit_scatter(rows, all).pairs.near == Approx(0.5).margin(2e-4));
+    CHECK(fit_scatter(rows, all).pairs.far == 0);
+    CHECK(fit_scatter(rows, {true, true, false}).pairs.near == Approx(0.2).margin(2e-4));
+    CHECK(fit_scatter(rows, {false, false, true}).pairs.near == 0);
+    rows[2].what.experiment.cluster.gpus_per_node = 4;  // on other ranks: no pair
+    CHECK(fit_scatter(rows, all).pairs.near == Approx(0.2).margin(2e-4));
+    // Nine rows of another model make 36 pairs of a ninth each, all alike: weight 4 of 4.5, so a pair of half a row may lie beyond.
+    for (int i = 0; i < 9; ++i) rows.push_back(scatter_row("n", 8, 0.1, 0.5));
+    CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).pairs.near == 0);
+    // Shares 0.3 and 0.5 of products are sqrt(2) x 0.2 apart: 0.5^2 = near^2 + (far x 0.2828)^2 with near 0.
+    std::vector<ScatterRow> apart{scatter_row("m", 8, 0, 0.3), scatter_row("m", 8, 0.5, 0.5)};
+    const PairScatter pairs = fit_scatter(apart, {true, true}).pairs;
+    CHECK(pairs.near == 0);
+    CHECK(pairs.far == Approx(0.5 / (0.2 * std::sqrt(2.0))).margin(1e-3));
+    // 0.03 and 0.04 of distance are alike, 0.05 / sqrt(2) of a share is not.
+    CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.049 / std::sqrt(2.0))}, {true, true}).pairs.near == Approx(0.5).margin(2e-4));
+    CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.051 / std::sqrt(2.0))}, {true, true}).pairs.near == 0);
+}
+
+// Two rows are too few for a framework's median; of frameworks at -0.4, 0.1 and 0.2 a tenth lies beyond -0.3 and 0.18.
+TEST_CASE("frameworks and blocks are counted where rows are enough") {
+    std::vector<ScatterRow> rows;
+    for (const auto& [name, off, count] : {std::tuple{"x", -0.4, 3}, {"y", 0.1, 3}, {"z", 0.2, 4}, {"few", 3.0, 2}})
+        for (int i = 0; i < count; ++i) {
+            rows.push_back(scatter_row(fmt::format("m{}", i / 2), 8 + i, off, 0.5));
+            rows.back().what.experiment.framework.name = name;
+        }
+    const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    CHECK(table.frameworks.faster == Approx(0.3));
+    CHECK(table.frameworks.slower == Approx(0.18));
+    REQUIRE(table.groups.size() == 4);
+    CHECK((table.groups[3].framework == "z" && table.groups[3].rows == 4 && table.groups[3].blocks == 2 && table.groups[3].gpu == "A100"));
+}
+
+// Model "a" is foretold by "b" alone and the other way round. A scatter of some hundredths about 0 holds what is off by 0.01, not what
+// is off by 2.
+TEST_CASE("blocks left out are counted inside the intervals of a table without them") {
+    std::vector<ScatterRow> rows;
+    for (int i = 0; i < 6; ++i) rows.push_back(scatter_row(i < 3 ? "a" : "b", 8, i == 0 ? 2 : 0.01 * (i % 2 == 0 ? 1 : -1), 0.5));
+    const std::vector<BlockErrors> blocks = leave_out_scatter(rows, LeftOut::model);
+    REQUIRE(blocks.size() == 2);
+    CHECK(blocks[0].left_out == "a");
+    CHECK(blocks[0].errors == std::vector<double>{-2, 0.01, -0.01});
+    const ScatterTable of_b = fit_scatter(rows, {false, false, false, true, true, true});
+    int inside = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+        Doubts doubts = rows[i].forecast.doubts;
+        const Scatter s = scatter_of(of_b, rows[i].what.experiment.framework, rows[i].what.experiment.cluster);
+        doubts.faster = s.faster;
+        doubts.slower = s.slower;
+        const Interval reach = predictive_interval(Seconds(1), Seconds(1), doubts);
+        CHECK(interval_by(of_b, rows[i]) == reach);
+        inside += reach.p10 <= rows[i].what.measured_step && rows[i].what.measured_step <= reach.p90;
+    }
+    CHECK(blocks[0].inside == inside);
+    CHECK(inside < 3);
+    CHECK(blocks[1].errors.size() == 3);
+    CHECK(leave_out_scatter(rows, LeftOut::device).size() == 1);
+}
+
+TEST_CASE("scatter is written with its sources, from tables of steps alone") {
+    const TestFolder folder;
+    std::vector<StepRow> rows{{.id = "a", .model = "gpt-x"}, {.id = "b", .micro_batch = 2, .model = "gpt-x"}, {.id = "c", .hidden = 4096, .model = "gpt-y"}, {.id = "no", .device = "Abacus 9"}};
+    const std::string steps = folder.write("steps.csv", steps_table(rows)), kernels = folder.write("gemms.csv", "gpu,m,n,k,dtype,time_us\nA100,64,64,64,bf16,9\n"), out = folder.path() + "/scatter.toml";
+    const std::vector<ScatterRow> read = scatter_rows({steps, kernels});
+    REQUIRE(read.size() == 3);
+    for (const ScatterRow& r : read) CHECK(r.off == Approx(std::log(1 / r.forecast.step.p50.si())));
+    const std::string text = calibrate_scatter({steps, kernels}, out, "2026-02-03");
+    CHECK_THAT(text, Contains("scatter of 3 steps in 1 pairs of framework and device written to " + out) && Contains("left out by model"));
+    const ScatterTable table = read_scatter(out);
+    CHECK(table.date == "2026-02-03");
+    CHECK(table.sources == std::vector<std::string>{"steps.csv"});
+    CHECK(table.groups.at(0).rows == 3);
+    CHECK_THAT(cross_validate_scatter({steps}, LeftOut::model), Contains("gpt-x") && Contains("gpt-y"));
+    CHECK(complaint([&] { cross_validate_scatter({steps}, LeftOut::ranks); }) == "--cross-validate ranks: the rows have one ranks only; expected two or more");
+    CHECK(complaint([&] { scatter_rows({kernels}); }) == "calibrate: no row of these files states a step that can be predicted");
 }

@@ -1,4 +1,4 @@
-// Fits to measured steps: what may move, what is set aside, what is said of rows that were left out.
+// Fits to measured steps: what may move, what is set aside; and what a recorded run tells.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -6,57 +6,18 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/few_shot_internal.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/from_measurements.h"
-#include "calibrate/scatter.h"
-#include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_parameters.h"
-#include "model/presets.h"
 #include "model/records/measurement.h"
 #include "model/records/measurements.h"
-#include "model/step.h"
-#include "sim/interval.h"
-#include "sim/engine/simulate.h"
-#include "tests/model/files.h"
+#include "tests/calibrate/step_rows.h"
 
 using namespace stepcast;
 using Catch::Contains;
 
 namespace {
-
-struct StepRow {
-    std::string id;
-    int hidden = 2048, tp = 1, pp = 1, dp = 8, micro_batch = 1, batches = 1;
-    double seconds = 1;
-    std::string device = "A100-80GB", model = "gpt-x", source = "own";
-};
-
-std::string steps_table(const std::vector<StepRow>& rows) {
-    std::string text = "source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,gpus,gpu,interconnect,tp,pp,vp,dp,ep,cp,sp,zero,mbs,gbs,"
-                       "recompute,precision,metric,value,unit,step_s,ref,notes\n";
-    for (const StepRow& r : rows)
-        text += fmt::format("{},{},{},4,{},16,16,{},32000,1024,,,{},{},,{},{},1,{},,1,,0,{},{},none,BF16,,,,{:.9g},,\n", r.source, r.id, r.model, r.hidden, 4 * r.hidden,
-                            r.tp * r.pp * r.dp, r.device, r.tp, r.pp, r.dp, r.micro_batch, r.dp * r.micro_batch * r.batches, r.seconds);
-    return text;
-}
-
-std::vector<Case> cases_of(const TestFolder& folder, const std::vector<StepRow>& rows) {
-    std::vector<Case> cases;
-    for (Comparison& c : read_comparisons(folder.write("rows.csv", steps_table(rows)), "dgx-a100", "")) {
-        REQUIRE(c.refused_because == "");
-        cases.push_back(std::move(c.what));
-    }
-    return cases;
-}
-
-double simulated_step(const Experiment& e) {
-    const TaskGraph graph = build_step(e, routing_of(e));
-    Timeline timeline;
-    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
-    return timeline.end.si();
-}
 
 std::vector<std::string> keys_of(const std::vector<FitParameter>& all) {
     std::vector<std::string> keys;
@@ -65,39 +26,6 @@ std::vector<std::string> keys_of(const std::vector<FitParameter>& all) {
 }
 
 }  // namespace
-
-// A pipeline of two with 17 micro-batches: two shorter steps and a straight line give what the whole step takes.
-TEST_CASE("a long step is continued from two shorter ones, and its slopes are those of the step") {
-    const TestFolder folder;
-    for (const StepRow& row : {StepRow{.id = "a", .pp = 2, .dp = 2, .batches = 17}, StepRow{.id = "b", .dp = 2, .batches = 9}, StepRow{.id = "c", .dp = 2, .batches = 2}}) {
-        CAPTURE(row.id);
-        Case what = cases_of(folder, {row}).front();
-        what.experiment.parallelism.eager = true;
-        what.experiment.parallelism.eager_traffic = 2;
-        const std::vector<std::string> keys{"kernel.training_gemm", "kernel.memory_efficiency", eager_traffic_key};
-        CHECK(step_with_slopes(what, {}, {}).step.si() == Approx(simulated_step(what.experiment)).epsilon(1e-4));
-        // Moved by factors, as if the experiment had the values.
-        Experiment moved = what.experiment;
-        moved.cluster = with_scaled(moved.cluster, "kernel.training_gemm", 0.9);
-        moved.parallelism.eager_traffic = 3;
-        const StepSlopes s = step_with_slopes(what, keys, {0.9, 1, 1.5});
-        CHECK(s.step.si() == Approx(simulated_step(moved)).epsilon(1e-4));
-        for (std::size_t j = 0; j < keys.size(); ++j) {
-            const auto at = [&](double by) {
-                Experiment e = moved;
-                if (keys[j] == eager_traffic_key) e.parallelism.eager_traffic *= std::exp(by);
-                else e.cluster = with_scaled(e.cluster, keys[j], std::exp(by));
-                return std::log(simulated_step(e));
-            };
-            CAPTURE(keys[j]);
-            CHECK(s.slopes.at(j) == Approx((at(0.05) - at(0)) / 0.05).epsilon(0.1).margin(2e-3));
-        }
-        CHECK(s.slopes[0] < -0.1);
-        CHECK(s.slopes[2] > 0.01);
-        what.experiment.parallelism.eager = false;
-        CHECK(step_with_slopes(what, keys, {0.9, 1, 1.5}).slopes[2] == 0);
-    }
-}
 
 // At most six, in their order: what no row exercises does not move.
 TEST_CASE("a fit of steps moves what its rows exercise, six constants at most") {
@@ -275,201 +203,4 @@ TEST_CASE("a recorded run of a whole model tells the noise of a cluster") {
     const std::string profile = folder.write("p.csv", write_measurements(samples));
     CHECK(are_tables({folder.path() + "/t.csv", profile}));
     CHECK_FALSE(are_tables({profile}));
-}
-
-namespace {
-
-// Rows that see one unknown in proportion: error = slope x - truth.
-RowModel proportional(const Vector& slopes, const Vector& truth) {
-    return [=](const Vector& x) {
-        RowErrors rows{{}, {slopes.size(), 1, slopes}};
-        for (std::size_t i = 0; i < slopes.size(); ++i) rows.errors.push_back(slopes[i] * x[0] - truth[i]);
-        return rows;
-    };
-}
-
-}  // namespace
-
-// Model "a" has four rows that agree on 0.1, "b" one on 0.3 with twice the slope. Without b: x = 0.1 drawn a little to 0, the error of b
-// is 2 x - 0.3 (beyond the reach), without a it is x = 0.15 in about and the errors 0.05.
-TEST_CASE("each block is foretold by a fit to the others, and is inside what they leave open") {
-    std::vector<Case> cases(5);
-    for (std::size_t i = 0; i < 5; ++i) cases[i].experiment.workload.name = i == 4 ? "b" : "a";
-    StepFit fit{{{"k", "", 1, {0, 0.5, -3, 3}}}, proportional({1, 1, 1, 1, 2}, {0.1, 0.1, 0.1, 0.1, 0.5}), {}};
-    fit.posterior = most_probable(fit.model, priors_of(fit.constants), std::vector<bool>(5, true), {0});
-    const std::vector<BlockErrors> blocks = leave_out_blocks(fit, cases, LeftOut::model, {});
-    REQUIRE(blocks.size() == 2);
-    CHECK(blocks[0].left_out == "a");
-    const Posterior without_b = most_probable(fit.model, priors_of(fit.constants), {true, true, true, true, false}, fit.posterior.x);
-    const Posterior without_a = most_probable(fit.model, priors_of(fit.constants), {false, false, false, false, true}, fit.posterior.x);
-    REQUIRE(blocks[1].errors.size() == 1);
-    CHECK(blocks[1].errors[0] == Approx(2 * without_b.x[0] - 0.5));
-    // sigma^2 of a row = noise^2 + slope^2 times the variance of x.
-    const auto inside = [](const Posterior& p, double slope, double error) { return std::abs(error) <= 1.2816 * std::sqrt(p.noise * p.noise + slope * slope * p.sigma[0] * p.sigma[0]); };
-    CHECK(blocks[1].inside == inside(without_b, 2, blocks[1].errors[0]));
-    REQUIRE(blocks[0].errors.size() == 4);
-    for (const double error : blocks[0].errors) CHECK(error == Approx(without_a.x[0] - 0.1));
-    CHECK(blocks[0].inside == 4 * inside(without_a, 1, blocks[0].errors[0]));
-    CHECK_FALSE(inside(without_b, 2, blocks[1].errors[0]));
-    CHECK(leave_out_blocks(fit, cases, LeftOut::framework, {}).empty());  // all of one
-    CHECK(leave_out_blocks(fit, cases, LeftOut::model, [] { return true; }).empty());
-    // Just inside and just beyond the reach.
-    for (const double beyond : {-1e-6, 1e-6}) {
-        const double reach = 1.2816 * std::sqrt(without_b.noise * without_b.noise + 4 * without_b.sigma[0] * without_b.sigma[0]) + beyond;
-        StepFit edge = fit;
-        edge.model = proportional({1, 1, 1, 1, 2}, {0.1, 0.1, 0.1, 0.1, 2 * without_b.x[0] + reach});
-        edge.posterior.x = fit.posterior.x;
-        CHECK(leave_out_blocks(edge, cases, LeftOut::model, {})[1].inside == (beyond < 0));
-    }
-}
-
-// The spread of the shipped values, each once, as a logarithm's standard deviation (n - 1), no less than 0.1 and no more than 1.5.
-TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
-    const TestFolder folder;
-    const Case row = cases_of(folder, {{.id = "a"}}).front();
-    std::set<double> gemm, memory;
-    for (const std::string& name : preset_names(PresetKind::cluster)) {
-        const Cluster c = read_cluster(name);
-        gemm.insert(c.kernel.training_gemm);
-        memory.insert(c.kernel.memory_efficiency);
-    }
-    const auto deviation = [](const std::set<double>& values) {
-        double mean = 0, squares = 0;
-        for (const double v : values) mean += std::log(v);
-        mean /= static_cast<double>(values.size());
-        for (const double v : values) squares += std::pow(std::log(v) - mean, 2);
-        return std::sqrt(squares / static_cast<double>(values.size() - 1));
-    };
-    const std::vector<StepConstant> constants = step_constants(FitTarget::hardware, {row});
-    CHECK(constants[0].key == "kernel.training_gemm");
-    CHECK(constants[0].prior.sigma == Approx(std::clamp(deviation(gemm), 0.1, 1.5)).epsilon(1e-3));
-    CHECK(constants[1].key == "kernel.memory_efficiency");
-    CHECK(constants[1].prior.sigma == Approx(std::clamp(deviation(memory), 0.15, 1.5)).epsilon(1e-3));
-    CHECK(constants[1].prior.lower == Approx(std::log(0.1 / row.experiment.cluster.kernel.memory_efficiency)));
-    CHECK(constants[1].prior.upper == Approx(std::log(1 / row.experiment.cluster.kernel.memory_efficiency)));
-    // Only clusters that state the slow-down count.
-    std::set<double> slowdowns;
-    for (const std::string& name : preset_names(PresetKind::cluster))
-        if (const double value = read_cluster(name).interference.compute_slowdown; value > 0) slowdowns.insert(value);
-    CHECK(constants.back().key == "interference.compute_slowdown");
-    CHECK(constants.back().prior.sigma == Approx(std::clamp(deviation(slowdowns), 0.5, 1.5)).epsilon(1e-3));
-    Case without = row;
-    without.experiment.cluster.interference.compute_slowdown = 0;
-    const std::vector<double> ascending(slowdowns.begin(), slowdowns.end());
-    CHECK(step_constants(FitTarget::hardware, {without}).back().start == Approx(ascending[ascending.size() / 2]).epsilon(1e-3));
-    Case experts = row;
-    experts.experiment.workload.moe.experts = 8;
-    CHECK(step_constants(FitTarget::framework, {experts}).size() == 2);  // not spread over ranks
-    // A start outside of the bounds may stay there.
-    Case far = row;
-    far.experiment.cluster.kernel.training_gemm = 1.6;
-    CHECK(step_constants(FitTarget::hardware, {far}).front().prior.upper == 0);
-    far.experiment.cluster.kernel.training_gemm = 0.2;
-    CHECK(step_constants(FitTarget::hardware, {far}).front().prior.lower == 0);
-    for (const StepConstant& c : step_constants(FitTarget::framework, {row})) {
-        CAPTURE(c.key);
-        CHECK(c.framework == c.key);
-        CHECK(c.prior.sigma >= 1);
-        CHECK(c.prior.sigma <= 1.5);
-    }
-}
-
-namespace {
-
-ScatterRow scatter_row(const std::string& model, int ranks, double off, double gemm_share) {
-    ScatterRow r;
-    r.what.series = r.what.experiment.workload.name = model;
-    r.what.experiment.framework.name = "trainer";
-    r.what.experiment.cluster.gpu.name = "A100";
-    r.what.experiment.cluster.gpus_per_node = ranks;
-    r.what.measured_step = Seconds(std::exp(off));
-    r.forecast.step = {Seconds(1), Seconds(1), Seconds(1), Seconds(1)};
-    r.forecast.basis = {{"gemm", "", false, gemm_share}, {"collective", "", false, 1 - gemm_share}};
-    r.off = off;
-    return r;
-}
-
-}  // namespace
-
-// Three pairs of one model that spend their step alike differ by 0.2, 0.3 and 0.5: only the last may lie beyond (a fifth of three is
-// less than one, so none may): near is 0.5. Models are counted once each: three rows of one make three pairs of a third.
-TEST_CASE("pairs of one model on as many ranks tell how far configurations differ") {
-    std::vector<ScatterRow> rows{scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.2, 0.5), scatter_row("m", 8, 0.5, 0.5)};
-    const std::vector<bool> all(rows.size(), true);
-    CHECK(fit_scatter(rows, all).pairs.near == Approx(0.5).margin(2e-4));
-    CHECK(fit_scatter(rows, all).pairs.far == 0);
-    CHECK(fit_scatter(rows, {true, true, false}).pairs.near == Approx(0.2).margin(2e-4));
-    CHECK(fit_scatter(rows, {false, false, true}).pairs.near == 0);
-    rows[2].what.experiment.cluster.gpus_per_node = 4;  // on other ranks: no pair
-    CHECK(fit_scatter(rows, all).pairs.near == Approx(0.2).margin(2e-4));
-    // Nine rows of another model make 36 pairs of a ninth each, all alike: weight 4 of 4.5, so a pair of half a row may lie beyond.
-    for (int i = 0; i < 9; ++i) rows.push_back(scatter_row("n", 8, 0.1, 0.5));
-    CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).pairs.near == 0);
-    // Shares 0.3 and 0.5 of products are sqrt(2) x 0.2 apart: 0.5^2 = near^2 + (far x 0.2828)^2 with near 0.
-    std::vector<ScatterRow> apart{scatter_row("m", 8, 0, 0.3), scatter_row("m", 8, 0.5, 0.5)};
-    const PairScatter pairs = fit_scatter(apart, {true, true}).pairs;
-    CHECK(pairs.near == 0);
-    CHECK(pairs.far == Approx(0.5 / (0.2 * std::sqrt(2.0))).margin(1e-3));
-    // 0.03 and 0.04 of distance are alike, 0.05 / sqrt(2) of a share is not.
-    CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.049 / std::sqrt(2.0))}, {true, true}).pairs.near == Approx(0.5).margin(2e-4));
-    CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.051 / std::sqrt(2.0))}, {true, true}).pairs.near == 0);
-}
-
-// Two rows are too few for a framework's median; of frameworks at -0.4, 0.1 and 0.2 a tenth lies beyond -0.3 and 0.18.
-TEST_CASE("frameworks and blocks are counted where rows are enough") {
-    std::vector<ScatterRow> rows;
-    for (const auto& [name, off, count] : {std::tuple{"x", -0.4, 3}, {"y", 0.1, 3}, {"z", 0.2, 4}, {"few", 3.0, 2}})
-        for (int i = 0; i < count; ++i) {
-            rows.push_back(scatter_row(fmt::format("m{}", i / 2), 8 + i, off, 0.5));
-            rows.back().what.experiment.framework.name = name;
-        }
-    const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
-    CHECK(table.frameworks.faster == Approx(0.3));
-    CHECK(table.frameworks.slower == Approx(0.18));
-    REQUIRE(table.groups.size() == 4);
-    CHECK((table.groups[3].framework == "z" && table.groups[3].rows == 4 && table.groups[3].blocks == 2 && table.groups[3].gpu == "A100"));
-}
-
-// Model "a" is foretold by "b" alone and the other way round. A scatter of some hundredths about 0 holds what is off by 0.01, not what
-// is off by 2.
-TEST_CASE("blocks left out are counted inside the intervals of a table without them") {
-    std::vector<ScatterRow> rows;
-    for (int i = 0; i < 6; ++i) rows.push_back(scatter_row(i < 3 ? "a" : "b", 8, i == 0 ? 2 : 0.01 * (i % 2 == 0 ? 1 : -1), 0.5));
-    const std::vector<BlockErrors> blocks = leave_out_scatter(rows, LeftOut::model);
-    REQUIRE(blocks.size() == 2);
-    CHECK(blocks[0].left_out == "a");
-    CHECK(blocks[0].errors == std::vector<double>{-2, 0.01, -0.01});
-    const ScatterTable of_b = fit_scatter(rows, {false, false, false, true, true, true});
-    int inside = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-        Doubts doubts = rows[i].forecast.doubts;
-        const Scatter s = scatter_of(of_b, rows[i].what.experiment.framework, rows[i].what.experiment.cluster);
-        doubts.faster = s.faster;
-        doubts.slower = s.slower;
-        const Interval reach = predictive_interval(Seconds(1), Seconds(1), doubts);
-        CHECK(interval_by(of_b, rows[i]) == reach);
-        inside += reach.p10 <= rows[i].what.measured_step && rows[i].what.measured_step <= reach.p90;
-    }
-    CHECK(blocks[0].inside == inside);
-    CHECK(inside < 3);
-    CHECK(blocks[1].errors.size() == 3);
-    CHECK(leave_out_scatter(rows, LeftOut::device).size() == 1);
-}
-
-TEST_CASE("scatter is written with its sources, from tables of steps alone") {
-    const TestFolder folder;
-    std::vector<StepRow> rows{{.id = "a", .model = "gpt-x"}, {.id = "b", .micro_batch = 2, .model = "gpt-x"}, {.id = "c", .hidden = 4096, .model = "gpt-y"}, {.id = "no", .device = "Abacus 9"}};
-    const std::string steps = folder.write("steps.csv", steps_table(rows)), kernels = folder.write("gemms.csv", "gpu,m,n,k,dtype,time_us\nA100,64,64,64,bf16,9\n"), out = folder.path() + "/scatter.toml";
-    const std::vector<ScatterRow> read = scatter_rows({steps, kernels});
-    REQUIRE(read.size() == 3);
-    for (const ScatterRow& r : read) CHECK(r.off == Approx(std::log(1 / r.forecast.step.p50.si())));
-    const std::string text = calibrate_scatter({steps, kernels}, out, "2026-02-03");
-    CHECK_THAT(text, Contains("scatter of 3 steps in 1 pairs of framework and device written to " + out) && Contains("left out by model"));
-    const ScatterTable table = read_scatter(out);
-    CHECK(table.date == "2026-02-03");
-    CHECK(table.sources == std::vector<std::string>{"steps.csv"});
-    CHECK(table.groups.at(0).rows == 3);
-    CHECK_THAT(cross_validate_scatter({steps}, LeftOut::model), Contains("gpt-x") && Contains("gpt-y"));
-    CHECK(complaint([&] { cross_validate_scatter({steps}, LeftOut::ranks); }) == "--cross-validate ranks: the rows have one ranks only; expected two or more");
-    CHECK(complaint([&] { scatter_rows({kernels}); }) == "calibrate: no row of these files states a step that can be predicted");
 }

@@ -41,8 +41,7 @@ TEST_CASE("recompute is read from the words that tables use") {
           "c.csv:2: recompute: \"often\" is not understood; expected none, selective or full");
 }
 
-// Llama 3 8B: k 1024, o 4096 and up 14336 of 2 x 1024 + 2 x 4096 + 3 x 14336 columns: 0.3655 of 32 layers are 11.7.
-TEST_CASE("torchtitan's operator policy is as many whole layers as its matrix products are") {
+TEST_CASE("torchtitan's operator policy, row-wise fp8 and asynchronous tensor parallelism are read") {
     const CasesHome home;
     const Case c = gpt_case_with({{"source", "torchtitan"},
                               {"model", "llama3-8b"},
@@ -59,14 +58,19 @@ TEST_CASE("torchtitan's operator policy is as many whole layers as its matrix pr
                               {"zero", "3"},
                               {"recompute", "selective (op)"},
                               {"precision", "float8 (linears)"}});
-    CHECK(c.experiment.parallelism.recompute == Recompute::full);
-    CHECK(c.experiment.parallelism.recompute_layers == 12);
+    CHECK(c.experiment.parallelism.recompute == Recompute::alternate);
     CHECK(c.experiment.workload.dtype == Dtype::fp8);
+    CHECK_FALSE(c.experiment.workload.row_scales);
     CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
-    CHECK(takes_for_granted(c, "recompute selective (op): every second matrix product, as 12 whole layers of a stage"));
+    CHECK(takes_for_granted(c, "recompute selective (op): every second matrix product of each layer"));
     CHECK(gpt_case_with({{"source", "torchtitan"}, {"gpus", "8"}, {"tp", "1"}, {"pp", "1"}, {"dp", "8"},
                      {"recompute", "selective per op"}})
-              .experiment.parallelism.recompute == Recompute::full);
+              .experiment.parallelism.recompute == Recompute::alternate);
+    const Case rows = gpt_case_with({{"source", "torchtitan"}, {"gpus", "8"}, {"gpu", "H100"}, {"tp", "8"}, {"pp", "1"}, {"dp", "1"}, {"sp", "on"},
+                                 {"precision", "float8 rowwise"}, {"notes", "async TP; compile"}});
+    CHECK(rows.experiment.workload.row_scales);
+    CHECK(rows.experiment.parallelism.overlap_tp);
+    CHECK_FALSE(rows.experiment.workload.fused_projections);
 }
 
 // nanotron's blocks by matrix products (models/base.py, build_model), 16 layers of 67.1 million and logits of 268.4 million, as

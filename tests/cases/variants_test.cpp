@@ -125,6 +125,35 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
     CHECK(refused({{"recompute", "sometimes"}}).find("is not understood") != std::string::npos);
 }
 
+// Nemotron 3 Nano: the experts that a token meets are 2 x (6 x 1856 + 3712) columns, its attention 2 x 128 x 34: 0.773 of 23 layers.
+TEST_CASE("what a recipe states and its table does not is taken from it, on its device alone") {
+    const auto nano = [](const std::string& gpu, const std::string& recompute) {
+        return case_with({{"model", "nemotron_3_nano"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""},
+                          {"ffn", ""}, {"vocab", ""}, {"ep", "8"}, {"gpu", gpu}, {"recompute", recompute}});
+    };
+    const Case found = nano("H100", "not stated (recipe dependent)");
+    CHECK(found.experiment.parallelism.recompute == Recompute::full);
+    CHECK(found.experiment.parallelism.recompute_layers == 18);
+    CHECK(std::ranges::count(found.assumptions, "recompute not stated: moe, layernorm, the recipe's") == 1);
+    CHECK(found.experiment.readings.empty());
+    CHECK(nano("H100", "none").experiment.parallelism.recompute == Recompute::none);
+    CHECK(nano("GB200", "").experiment.parallelism.recompute == Recompute::none);
+
+    const auto once = [](const std::string& gpu, const std::string& dispatch, const std::string& source = "megatron_bridge_perf") {
+        return with({{"source", source}, {"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""},
+                     {"kv_heads", ""}, {"ffn", ""}, {"vocab", ""}, {"ep", "8"}, {"gpu", gpu}, {"dispatch", dispatch}})
+            .parallelism.dispatch_once;
+    };
+    CHECK_FALSE(once("H100", ""));
+    CHECK(once("H100", "once"));
+    CHECK(once("B200", ""));
+    CHECK_FALSE(once("B200", "all-to-all"));
+    CHECK(once("H100", "once", "nemo_docs"));
+    CHECK(refused({{"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
+                   {"vocab", ""}, {"ep", "8"}, {"dispatch", "twice"}}) ==
+          "c.csv:2: dispatch: \"twice\" is neither all-to-all nor once");
+}
+
 TEST_CASE("a model that presets know by name needs no sizes") {
     const auto named = [](const std::string& model) {
         Cells cells{{"model", model}, {"gpus", "64"}, {"dp", "64"}, {"ep", "8"}, {"zero", "1"}, {"gbs", "512"}};
@@ -198,8 +227,38 @@ TEST_CASE("a single layer is experts or the dense layer that is as wide as they 
     CHECK(with(experts).workload.kind == Workload::Kind::moe_layer);
     CHECK(with(layer).workload.kind == Workload::Kind::mlp);
     CHECK(with(layer).workload.ffn == 4096);
+    CHECK_FALSE(with(experts).parallelism.unfused);
+    experts.back() = {"notes", "Tutel MoE under DDP wrapper; 2 local experts"};
+    experts.push_back({"topk", "2"});
+    CHECK(with(experts).parallelism.unfused);
     deepspeed.push_back({"case_id", "tutel_deepspeed_b8"});
     CHECK(refused(deepspeed).find("one-hot masks") != std::string::npos);
+}
+
+// Megatron-Core's modules: two norms, an activation, the up-projections of a latent attention, scores: each 0.5 ms of the host (module_backward) on
+// the pass back, said as half of it on each of two. Moonlight's "mlp" is the one dense layer of its 27.
+TEST_CASE("modules that are computed again by themselves cost the host a call") {
+    const auto again = [](const std::string& recompute) {
+        const Cells moonlight{{"model", "moonlight-16b"}, {"layers", "27"}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
+                              {"vocab", ""}, {"tp", "2"}, {"dp", "4"}, {"ep", "8"}, {"gbs", "4"}, {"recompute", recompute}};
+        return with(moonlight);
+    };
+    const Experiment none = again("none");
+    const Seconds module = none.cluster.host.module_backward;
+    const auto modules = [&](const std::string& recompute) {
+        return 2 * (again(recompute).cluster.host.layer - none.cluster.host.layer) / module;
+    };
+    CHECK(module == Seconds(0.5e-3));
+    CHECK(modules("moe_act") == Approx(1));
+    CHECK(modules("layernorm+moe_act") == Approx(3));
+    CHECK(modules("norm, act") == Approx(3));
+    CHECK(modules("mla_up_proj+mlp") == Approx(1));
+    CHECK(again("mla_up_proj+mlp").parallelism.recompute_layers == 1);
+    CHECK(modules("selective (core attention)") == Approx(1));
+    CHECK(modules("core_attn selective (baseline)") == Approx(1));
+    CHECK(modules("selective attention") == Approx(0).margin(1e-9));
+    CHECK(modules("full") == Approx(0).margin(1e-9));
+    CHECK(modules("") == Approx(0).margin(1e-9));
 }
 
 // Each word where tables have it; a row of supervised fine-tuning is a training step and stays.

@@ -161,8 +161,8 @@ using Lines = std::vector<std::string>;
 using Add = void (*)(Program&, const MoeLayer&, const Routing&);
 
 // 6 tokens of two slots, 8 wide rows of 16 bytes, inner 24: slots are 192 bytes, an expert's weights 2 x 8 x 24 x 2 = 768.
-Lines lines_of_rank(Add add, const Routing& routing, int rank) {
-    const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1};
+Lines lines_of_rank(Add add, const Routing& routing, int rank, bool unfused = false) {
+    const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1, .unfused = unfused};
     TaskGraph graph(2, true);
     Program program(graph);
     add(program, layer, routing);
@@ -210,6 +210,20 @@ TEST_CASE("alltoall: every task of a rank") {
     CHECK(lines_of_rank(add_alltoall_backward, routing, 1) ==
           Lines{"weighted_sum_backward r192 w192", "dispatch all_to_all 240", "dgrad2 [11,6]x24x8", "wgrad2 [11,6]x24x8 weights", "gelu_backward r1632 w816", "dgrad1 [11,6]x8x24",
                 "wgrad1 [11,6]x24x8 weights", "combine all_to_all 240", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+}
+
+// 2 x ceil(6 / 4) = 4 slots of each expert from each rank, whatever the routing: a rank's buffer is 4 x 4 x 16 = 256 bytes, half of it goes to the
+// other rank, each of its two experts gets 8 rows: 256 bytes wide, 768 inside. Six tokens are 96 bytes.
+TEST_CASE("alltoall operation by operation: every task of a rank") {
+    const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
+    CHECK(lines_of_rank(add_alltoall_forward, routing, 0, true) ==
+          Lines{"gate 6x4x8", "top_k r48 w48", "zeros r0 w256", "encode r96 w96", "encode r96 w96", "dispatch all_to_all 256", "expert_gemm1 [8,8]x24x8", "bias r768 w768",
+                "gelu r768 w768", "expert_gemm2 [8,8]x8x24", "bias r256 w256", "combine all_to_all 256", "decode r96 w96", "decode r96 w96", "sum r192 w96"});
+    CHECK(lines_of_rank(add_alltoall_backward, routing, 1, true) ==
+          Lines{"zeros r0 w256", "decode_backward r96 w96", "decode_backward r96 w96", "gate_gradients r192 w0", "gate_gradients r192 w0", "dispatch all_to_all 256",
+                "bias_gradient r256 w0", "dgrad2 [8,8]x24x8", "wgrad2 [8,8]x24x8 weights", "gelu_backward r1536 w768", "bias_gradient r768 w0", "dgrad1 [8,8]x8x24",
+                "wgrad1 [8,8]x24x8 weights", "combine all_to_all 256", "encode_backward r96 w96", "encode_backward r96 w96", "sum r192 w96", "gate_dgrad 6x8x4",
+                "gate_wgrad 8x4x6", "sum r192 w96"});
 }
 
 // Loads 200, 30, 260 and 43: experts 2, 0 and 3 are popular. Rank 0 has 4 + 2 + 1 blocks of its own 200, 70 and 3 rows of them, and one for

@@ -147,7 +147,7 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
                    {1, Place(0, Lane::send_down), Seconds(2e-6), Seconds(4e-6)},
                    {1, Place(1, Lane::receive_down), Seconds(2e-6), Seconds(4e-6)}};
     TraceExtras extras;
-    extras.labels = {{3, 3}, {7, -1}};
+    extras.labels = {{0, -1}, {0, -1}};
     extras.prefix = "predicted ";
     extras.traced = {{{1000, "traced rank 0"}}, {{1000, 7, "nvjet \"x\"", "gemm", "forward", Seconds(1e-6), Seconds(2e-6), 0, 1}}, {{1000, Seconds(0), Bytes(5)}}};
     const std::string path = samples::temporary_folder("both") + "/both.json";
@@ -155,9 +155,10 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
     const Json json = Json::parse(samples::file_text(path));
     const auto spans = events_of(json, "X");
     REQUIRE(spans.size() == 4);
-    CHECK(spans[0]["args"]["micro_batch"] == 3);
-    CHECK(spans[0]["args"]["layer"] == 7);
+    CHECK(spans[0]["args"]["micro_batch"] == 0);
+    CHECK(spans[0]["args"]["layer"] == 0);
     CHECK_FALSE(spans[1]["args"].contains("layer"));
+    CHECK_FALSE(spans[1]["args"].contains("micro_batch"));
     CHECK(spans[3]["pid"] == 1000);
     CHECK(spans[3]["name"] == "nvjet \"x\"");
     CHECK(spans[3]["args"] == Json{{"phase", "forward"}, {"micro_batch", 0}, {"layer", 1}});
@@ -168,5 +169,16 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
     CHECK(from[0]["id"] == to[0]["id"]);
     CHECK(from[0]["ts"] == 3.0);
     REQUIRE(events_of(json, "C").size() == 1);
-    CHECK(events_of(json, "M")[0]["args"]["name"] == "predicted rank 0");
+    CHECK(events_of(json, "C")[0]["args"]["bytes"] == 5);
+    // Tracks in the order of their numbers: ranks, their lanes, and what was traced beneath.
+    std::vector<std::string> tracks;
+    for (const Json& event : events_of(json, "M"))
+        tracks.push_back(event["name"].get<std::string>() + " " + std::to_string(event["pid"].get<int>()) + (event.contains("tid") ? ":" + std::to_string(event["tid"].get<int>()) : "") + " " +
+                         (event["args"].contains("name") ? event["args"]["name"].get<std::string>() : std::to_string(event["args"]["sort_index"].get<int>())));
+    const auto lane = [](Lane of) { return std::to_string(static_cast<int>(of)); };
+    const std::string compute = lane(Lane::compute), send = lane(Lane::send_down), receive = lane(Lane::receive_down);
+    CHECK(tracks == std::vector<std::string>{"process_name 0 predicted rank 0", "process_sort_index 0 0", "process_name 1 predicted rank 1", "process_sort_index 1 1",
+                                             "thread_name 0:" + compute + " compute", "thread_sort_index 0:" + compute + " " + compute, "thread_name 0:" + send + " send_down",
+                                             "thread_sort_index 0:" + send + " " + send, "thread_name 1:" + receive + " receive_down", "thread_sort_index 1:" + receive + " " + receive,
+                                             "process_name 1000 traced rank 0", "process_sort_index 1000 1000", "thread_name 1000:7 stream 7"});
 }

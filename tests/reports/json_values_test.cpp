@@ -33,7 +33,7 @@ const Json campaign_json{{"tokens", 15e12}, {"steps", 1e6}, {"time_s", {{"p10", 
 
 }  // namespace
 
-// 64 J a step of 1/8 s at 2048 tokens/s, which are 256 tokens: 0.25 J each.
+// 0.5 J a step of 1/8 s at 2048 tokens/s, which are 256 tokens: 1/512 J each. Whatever is above 0 is known.
 TEST_CASE("a forecast in JSON: every figure in its place") {
     Forecast f = samples::forecast();
     f.framework = "own";
@@ -44,11 +44,11 @@ TEST_CASE("a forecast in JSON: every figure in its place") {
     f.optimizer = {Seconds(13), Seconds(14), Seconds(15), Seconds(16)};
     f.phases = {Seconds(1), Seconds(2), Seconds(3), Seconds(4), Seconds(5)};
     f.breakdown = {Seconds(1), Seconds(2), Seconds(3), Seconds(4), Seconds(5), Seconds(6)};
-    f.memory = {Bytes(1), Bytes(2), Bytes(3), Bytes(4), Bytes(5), Bytes(6), false, Bytes(7), Bytes(8)};
+    f.memory = {Bytes(1), Bytes(2), Bytes(3), Bytes(4), Bytes(5), Bytes(6), false, Bytes(0.5), Bytes(8)};
     f.doubts = {0.5, 1.5, 2.5, 3.5, 4.5, {{"read so", 1.25}}};
     f.basis = {{"host", "host.call", false, 0.25}, {"gemm", "kernel.gemm_efficiency", true, 0.75}};
     f.tokens_per_second = 2048;
-    f.energy = Joules(64);
+    f.energy = Joules(0.5);
     const auto four = [](double mean) { return Json{{"mean", mean}, {"p10", mean + 1}, {"p50", mean + 2}, {"p90", mean + 3}}; };
     const Json j = Json::parse(to_json(f, std::nullopt, campaign_of_two_days()));
     CHECK(j["experiment"] == "moe_layer_mix_moe");
@@ -63,12 +63,12 @@ TEST_CASE("a forecast in JSON: every figure in its place") {
     CHECK(j["optimizer_s"] == four(13));
     CHECK(j["phases_s"] == Json{{"forward", 2.0}, {"backward", 3.0}, {"gradient_sync", 4.0}, {"optimizer", 5.0}});
     CHECK(j["breakdown_s"] == Json{{"compute", 1.0}, {"memory", 2.0}, {"exposed_communication", 3.0}, {"bubble", 4.0}, {"imbalance", 5.0}, {"host", 6.0}});
-    CHECK(j["memory_bytes"] == Json{{"peak", 1.0}, {"weights", 2.0}, {"gradients", 3.0}, {"optimizer", 4.0}, {"activations", 5.0}, {"buffers", 6.0}, {"overheads", 8.0}, {"capacity", 7.0}});
+    CHECK(j["memory_bytes"] == Json{{"peak", 1.0}, {"weights", 2.0}, {"gradients", 3.0}, {"optimizer", 4.0}, {"activations", 5.0}, {"buffers", 6.0}, {"overheads", 8.0}, {"capacity", 0.5}});
     CHECK(j["fits"] == false);
     CHECK(j["interval_log"] == Json{{"constants_sigma", 0.5}, {"unseen_faster", 1.5}, {"unseen_slower", 2.5}, {"draws_faster", 3.5}, {"draws_slower", 4.5},
                                     {"readings", {{{"what", "read so"}, {"step_ratio", 1.25}}}}});
-    CHECK(j["energy_j"] == 64.0);
-    CHECK(j["energy_j_per_token"] == 0.25);
+    CHECK(j["energy_j"] == 0.5);
+    CHECK(j["energy_j_per_token"] == 1.0 / 512);
     CHECK(j["tokens_per_s"] == 2048.0);
     CHECK(j["model_flops_utilization"] == 0.119);
     CHECK(j["causal_mask_counted"] == false);

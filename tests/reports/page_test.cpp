@@ -122,6 +122,10 @@ TEST_CASE("a map's JSON has keys, points as positions along them, and limits") {
     CHECK(json["keys"][1]["values"][2] == "</script>");
     CHECK(json["points"][0] == nlohmann::json::parse("[0, 2, 0.1234568, 4000000000, 4, 8.0, true]"));
     CHECK(json["limits_bytes"][0] == 5000000000);
+    answer.experiment = "Modèle";  // in plain ASCII, whatever a page's encoding
+    CHECK_THAT(map_json(answer), Catch::StartsWith("{\"experiment\":\"Mod\\u00e8le\",\"of_token\":false,"));
+    answer.points->keys.pop_back();
+    CHECK(map_json(answer).empty());
 }
 
 TEST_CASE("a sweep's page begins with its answer and says what cannot be told apart") {
@@ -142,6 +146,11 @@ TEST_CASE("a sweep's page begins with its answer and says what cannot be told ap
     CHECK(has("Not distinguishable from the first"));
     CHECK(has("Proof"));
     CHECK_FALSE(page.map.empty());
+    const std::vector<std::string>& said = page.sections[0].sentences;
+    REQUIRE(said.size() == 3);
+    CHECK_THAT(said[0], Catch::StartsWith("~ not distinguishable from 1 (1 of 2)"));
+    CHECK(said[1] == "proven: the best 2 of 7 feasible configurations; 2 were simulated, each of the other 5 has a lower bound that is no better, each by its median over 100 common draws");
+    CHECK(said[2] == "only where step < 1 s");
 }
 
 // 0.02 of 100 apart is less than what the model errs by on what it has not seen.

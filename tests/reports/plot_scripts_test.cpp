@@ -58,6 +58,24 @@ TEST_CASE("a step is drawn box by box, numbered where a number has room") {
     CHECK_THAT(script, Contains("set xlabel 'time [s]'"));
 }
 
+// A step of less than a second is in ms. The key begins 0.02 beneath the top of the picture, a square of 0.02 x 0.024 and its name to each kind,
+// 0.036 apart.
+TEST_CASE("a short step is drawn in milliseconds, with a key of its kinds") {
+    const Gantt g{.title = "job", .step = Seconds(0.5), .rows = {{"rank 0", {{GanttKind::forward, Seconds(0), Seconds(0.125), 2}, {GanttKind::optimizer, Seconds(0.125), Seconds(0.5), -1}}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    const std::string script = script_of("short", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
+    CHECK_THAT(script, Contains("$g0k0 << EOD\n0 -0.4 0 125 -0.4 0.4\nEOD\n") && Contains("$n0 << EOD\n62.5 -0.06 3\nEOD\n") && Contains("set xlabel 'time [ms]'") && Contains("set xrange [0:502.5]"));
+    const auto corner = [&](int object, const std::string& behind) { return after(script, "set object " + std::to_string(object) + behind); };
+    const double left = corner(100, " rectangle from screen "), y = corner(100, " rectangle from screen 0.83,") + 0.012;
+    CHECK(left == 0.83);
+    CHECK(after(script, "set label 100 \"forward\" at screen 0.856,") == Approx(y));
+    const std::string first = script.substr(script.find("set object 100"));
+    CHECK(after(first, "to screen 0.85,") == Approx(y + 0.012));
+    CHECK(after(script, "set tmargin at screen ") == Approx(y + 0.02).epsilon(1e-3));
+    CHECK(after(script, "set label 101 \"optimizer\" at screen 0.856,") == Approx(y - 0.036));
+    CHECK_THAT(script, Contains("fc rgb '#7FB8DC' fs solid noborder lw 0.6\nset label 100") && !Contains("set object 102"));
+    CHECK_THROWS_WITH(plot_gantts({}, "p"), Contains("no step to draw"));
+}
+
 // A stair of 2, 6 and 3 GiB. 16 GiB are less than thrice 6: shown, and the axis reaches 1.12 x 16; between ticks 5 GiB, as two
 // or more of 1, 2, 5 shall show below 16. A device of 64 GiB is out of the picture: the axis reaches 1.12 x 6, ticks of 2.
 TEST_CASE("memory is a stair beneath the step, with the device's line where it is near") {
@@ -102,6 +120,7 @@ TEST_CASE("curves are drawn point by point, on axes a little wider") {
     CHECK_THAT(wide, Contains("set format y '%.0s %c'"));
     CHECK(after(narrow, "set xrange [") == Approx(1024 / 1.4));
     CHECK(after(narrow, "set yrange [") == Approx(2 / 1.5));
+    CHECK_THAT(narrow, Contains(":5734.4]") && Contains(":3000]"));  // 4096 x 1.4, 2000 x 1.5
     CHECK_THAT(narrow, Contains("ring, fit") && Contains("ring, measured") && Contains("tree, fit") && !Contains("tree, measured"));
 }
 
@@ -114,6 +133,7 @@ TEST_CASE("bars are the parts of the prediction beside the measured step") {
     CHECK_THAT(script, Contains("set xtics (\"a\" 0,\"b\" 1)") && Contains("all names begin with run-"));
     CHECK(after(script, "set ylabel 'step [ms]' offset 0.5\nset yrange [0:") == Approx(1.06 * 20));
     CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
+    CHECK_THAT(script, Contains("plot $bars using 1 lc '#0072B2' title \"compute\"") && Contains("$bars using 6 lc "));
 }
 
 // Within a factor of 4 the axes are linear: 8 % of the width and 20 % of the highest beyond the data.
@@ -141,6 +161,14 @@ TEST_CASE("steps along the experts have a log axis where they differ by more tha
     CHECK(after(linear, "set xrange [") == Approx(16 / 1.15));
     CHECK_THAT(logarithmic, Contains("set logscale y"));
     CHECK(after(linear, "set xrange [13.913043478260871:") == Approx(256 * 1.15));
+    CHECK(after(logarithmic, "set logscale x 2\nset xrange [") == Approx(16 / 1.15));
+    // From 13.9 to 294.4 experts labels lie (21.16)^0.04 = 1.130 apart at least: 17.9 is too near to 16, 18.2 is not, 20 is to that.
+    std::vector<Comparison> cases;
+    for (const double x : {16.0, 17.9, 18.2, 20.0, 256.0}) {
+        cases.push_back(compared("a", "s", 10, 11, 10, 12));
+        cases.back().what.x = x;
+    }
+    CHECK_THAT(script_of("experts", [&](const std::string& path) { plot_against_experts(cases, "t", path); }), Contains("set xtics (16,18.2,256)"));
 }
 
 // Measured 8 s, replayed 9 and predicted 10: cost and schedule 1/8 = 12.5 % each. Effects 2, -0.5 and 0.25 s are 25, -6.25 and
@@ -170,12 +198,14 @@ TEST_CASE("errors are stacked part by part, up and down, under the error of the 
     CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
 }
 
-// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still shows 1 % to both sides.
+// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still shows 1 % to both sides. 1/200 s is 0.0625 %.
 TEST_CASE("errors have ten parts at most, and none below 0.05 %") {
     Comparison run = compared("a", "s", 1, 1, 1, 1);
     run.attribution = {Seconds(8), Seconds(8), Seconds(8), {{"gemm", Phase::forward, {}, {}, Seconds(1.0 / 256)}}};
     const std::string none = script_of("no_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
     CHECK_THAT(none, !Contains("$part0") && Contains("set yrange [-1.08:1.08]"));
+    run.attribution->kinds[0].effect = Seconds(1.0 / 200);
+    CHECK_THAT(script_of("one_part", [&](const std::string& path) { plot_attribution({run}, "t", path); }), Contains("0.0625"));
     run.attribution->measured = run.attribution->replayed = run.attribution->predicted = Seconds(16);
     run.attribution->kinds.clear();
     for (int i = 0; i < 13; ++i) run.attribution->kinds.push_back({"k" + std::to_string(i), Phase::forward, {}, {}, Seconds(1.0 / 16)});
@@ -187,7 +217,7 @@ TEST_CASE("errors have ten parts at most, and none below 0.05 %") {
 TEST_CASE("a parameter's effect is a bar, and its effect along the path a mark") {
     Explanation x;
     x.step = Seconds(10);
-    x.change = 0.2;
+    x.change = 1;
     x.elasticities = {{"gpu.peak.bf16", "1 TFLOP/s", Seconds(-0.5), Seconds(-0.55)},
                       {"link.intra.latency", "2 us", Seconds(0.01), Seconds(0.005)},
                       {"host.call", "2 us", Seconds(0), Seconds(9)}};
@@ -195,10 +225,12 @@ TEST_CASE("a parameter's effect is a bar, and its effect along the path a mark")
     const std::string two = script();
     CHECK_THAT(two, Contains("$gains << EOD\n-5 2\nEOD\n") && Contains("$losses << EOD\n0.1 1\nEOD\n"));
     CHECK_THAT(two, Contains("$marks << EOD\n-5.5 2\n0.05 1\nEOD\n"));
-    CHECK_THAT(two, Contains("with 20 % more of a parameter: 2 strongest of 2 with an effect") && Contains("of 10.00 s"));
+    CHECK_THAT(two, Contains("with 100 % more of a parameter: 2 strongest of 2 with an effect") && Contains("of 10.00 s"));
     CHECK_THAT(two, Contains("set ytics (\"gpu.peak.bf16\" 2,\"link.intra.latency\" 1)"));
     CHECK_THAT(two, Contains("set yrange [0.3:2.7]") && Contains("nohead") && Contains("to 0,2.7 "));
     CHECK_THAT(two, Contains("set xrange [-5.836:0.436]"));
+    CHECK_THAT(two, Contains("$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '#009E73' title \"shorter step\"") &&
+                        Contains("$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '#D55E00' title \"longer step\"") && Contains("pt 2 ps 1.6 lw 2.2 lc rgb '#111111' title \"along the path\""));
     x.elasticities.assign(20, {"k", "1", Seconds(0.3), Seconds(0.7)});
     const std::string most = script();
     CHECK_THAT(most, Contains("18 strongest of 20") && Contains("$gains << EOD\nNaN NaN\nEOD\n") && Contains("\n3 1\nEOD"));
@@ -235,12 +267,12 @@ TEST_CASE("errors stand along the measured step and along the length of the sequ
     CHECK_THAT(script(), Contains("\n4 512 14.7 13\n"));
 }
 
-// Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50 and 12.5 %.
+// Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50, 12.5 and twice 0 %, the middle of which is 12.5.
 TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
-    const FitPlot plot{"kernels", {{"gemm", Seconds(4e-6), Seconds(5e-6)}, {"cast", Seconds(4e-6), Seconds(2e-6)}, {"gemm", Seconds(4e-6), Seconds(3.5e-6)}}};
+    const FitPlot plot{"kernels", {{"gemm", Seconds(4e-6), Seconds(5e-6)}, {"cast", Seconds(4e-6), Seconds(2e-6)}, {"gemm", Seconds(4e-6), Seconds(3.5e-6)}, {"tick", Seconds(1), Seconds(1)}, {"tick", Seconds(2), Seconds(2)}}};
     const std::string script = script_of("fit", [&](const std::string& path) { plot_fit(plot, "dgx", path); });
     CHECK_THAT(script, Contains("$data0 << EOD\n2 0.5\nEOD\n") && Contains("$data1 << EOD\n3.5 0.875\n5 1.25\nEOD\n"));
-    CHECK_THAT(script, Contains("3 points on dgx; median error 25.0 %, worst 50.0 %") && Contains("kernels: fitted law against measurement"));
+    CHECK_THAT(script, Contains("5 points on dgx; median error 12.5 %, worst 50.0 %") && Contains("kernels: fitted law against measurement"));
     CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") && Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
     CHECK_THROWS_AS(plot_fit({}, "dgx", "p"), ConfigError);
 }

@@ -63,6 +63,36 @@ TEST_CASE("what cannot be told from the first is marked, and a single draw is sa
     CHECK_THAT(sweep_table(answer), Catch::Contains("most tokens/s, as tokens per step differ"));
 }
 
+// Each machine once, in the order of the best of each, the best and the best of each size; else the one that was asked.
+TEST_CASE("a sweep's title names the machines of its rows") {
+    SweepAnswer answer = sample_sweep();
+    CHECK(sweep_title(answer) == "gpt on dgx, calibrated: shortest step");
+    answer.of_each = answer.scaling = answer.best;
+    answer.of_each[0].forecast.cluster = "b";
+    answer.best[0].forecast.cluster = "b";
+    answer.best[1].forecast.cluster = "a";
+    answer.scaling[0].forecast.cluster = "c";
+    answer.framework = "own";
+    answer.calibrated = false;
+    CHECK(sweep_title(answer) == "gpt on b, a, c, framework own, UNCALIBRATED: shortest step");
+}
+
+// Of several reasons the most frequent with the sum of all; reasons why nothing fits each with its count, the most frequent first.
+TEST_CASE("a sweep's counts say why points were left out") {
+    SweepAnswer answer = sample_sweep();
+    answer.counts.illegal = {{"a is odd", 3}, {"b is even", 1100}, {"c is c", 7}};
+    answer.counts.infeasible = {{"too large", 2}, {"too slow", 5}};
+    answer.counts.twins = 13;
+    const std::string text = sweep_counts(answer);
+    CHECK_THAT(text, Catch::Contains("            1,110 illegal, most of them: b is even (--json: all 3 reasons)\n"));
+    CHECK_THAT(text, Catch::Contains("                5 infeasible: too slow\n                2 infeasible: too large\n"));
+    CHECK_THAT(text, Catch::Contains("               13 of them as a twin: other switches without effect\n"));
+    answer.counts.illegal = {{"a is odd", 3}, {"b is even", 5}};
+    CHECK_THAT(sweep_counts(answer), Catch::Contains("                8 illegal, most of them: b is even (--json: all 2 reasons)\n"));
+    answer.counts.illegal.clear();
+    CHECK_THAT(sweep_counts(answer), !Catch::Contains("illegal"));
+}
+
 TEST_CASE("the best of each machine stands with days, money, energy and what they rest on") {
     SweepAnswer answer = sample_sweep();
     answer.varied = {"machines", "parallelism.tp"};

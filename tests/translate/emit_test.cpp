@@ -57,7 +57,8 @@ Experiment any_split(Dice& dice, EmitFormat format) {
     p.overlap = format == EmitFormat::torchtitan || dice.flip();
     p.overlap_params = format == EmitFormat::torchtitan || (format != EmitFormat::deepspeed && dice.flip());
     if (format == EmitFormat::deepspeed && p.zero == 3) p.overlap_params = true;
-    if (format != EmitFormat::deepspeed) p.recompute = dice.one_of({Recompute::none, Recompute::selective, Recompute::full});
+    if (format != EmitFormat::deepspeed) 
+        p.recompute = dice.one_of({Recompute::none, format == EmitFormat::torchtitan ? Recompute::alternate : Recompute::selective, Recompute::full});
     p.gradient_dtype = dice.one_of({Dtype::fp32, Dtype::bf16});
     if (format == EmitFormat::megatron) w.dtype = dice.one_of({Dtype::bf16, Dtype::fp8, Dtype::fp16});
     if (w.dtype == Dtype::fp16) p.gradient_dtype = dice.one_of({Dtype::fp32, Dtype::fp16});

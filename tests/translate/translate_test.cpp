@@ -152,12 +152,14 @@ TEST_CASE("old keys, templates and classes of models are not passed over") {
     const TestFolder folder;
     const auto old = translate(folder.write("old.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nbatch_size = 1\nseq_len = 8192\n"
                                             "data_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n[experimental]\n"
-                                            "context_parallel_degree = 2\npipeline_parallel_degree = 2\n[float8]\nenable_float8_linear = true\n"), {});
+                                            "context_parallel_degree = 2\npipeline_parallel_degree = 2\n[float8]\nenable_float8_linear = true\nrecipe_name = \"rowwise\"\n"), {});
     CHECK(old.count("parallelism.tp", 0) == 2);
     CHECK(old.count("parallelism.cp", 0) == 2);
     CHECK(old.count("parallelism.pp", 0) == 2);
     CHECK(old.count("parallelism.dp", 0) == 4);
     CHECK(old.find("workload.dtype")->value == "fp8");
+    CHECK(old.find("workload.row_scales")->value == "true");
+    CHECK(old.find("parallelism.recompute")->value == "full");  // every second layer, its default
     const auto json = translate(folder.write("ds.json", "{\"train_batch_size\": \"{{ batch }}\", \"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true}}"), {});
     CHECK_FALSE(json.find("parallelism.global_batch"));
     CHECK(std::ranges::any_of(json.open, [](const std::string& line) { return line.find("filled in by a template") != std::string::npos; }));
@@ -316,7 +318,7 @@ TEST_CASE("real files of other tools read as their tables say") {
           {{"workload.seq", "4096"}, {"parallelism.micro_batch", "1"}, {"parallelism.global_batch", "8"}, {"parallelism.tp", "1"}});
     check("torchtitan/llama3_8b.toml",
           {{"workload.preset", "llama3-8b"}, {"workload.seq", "8192"}, {"parallelism.tp", "1"}, {"parallelism.zero", "3"},
-           {"parallelism.micro_batch", "1"}, {"parallelism.recompute", "selective"}, {"parallelism.gradient_dtype", "fp32"}});
+           {"parallelism.micro_batch", "1"}, {"parallelism.recompute", "alternate"}, {"parallelism.gradient_dtype", "fp32"}});
     check("torchtitan/llama3_70b.toml",
           {{"workload.preset", "llama3-70b"}, {"parallelism.tp", "8"}, {"parallelism.micro_batch", "8"},
            {"parallelism.recompute", "full"}, {"parallelism.sequence_parallel", "true"}});

@@ -165,6 +165,10 @@ TEST_CASE("a log that breaks off or does not fit is refused with its line") {
          "a.log:2: step 0 has no block_info, AG or GA line before it; without the phases of ranks the format is "
          "moe-steps"},
         {"block_info 8 2\n" + phases_run(2), "moe-phases", "a.log:1: a rank's phase line outside a run"},
+        {"cuda:0 process time:1, a: 2, b: 3, c: 4, d: 5\n" + phases_run(2), "moe-phases", "a.log:1: a rank's phase line outside a run"},
+        {"AG, 0.25, 2.0, 0\n" + phases_run(2), "moe-phases", "a.log:1: a rank's phase line outside a run"},
+        {"0 wait time: 1.5\n" + phases_run(2), "moe-phases", "a.log:1: a rank's phase line outside a run"},
+        {"forward: 7\n" + phases_run(2), "moe-phases", "a.log:1: a rank's phase line outside a run"},
         {opening + "block_info 8 9\n", "moe-phases", "a.log:2: block_info 8 9: expected"},
         {"epoch 1 loss 2\n", "auto", "a.log: not a log that stepcast recognises: looked through 1 lines"},
         {"epoch 1 loss 2\n", "moe-steps", "a.log:1: the log ends without a run"},

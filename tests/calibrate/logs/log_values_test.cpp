@@ -115,6 +115,17 @@ TEST_CASE("a pipeline's log names its model and leaves lines out that nothing ow
     const ImportedRun orphan = run("  layer[7]: total=2.5ms, ops=9, avg/op=1ms\n  layer[8]: total=2.5ms, ops=9, avg/op=1ms\n");
     CHECK(orphan.notes == std::vector<std::string>{"2 layer lines left out: nothing says whose they are"});
     CHECK(orphan.samples.size() == 5);
+    // A second run of one rank beside the first of three: its ranks, its owners and its steps are its own.
+    const LogFolder folder;
+    const ImportResult two = import_log(folder.file("a.log", "[rank:2 stage:1] x forward time - step 9\n  layer[1]: total=3.5ms, ops=3, avg/op=1ms\n| epoch   1 |     9/  9 batches | lr 0.0 | ms/batch 7.5 | loss\n"
+                                                             "> Total parameters in model: 1,500\n  layer[5]: total=1.5ms, ops=7, avg/op=1ms\n"
+                                                             "[rank:0 stage:0] x forward time - step 1\n  layer[0]: total=2.5ms, ops=3, avg/op=1ms\n| epoch   1 |     1/  9 batches | lr 0.0 | ms/batch 8.5 | loss\n"));
+    REQUIRE(two.runs.size() == 2);
+    CHECK(two.runs[0].ranks == 3);
+    CHECK(two.runs[1].ranks == 1);
+    CHECK(two.runs[1].run_id != two.runs[0].run_id);
+    CHECK(two.runs[1].notes == std::vector<std::string>{"1 layer lines left out: nothing says whose they are"});
+    CHECK(values_of(two.runs[1]) == "layer0.forward 0 1 0.0025 s\ntimed.forward 0 1 0.0025 s\nstep -1 1 0.0085 s\n");
 }
 
 TEST_CASE("a pipeline's lines that are cut or strange are not taken") {
@@ -353,6 +364,26 @@ TEST_CASE("an import of medians alone keeps no first step, and says where no rou
     std::string rows;
     for (const Sample& s : read_measurements(request.out)) rows += fmt::format("{} {} {}\n", s.phase, s.step, s.value);
     CHECK(rows == "step -1 9.5\nstep.mean -1 9.5\nforward -1 0.5\n");
+}
+
+// Kernels of a layer's benchmark have a median where one steady step shows them (30 of 0 to 30), phases of a whole model where half do.
+TEST_CASE("what a single steady step tells counts for a layer, not for a model") {
+    const LogFolder folder;
+    const auto medians = [&](const std::string& model) {
+        std::string text;
+        for (int i = 0; i < 100; ++i) text += fmt::format("step={} took 9 s{}\n", i, i == 77 ? " odd 0.5 s" : "");
+        ImportRequest request;
+        request.logs = {folder.file("a.log", text)};
+        request.pattern = folder.file("p.toml", "system = \"mine\"\nmodel = \"" + model + "\"\nlines = [\"step={#} took {step:s} s odd {odd:s}\", \"step={#} took {step:s} s\"]\n");
+        request.out = (folder.path / "out.csv").string();
+        request.medians_only = true;
+        import_to_files(request);
+        std::string names;
+        for (const Sample& s : read_measurements(request.out)) names += s.phase + " ";
+        return names;
+    };
+    CHECK(medians("moe_layer-8x8-fp16-8-top1") == "step odd ");
+    CHECK(medians("gpt") == "step step.mean ");
 }
 
 // Steps 30 to 31 alone; one number ten times its neighbours on either side is told, a jump that stays is not.

@@ -212,6 +212,8 @@ TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
     std::getline(collectives, row);
     REQUIRE_THAT(row, Catch::StartsWith("all_reduce,2,2,2000,40,"));
     REQUIRE_THAT(row, Contains("upper"));
+    REQUIRE(read_measurements(out).front().ranks == 2);  // of which one is here
+    REQUIRE(read_measurements(out).front().run_id == "run");
     const std::string again = folder.write("copy_rank1.json", small_trace);
     REQUIRE_THROWS_WITH(import_profiles({.paths = {trace, again}, .out = out, .system = "", .model = "", .context = {}}),
                         Contains("rank 1, and so is"));
@@ -371,6 +373,14 @@ TEST_CASE("times written as texts, and a byte order mark, are read as any others
  {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":40,"dur":1,"args":{"device":0,"stream":7}}]})");
     REQUIRE(us(device_times(p).busy) == Approx(5.25));
     REQUIRE(us(device_times(p).span) == Approx(10.5));
+    // Whole microseconds since 1970 have more digits than a double's thousandth; blanks may stand behind them.
+    const Profile whole = read(folder, R"({"traceEvents":[
+ {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":"1700000000000001","dur":"4","args":{"device":0,"stream":7}}	,
+ {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":1700000000000007	,"dur":1 ,"args":{"device":0,"stream":7}}]})");
+    REQUIRE(whole.origin == 1'700'000'000'000'001'000);
+    REQUIRE(whole.spans.at(1).start == 6000);
+    REQUIRE_FALSE(is_kineto(folder.write("blank.json", " \t\r\n \n")));
+    REQUIRE_FALSE(is_kineto(folder.write("text.json", "traceEvents")));
 }
 
 TEST_CASE("memory stays bounded where all is at one time") {

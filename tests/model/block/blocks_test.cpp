@@ -9,6 +9,7 @@
 #include "model/experiment.h"
 #include "model/rank_groups.h"
 #include "model/transformer/counts.h"
+#include "tests/model/block/plan_lines.h"
 #include "tests/model/block/small_model.h"
 
 using namespace stepcast;
@@ -215,4 +216,84 @@ TEST_CASE("attention operation by operation: every pass and its bytes") {
     // rows, softmax, mask, scale, head layout, norm with its weights, residual
     CHECK(passes(kernels.backward) ==
           Passes{{a, a, 1}, {2 * s, s, 1}, {s, s, 1}, {s, s, 1}, {6 * a, 6 * a, 4}, {4 * a, a, 2}, {2 * a, a, 1}});
+}
+
+// Queries 0, keys 1, values 2, result 3; gate 0, up 1, down 2: every second from keys and up on. The passes run again, sums of
+// gradients, casts and attention do not. Over ranks the result's sum is kept.
+TEST_CASE("an alternate recompute runs every second product and the passes") {
+    Experiment e = small_model();
+    e.workload.fused_projections = false;
+    e.workload.fused_gate = true;
+    const RankShape s = rank_shape(e);
+    const Block attention = attention_block(e.workload, s), feed_forward = feed_forward_block(e.workload, s);
+    const auto names = [](const Block& block, int tp) {
+        const std::vector<bool> runs = alternate_runs(block, tp);
+        std::vector<std::string> again;
+        for (std::size_t i = 0; i < block.size(); ++i)
+            if (runs[i]) again.push_back(std::holds_alternative<Linear>(block[i]) ? std::string(std::get<Linear>(block[i]).name) : "pass");
+        return again;
+    };
+    using Names = std::vector<std::string>;
+    CHECK(names(attention, 1) == Names{"pass", "key", "pass", "attention_output", "pass"});
+    CHECK(names(attention, 2) == Names{"pass", "key", "pass", "pass"});
+    CHECK(names(feed_forward, 1) == Names{"pass", "ffn_up", "pass", "pass"});
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    CHECK(names(expert_block(e.workload, s), 1) == Names{"pass", "pass"});  // norm and residual; the router is the first product
+}
+
+// 48 tokens of 64 in bf16: 6144 bytes are read and written. Forward: what is gathered for the way up and what is scattered behind
+// the way down; backward: the gradient and the input gathered, the input's gradient scattered. In pieces beside products: none.
+TEST_CASE("exchanges of [batch, sequence, hidden] put the whole in order") {
+    Experiment e = small_model();
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    const auto copies = [&e] {
+        const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
+        return std::pair(k.count(k.forward, "tp_copy"), k.count(k.backward, "tp_copy"));
+    };
+    CHECK(copies() == std::pair(0, 0));
+    e.parallelism.gather_copies = true;
+    CHECK(copies() == std::pair(2, 3));
+    const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
+    CHECK(std::ranges::count(lines_of(k.graph, k.backward), "tp_copy r6144 w6144") == 3);
+    e.parallelism.overlap_tp = true;
+    CHECK(copies() == std::pair(0, 0));
+}
+
+// Up 64 x 256, its input cast with the norm: 1.5 x 2 bytes of 16384 weights read, one written. Down 128 x 64: 8192 weights, and the
+// 48 x 128 of its input read twice more in 2 bytes. Backward: gradients of 48 x 64 and of 48 x 256.
+TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
+    Experiment e = small_model();
+    e.workload.dtype = Dtype::fp8;
+    e.workload.row_scales = true;
+    const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
+    const auto scales = [&k](const Plan& plan) {
+        auto lines = lines_of(k.graph, plan);
+        std::erase_if(lines, [](const std::string& line) { return !line.starts_with("row_scales"); });
+        return lines;
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(scales(k.forward) == Lines{"row_scales r49152 w16384", "row_scales r49152 w8192"});
+    CHECK(scales(k.backward) == Lines{"row_scales r36864 w8192", "row_scales r98304 w16384"});
+    e.workload.dtype = Dtype::bf16;
+    const Kernels wide(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
+    CHECK(wide.count(wide.forward, "row_scales") == 0);
+}
+
+// Gate and up are 48 x 128 in 2 bytes: 12288 each, read by one kernel; else the activation reads one and its result is read with
+// the other.
+TEST_CASE("a gate of its own product has one kernel or two") {
+    Experiment e = small_model();
+    e.workload.fused_projections = false;
+    e.workload.fused_gate = true;
+    const auto passes = [&e] {
+        const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
+        auto lines = lines_of(k.graph, k.forward);
+        std::erase_if(lines, [](const std::string& line) { return !line.starts_with("activation") && !line.starts_with("gate_product"); });
+        return lines;
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(passes() == Lines{"activation r24576 w12288"});
+    e.workload.fused_gate = false;
+    CHECK(passes() == Lines{"activation r12288 w12288", "gate_product r24576 w12288"});
 }

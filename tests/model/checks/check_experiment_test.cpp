@@ -113,6 +113,12 @@ TEST_CASE("every system spreads experts over all ranks, and the recorded ones ha
               "parallelism.overlap_chunks: 2, but " + name + " has no overlapping chunks; expected 1");
     }
     CHECK(told([](Experiment& e) { e.parallelism.overlap_chunks = 2; }).empty());
+    const auto unfused = [](MoeSystem system, int chunks) {
+        return told([&](Experiment& e) { e.parallelism.unfused = true, e.parallelism.moe_system = system, e.parallelism.overlap_chunks = chunks; });
+    };
+    CHECK(unfused(MoeSystem::alltoall, 1).empty());
+    for (const auto& refused : {unfused(MoeSystem::alltoall, 2), unfused(MoeSystem::fast_moe, 1)})
+        CHECK(refused == "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without overlap_chunks; expected false");
 }
 
 TEST_CASE("links that the split crosses have a bandwidth") {

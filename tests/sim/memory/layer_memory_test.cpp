@@ -21,3 +21,18 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4));
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
+
+// Run again whole: the input's 64 elements a token. Alternate: of four products queries, keys and values (128) and up (256) stay, and
+// attention's 64. Over 2 ranks with the sequence split those halve; what is summed over the ranks stays too, 64 / 2 each.
+TEST_CASE("a layer that runs again keeps its input, and what an alternate recompute leaves") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).rerun; };
+    e.parallelism.recompute = Recompute::full;
+    CHECK(kept() == 48 * 2.0 * Bytes(64));
+    e.parallelism.recompute = Recompute::alternate;
+    CHECK(kept() == 48 * 2.0 * Bytes(64 + 128 + 64 + 256));
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    CHECK(kept() == 48 * 1.0 * Bytes(64 + 128 + 64 + 256 + 64 + 64));
+}

@@ -1,0 +1,80 @@
+// alltoall operation by operation (parallelism.unfused), as Tutel's first releases run it (arXiv 2206.03382; its tutel/impls of
+// November 2021). Every expert takes a fixed capacity of slots from each rank, top_k ceil(T / E) of them, whatever the routing. Encode fills a buffer with zeros and writes
+// the tokens into it, one kernel for each of the top_k choices; after one all-to-all the local experts are batched products, with bias
+// and ReLU as passes of their own; decode reads one choice after the other and sums them up. The backward mirrors each, and makes
+// the gates' gradients by a product of gradient and result for every choice.
+#include <numeric>
+
+#include "model/moe/layer.h"
+
+namespace stepcast {
+namespace {
+
+struct Capacity {
+    long slots;  // of one expert from one rank
+    Bytes tokens, buffer;  // a rank's tokens; its buffer over all experts
+};
+
+Capacity capacity_of(const MoeLayer& layer) {
+    const long slots = static_cast<long>(layer.top_k) * ((layer.tokens + layer.experts - 1) / layer.experts);
+    return {slots, static_cast<double>(layer.tokens) * layer.row(), static_cast<double>(slots * layer.experts) * layer.row()};
+}
+
+void exchange(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name, Phase phase) {
+    if (layer.ranks == 1) return;
+    const auto cells = static_cast<std::size_t>(layer.ranks) * static_cast<std::size_t>(layer.ranks);
+    program.on_all(name, phase, AllToAll{std::vector<Bytes>(cells, c.buffer / layer.ranks)});
+}
+
+// Each choice's rows out of one tensor into another of the tokens' or the buffer's order.
+void move_choices(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name, Phase phase) {
+    for (int choice = 0; choice < layer.top_k; ++choice) program.on_each(name, phase, MemoryPass{c.tokens, c.tokens});
+}
+void fill_buffer(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name, Phase phase) {
+    program.on_each("zeros", phase, MemoryPass{Bytes(0), c.buffer});
+    move_choices(program, layer, c, name, phase);
+}
+void sum_choices(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name, Phase phase) {
+    move_choices(program, layer, c, name, phase);
+    for (int choice = 1; choice < layer.top_k; ++choice) program.on_each("sum", phase, MemoryPass{2.0 * c.tokens, c.tokens});
+}
+
+// Biases: added after each product; in the backward summed over the slots before it.
+void add_batched_experts(Program& program, const MoeLayer& layer, const Capacity& c, Phase phase) {
+    const auto local = static_cast<std::size_t>(layer.experts_per_rank());
+    const std::vector<long> rows(local, c.slots * layer.ranks);
+    const auto all = static_cast<double>(std::accumulate(rows.begin(), rows.end(), 0L));
+    for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, rows, "expert_", true)) {
+        const Bytes result = all * (kernel.name.ends_with("1") ? layer.ffn_row() : layer.row());
+        if (kernel.name.starts_with("dgrad")) program.on_each("bias_gradient", phase, MemoryPass{result, Bytes(0)});
+        program.on_each(kernel.name, phase, kernel.op);
+        if (kernel.name.starts_with("expert_")) program.on_each("bias", phase, MemoryPass{result, result});
+    }
+}
+
+}  // namespace
+
+void add_unfused_alltoall_forward(Program& program, const MoeLayer& layer) {
+    const Capacity c = capacity_of(layer);
+    add_gate_forward(program, layer);
+    fill_buffer(program, layer, c, "encode", Phase::forward);
+    exchange(program, layer, c, "dispatch", Phase::forward);
+    add_batched_experts(program, layer, c, Phase::forward);
+    exchange(program, layer, c, "combine", Phase::forward);
+    sum_choices(program, layer, c, "decode", Phase::forward);
+}
+
+void add_unfused_alltoall_backward(Program& program, const MoeLayer& layer) {
+    const Capacity c = capacity_of(layer);
+    fill_buffer(program, layer, c, "decode_backward", Phase::backward);
+    for (int choice = 0; choice < layer.top_k; ++choice)
+        program.on_each("gate_gradients", Phase::backward, MemoryPass{2.0 * c.tokens, Bytes(0)});
+    exchange(program, layer, c, "dispatch", Phase::backward);
+    add_batched_experts(program, layer, c, Phase::backward);
+    exchange(program, layer, c, "combine", Phase::backward);
+    sum_choices(program, layer, c, "encode_backward", Phase::backward);
+    add_gate_backward(program, layer);
+    program.on_each("sum", Phase::backward, MemoryPass{2.0 * c.tokens, c.tokens});  // the experts' and the gate's
+}
+
+}  // namespace stepcast

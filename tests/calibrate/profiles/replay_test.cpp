@@ -1,0 +1,189 @@
+// What a replay lets wait for what: nanosecond by nanosecond at the limits by which it tells a wait from a chance.
+#include "calibrate/profiles/replay.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+using namespace stepcast;
+
+namespace {
+
+// Nanoseconds. Kernels 0 ("k") and 1 ("nccl") on streams 7, 20 and others.
+DeviceSpan kernel(std::int64_t launched, std::int64_t start, std::int64_t finish, std::uint32_t stream = 7) {
+    DeviceSpan s;
+    s.launched = launched;
+    s.start = start;
+    s.finish = finish;
+    s.stream = stream;
+    s.phase = ProfilePhase::forward;
+    return s;
+}
+DeviceSpan exchange(std::int64_t launched, std::int64_t start, std::int64_t finish, std::uint32_t stream = 20) {
+    DeviceSpan s = kernel(launched, start, finish, stream);
+    s.kind = SpanKind::communication;
+    s.collective = 0;
+    s.name = 1;
+    return s;
+}
+
+Profile profile_of(std::vector<DeviceSpan> spans) {
+    Profile p;
+    p.path = "one";
+    p.names = {"k", "nccl", "cudaMemsetAsync", "Memset (Device)"};
+    p.collectives = {{"allreduce", "Half", "dp", "", 2, -1, -1, 500, 500, true}};
+    p.spans = std::move(spans);
+    return p;
+}
+
+// The only task that is `of` a lane; of several the last.
+TaskId last_on(const Replay& r, Lane lane) {
+    TaskId found = 0;
+    for (TaskId t = 0; t < r.graph.size(); ++t)
+        if (r.graph.places(t)[0].lane() == lane) found = t;
+    return found;
+}
+bool waits(const Replay& r, TaskId task, TaskId for_task) {
+    return std::ranges::find(r.graph.predecessors(task), for_task) != r.graph.predecessors(task).end();
+}
+
+}  // namespace
+
+// An all-reduce until 100 us, and behind it a kernel on the computing stream, whose own last one ended at 40 us. It waited when it began no more
+// than 2 us before that end (as clocks go) and less than 50 us after it, had been launched more than 2 us before it, and its stream was free more than 2 us before.
+TEST_CASE("a kernel waits for the exchange behind which it begins, when nothing else held it") {
+    const auto held = [](std::int64_t launched, std::int64_t start, std::int64_t stream_free) {
+        const Replay r = replay({profile_of({kernel(1000, 2000, stream_free), exchange(3000, 10'000, 100'000), kernel(launched, start, start + 300'000)})});
+        return waits(r, last_on(r, Lane::compute), last_on(r, Lane::collective));
+    };
+    CHECK(held(5000, 101'000, 40'000));
+    CHECK(held(5000, 98'000, 40'000));
+    CHECK_FALSE(held(5000, 97'999, 40'000));
+    CHECK(held(5000, 149'999, 40'000));
+    CHECK_FALSE(held(5000, 150'000, 40'000));
+    CHECK(held(97'999, 101'000, 40'000));
+    CHECK_FALSE(held(98'000, 101'000, 40'000));
+    CHECK(held(5000, 101'000, 97'999));
+    CHECK_FALSE(held(5000, 101'000, 98'000));
+    CHECK_FALSE(held(not_launched, 101'000, 40'000));
+}
+
+// Another computing stream's kernel holds one in the same way, and where its own stream is empty, too.
+TEST_CASE("a kernel waits for another stream's in the same way") {
+    const auto held = [](std::int64_t start) {
+        const Replay r = replay({profile_of({kernel(1000, 2000, 400'000), kernel(3000, start, start + 10'000, 9)})});
+        return waits(r, last_on(r, Lane::send_up), last_on(r, Lane::compute));
+    };
+    CHECK(held(398'000));
+    CHECK_FALSE(held(397'999));
+}
+
+// An exchange waits for the last kernel of each other stream that had ended, within 2 us, when it began; while one still runs, nothing is told.
+TEST_CASE("an exchange waits for what had ended when it began") {
+    const auto held = [](std::int64_t start) {
+        const Replay r = replay({profile_of({kernel(1000, 2000, 50'000), kernel(2000, 51'000, 100'000), exchange(3000, start, 500'000)})});
+        CHECK_FALSE(waits(r, last_on(r, Lane::collective), 1));  // the first kernel
+        return waits(r, last_on(r, Lane::collective), last_on(r, Lane::compute));
+    };
+    CHECK(held(98'000));
+    CHECK(held(300'000));
+    CHECK_FALSE(held(97'999));
+}
+
+// A second stream of exchanges waits for the first only as kernels wait for each other.
+TEST_CASE("exchanges of two streams wait for each other where they were held") {
+    const auto held = [](std::int64_t start) {
+        const Replay r = replay({profile_of({exchange(1000, 2000, 100'000), exchange(3000, start, start + 50'000, 21), kernel(1500, 2500, 3000)})});
+        return waits(r, last_on(r, Lane::data), last_on(r, Lane::collective));
+    };
+    CHECK(held(99'000));
+    CHECK_FALSE(held(50'000));
+    CHECK_FALSE(held(160'000));
+}
+
+// The host waits from 30 to 120 us: for the last of each stream that had ended within 2 us of that, and goes on from the end of the last of them.
+TEST_CASE("the host waits for what has ended when its call returns") {
+    const auto host = [](std::int64_t finish, std::int64_t other) {
+        Profile p = profile_of({kernel(1000, 2000, 60'000), kernel(2000, 61'000, finish), exchange(3000, 62'000, other), kernel(150'000, 300'000, 300'001)});
+        p.waits = {{30'000, 120'000}};
+        return replay({p});
+    };
+    // host 0, k 1, host 2, k 3, host 4, nccl 5, host until 30 us 6, host behind the wait 7, host until the last launch 8
+    const auto awaited = [](const Replay& r) { return std::pair(waits(r, 7, 3), waits(r, 7, 5)); };
+    const Replay both = host(122'000, 115'000);
+    CHECK(awaited(both) == std::pair(true, true));
+    CHECK(both.measured[6].si() == Approx(27e-6));  // 3 to 30 us
+    CHECK(both.measured[7].si() == Approx(0).margin(1e-12));
+    CHECK(both.measured[8].si() == Approx(30e-6));  // 120 to 150 us
+    const Replay later = host(122'001, 115'000);
+    CHECK(awaited(later) == std::pair(false, true));
+    CHECK(waits(later, 7, 1));  // the kernel before it
+    CHECK(later.measured[7].si() == Approx(5e-6));  // 115 to 120 us
+    const Replay neither = host(122'001, 122'001);
+    CHECK(awaited(neither) == std::pair(false, false));
+    CHECK(neither.measured[7].si() == Approx(60e-6));  // behind the kernel that ended at 60 us
+}
+
+// What nobody launched in the window begins by itself at 10 and 70 us after the first launch, on a line of its own; the host's is not moved.
+TEST_CASE("work from before the window is launched elsewhere, at its time") {
+    const Replay r = replay({profile_of({kernel(1000, 2000, 5000), kernel(not_launched, 11'000, 20'000, 8), kernel(not_launched, 71'000, 90'000, 8), kernel(101'000, 102'000, 103'000)})});
+    std::vector<double> lengths;
+    std::vector<TaskId> elsewhere;
+    for (TaskId t = 0; t < r.graph.size(); ++t)
+        if (r.graph.name(t) == "launched elsewhere") {
+            lengths.push_back(r.measured[t].si() * 1e6);
+            elsewhere.push_back(t);
+            CHECK(r.graph.places(t)[0].lane() == Lane::receive_up);
+        }
+    REQUIRE(lengths.size() == 2);
+    CHECK(lengths[0] == Approx(10));
+    CHECK(lengths[1] == Approx(60));
+    CHECK(waits(r, elsewhere[0] + 1, elsewhere[0]));
+    CHECK(r.step.error.measured.si() == Approx(102e-6));  // from 1 to 103 us
+}
+
+// Streams by what they do most; the longest computing one is the computing lane, further ones have lanes of their own, and those beyond four share.
+TEST_CASE("streams have lanes by what they do most") {
+    std::vector<DeviceSpan> spans{exchange(100, 1000, 41'000, 30), exchange(200, 1000, 31'000, 31), kernel(250, 50'000, 65'000, 31), exchange(260, 70'000, 75'000, 32)};
+    for (std::uint32_t i = 0; i < 6; ++i) spans.push_back(kernel(300 + i, 1000 + i, 21'000 - 1000 * i, 40 + i));
+    const Replay r = replay({profile_of(spans)});
+    std::vector<std::string> lanes;
+    for (const Span& s : r.traced.spans) lanes.emplace_back(to_string(s.place.lane()));
+    CHECK(lanes == std::vector<std::string>{"collective", "data", "data", "data", "compute", "send_up", "send_down", "receive_down", "receive_down", "receive_down"});
+}
+
+// Copies and sets are no computing, whatever their names.
+TEST_CASE("copies are named so") {
+    std::vector<DeviceSpan> spans{kernel(100, 1000, 21'000), kernel(200, 30'000, 40'000, 8), kernel(300, 41'000, 50'000, 8)};
+    spans[1].kind = SpanKind::set;
+    spans[1].name = 2;
+    spans[2].kind = SpanKind::set;
+    spans[2].name = 3;
+    const Replay r = replay({profile_of(spans)});
+    CHECK(r.graph.name(3) == "Memcpy");
+    CHECK(r.graph.name(5) == "Memset (Device)");
+    CHECK(r.step.ranks[0].measured_exposed == Seconds(0));
+}
+
+// Rank 0 computes until 10 us and rank 1 until 80 us, by their own clocks 5 us apart, then both all-reduce until 95 us of rank 0's. What transfers is the
+// shorter of both, 10 us; on each rank the kernel begins when that rank arrives.
+TEST_CASE("ranks meet in their collectives by one clock") {
+    Profile first = profile_of({kernel(0, 0, 10'000), exchange(100, 10'000, 95'000)}), second = profile_of({kernel(0, 0, 80'000), exchange(100, 80'000, 90'000)});
+    second.rank = 1;
+    second.origin = 5000;
+    const Replay r = replay({first, second});
+    const TaskId sum = last_on(r, Lane::collective);
+    REQUIRE(r.graph.places(sum).size() == 2);
+    CHECK(r.measured[sum].si() == Approx(10e-6));
+    CHECK(r.step.error.measured.si() == Approx(95e-6));
+    CHECK(r.step.error.replayed.si() == Approx(95e-6));  // rank 1's host begins 5 us later
+    std::vector<double> starts;
+    for (const Span& s : r.predicted.spans)
+        if (s.task == sum) starts.push_back(s.start.si() * 1e6);
+    std::ranges::sort(starts);
+    REQUIRE(starts.size() == 2);
+    // Kernels of one name without sizes are alike: 45 us each.
+    CHECK(starts[0] == Approx(45));
+    CHECK(starts[1] == Approx(50));
+    CHECK(r.step.error.predicted.si() == Approx(60e-6));
+}
