@@ -69,21 +69,6 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
     return found;
 }
 
-HeldOutError summary_of(const std::vector<double>& errors, const std::string& method) {
-    HeldOutError sum{"step", method};
-    std::vector<double> sizes;
-    for (const double error : errors) {
-        const double off = std::expm1(error);
-        sizes.push_back(std::abs(off));
-        sum.mape += std::abs(off) / static_cast<double>(errors.size());
-        sum.bias += off / static_cast<double>(errors.size());
-        if (std::abs(off) > std::abs(sum.worst)) sum.worst = off;
-    }
-    sum.samples = static_cast<int>(errors.size());
-    sum.median = sizes.empty() ? 0 : median(sizes);
-    return sum;
-}
-
 std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
     std::string text = fmt::format("  {:<34} {:>5} {:>8} {:>8} {:>8} {:>9} {:>8}\n",
                                    fmt::format("left out by {}", to_string(by)), "rows", "median", "mean", "bias",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calibrate/few_shot.h"
+#include "calibrate/fit.h"
 
 namespace stepcast {
 
@@ -14,7 +15,6 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough);
-HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method);
 // Which shipped frameworks forecast the rows much better, with nothing fitted, than the fit that began at request.framework: a
 // line that names the best, or nothing.
 std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median,

@@ -10,6 +10,7 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/least_squares.h"
 #include "model/errors.h"
+#include "model/records/measurements.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {
@@ -204,30 +205,31 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
 
 }  // namespace
 
+HeldOutError summary_of(const Vector& log_errors, const std::string& method, const std::string& kind) {
+    HeldOutError sum{kind, method};
+    sum.samples = static_cast<int>(log_errors.size());
+    Vector sizes;
+    for (const double log_error : log_errors) {
+        const double error = std::expm1(log_error);
+        sizes.push_back(std::abs(error));
+        sum.mape += std::abs(error) / sum.samples;
+        sum.bias += error / sum.samples;
+        if (std::abs(error) > std::abs(sum.worst)) sum.worst = error;
+    }
+    sum.median = sizes.empty() ? 0 : median(sizes);
+    return sum;
+}
+
 std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors,
                                          const std::string& method) {
-    std::vector<HeldOutError> errors;
-    std::vector<Vector> sizes;  // absolute errors per kind
+    std::vector<std::pair<std::string, Vector>> kinds;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-        auto at =
-            std::find_if(errors.begin(), errors.end(), [&](const HeldOutError& e) { return e.kind == cases[i].kind; });
-        if (at == errors.end()) {
-            at = errors.insert(errors.end(), HeldOutError{cases[i].kind, method});
-            sizes.emplace_back();
-        }
-        const double error = std::expm1(log_errors[i]);
-        sizes[static_cast<std::size_t>(at - errors.begin())].push_back(std::abs(error));
-        at->samples += 1;
-        at->mape += std::abs(error);
-        at->bias += error;
-        if (std::abs(error) > std::abs(at->worst)) at->worst = error;
+        auto at = std::ranges::find(kinds, cases[i].kind, [](const auto& kind) { return kind.first; });
+        if (at == kinds.end()) at = kinds.insert(kinds.end(), {cases[i].kind, {}});
+        at->second.push_back(log_errors[i]);
     }
-    for (std::size_t k = 0; k < errors.size(); ++k) {
-        errors[k].mape /= errors[k].samples;
-        errors[k].bias /= errors[k].samples;
-        std::sort(sizes[k].begin(), sizes[k].end());
-        errors[k].median = (sizes[k][(sizes[k].size() - 1) / 2] + sizes[k][sizes[k].size() / 2]) / 2;
-    }
+    std::vector<HeldOutError> errors;
+    for (const auto& [kind, of_kind] : kinds) errors.push_back(summary_of(of_kind, method, kind));
     return errors;
 }
 

@@ -73,7 +73,10 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
               const std::function<void(std::string_view)>& progress = {},
               Undetermined undetermined = Undetermined::give_back);
 
-// Errors of exp(log_errors) per kind of case, kinds in the order of their first case.
+// Errors of exp(log_errors), all of one kind.
+HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method, const std::string& kind = "step");
+
+// The same per kind of case, kinds in the order of their first case.
 std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const std::vector<double>& log_errors,
                                          const std::string& method);
 

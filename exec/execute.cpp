@@ -133,7 +133,10 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
         return false;
     }
     const int taken = static_cast<int>(measurement.steps.size());
-    if (run.options.progress) run.options.progress(fmt::format("step {} of {}", taken, run.options.steps));
+    const int wanted = run.options.steps;
+    if (run.options.progress)  // further ones in place of those that were disturbed
+        run.options.progress(taken <= wanted ? fmt::format("step {} of {}", taken, wanted)
+                                             : fmt::format("step {}, {} of {} undisturbed", taken, accepted_steps(measurement), wanted));
     const Seconds spent = Seconds(reports[0][0]) - run.first_sample;
     if (wants_another(run.options.steps, accepted_steps(measurement), taken, spent, run.options.retry)) return true;
     if (run.options.steps < fewest_for_median) return false;

@@ -27,7 +27,7 @@ constexpr auto decided = std::to_array<std::string_view>(
      "parallelism.eager",           "parallelism.fused_accumulation",
      "parallelism.eager_traffic",   "parallelism.unfused",
      "parallelism.gather_copies",   "parallelism.dispatch_once",   "parallelism.recompute_stops_early",
-     "parallelism.expert_products",
+     "parallelism.expert_products", "parallelism.blocking_p2p",
      "cluster.host.call",           "parallelism.expert_tensor_parallel",
      "cluster.host.layer",          "cluster.host.expert_layer",
      "cluster.host.micro_batch",    "cluster.host.exchange",
@@ -66,6 +66,10 @@ Dtype gradient_dtype(GradientType type, Dtype training) {
     return training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
 }
 
+// Megatron-Core's script by its own defaults, which the recipes change: a rank's experts run one after the other, cut over the
+// tensor-parallel ranks however narrow they are, and the host waits for every send and receive between stages (batch_p2p_sync).
+bool by_its_defaults(const Framework& f) { return f.host.expert_layer.has_value() && !f.dispatch_once; }
+
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     Workload& w = e.workload;
@@ -84,6 +88,10 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     if (f.optimizer_groups_a_layer > 0) {
         adopt.set("workload.optimizer_groups", w.optimizer_groups, f.optimizer_groups_a_layer * (w.layers + 1));
         adopt.set("workload.optimizer_calls", w.optimizer_calls, f.optimizer_calls);
+    } else if (const Parallelism& p = e.parallelism; f.optimizer_calls > 1 && by_its_defaults(f) && w.moe.experts > 0) {
+        // Experts that run one by one are two tensors each in the loops around the optimizer.
+        adopt.set("workload.optimizer_groups", w.optimizer_groups, 1 + 2 * (w.moe.experts / p.ep) * (w.layers / p.pp));
+        adopt.set("workload.optimizer_calls", w.optimizer_calls, f.optimizer_calls);
     }
     adopt.set("workload.reads_loss", w.reads_loss, f.reads_loss);
 }
@@ -96,8 +104,8 @@ void adopt_experts(Experiment& e, Adoption& adopt) {
     const bool has_fused_kernel = is_narrow(w.dtype) && is_blackwell(e.cluster.gpu);  // other types and devices run each by itself
     const bool as_stated = f.expert_products != ExpertProducts::fused || has_fused_kernel;
     adopt.set("parallelism.expert_products", p.expert_products, as_stated ? f.expert_products : ExpertProducts::each);
-    // Fine-grained experts are not cut further (Megatron-Core's recipes: expert_tensor_parallel_size 1).
-    const bool narrow = expert_ffn(w) < w.hidden;
+    // Fine-grained experts are not cut further by recipes (expert_tensor_parallel_size 1).
+    const bool narrow = expert_ffn(w) < w.hidden && !by_its_defaults(f);
     if (p.tp > 1 && f.expert_tensor_parallel)
         adopt.set("parallelism.expert_tensor_parallel", p.expert_tensor_parallel,
                   *f.expert_tensor_parallel && !narrow);
@@ -109,6 +117,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     Parallelism& p = e.parallelism;
     adopt.set("parallelism.overlap_p2p", p.overlap_p2p, f.overlap_p2p);
+    if (by_its_defaults(f) && p.pp > 1 && p.vp == 1) adopt.set("parallelism.blocking_p2p", p.blocking_p2p, true);
     adopt.set("parallelism.overlap_weight_gradient", p.overlap_weight_gradient, f.overlap_weight_gradient);
     adopt.set("parallelism.fused_accumulation", p.fused_accumulation, f.fused_accumulation);
     adopt.set("parallelism.gather_copies", p.gather_copies, f.gather_copies);

@@ -4,18 +4,17 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/files/whole_files.h"
+#include "translate/shell_tests.h"
 #include "translate/shell_variables.h"
+#include "translate/slurm.h"
 
 namespace stepcast {
 namespace {
-
-std::map<std::string, std::string> directives_of(const std::string& text);
 
 // Pieces at blanks, as an unquoted variable is.
 ShellPieces cut(const ShellPieces& pieces) {
@@ -47,7 +46,6 @@ private:
     [[nodiscard]] bool active() const { return branches_.empty() || (branches_.back().taken && branches_.back().outer); }
 
     std::optional<bool> test(const std::vector<ShellWord>& words);
-    std::optional<bool> one_test(std::vector<std::string> words);
     void keyword(const std::string& first, const std::vector<ShellWord>& words);
     std::optional<bool> simple(const std::vector<ShellWord>& words);
     bool leading_word(const ShellCommand& command, std::vector<ShellWord>& words);
@@ -81,37 +79,6 @@ private:
     std::set<std::string> called_;
 };
 
-std::optional<bool> Reader::one_test(std::vector<std::string> w) {
-    for (const char* join : {"||", "&&"})
-        if (const auto at = std::ranges::find(w, join); at != w.end()) {
-            const auto left = one_test({w.begin(), at}), right = one_test({at + 1, w.end()});
-            const bool decides = join[0] == '|';
-            if (left == std::optional(decides) || right == std::optional(decides)) return decides;
-            return left && right ? std::optional(!decides) : std::nullopt;
-        }
-    bool negated = false;
-    while (!w.empty() && w[0] == "!") {
-        negated = !negated;
-        w.erase(w.begin());
-    }
-    std::optional<bool> result;
-    if (w.size() == 1) result = !w[0].empty();
-    if (w.size() == 2 && w[0] == "-z") result = w[1].empty();
-    if (w.size() == 2 && w[0] == "-n") result = !w[1].empty();
-    if (w.size() == 3) {
-        const long a = std::atol(w[0].c_str()), b = std::atol(w[2].c_str());
-        if (w[1] == "==" || w[1] == "=") result = fits_pattern(w[0], w[2]);
-        if (w[1] == "!=") result = !fits_pattern(w[0], w[2]);
-        if (w[1] == "-eq") result = a == b;
-        if (w[1] == "-ne") result = a != b;
-        if (w[1] == "-gt" || w[1] == ">") result = a > b;
-        if (w[1] == "-ge") result = a >= b;
-        if (w[1] == "-lt" || w[1] == "<") result = a < b;
-        if (w[1] == "-le") result = a <= b;
-    }
-    return result ? std::optional(*result != negated) : std::nullopt;
-}
-
 std::optional<bool> Reader::test(const std::vector<ShellWord>& words) {
     std::vector<std::string> texts;
     for (std::size_t i = 1; i < words.size(); ++i) {
@@ -120,7 +87,7 @@ std::optional<bool> Reader::test(const std::vector<ShellWord>& words) {
         if (raw == "(" || raw == ")") return std::nullopt;
         texts.push_back(variables_.text_of(words[i]));
     }
-    return one_test(std::move(texts));
+    return shell_test(std::move(texts));
 }
 
 // A word that is matched against the patterns of `case`.
@@ -392,47 +359,15 @@ void Reader::read(const std::string& text, const std::string& path, int depth) {
     if (depth == 0 && launch.arguments.empty())  // handed to another shell: export -f
         for (const auto& [name, body] : std::map(functions_))
             if (!called_.contains(name)) run_all(body, 1);
-    launch.directives.merge(directives_of(text));
+    launch.directives.merge(slurm_directives(text));
     variables_.enter(before);
-}
-
-// "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line.
-std::map<std::string, std::string> directives_of(const std::string& text) {
-    static const std::map<std::string, std::string> longer{{"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
-    std::map<std::string, std::string> found;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with("#SBATCH")) continue;
-        const auto name = line.find_first_not_of("- \t", 7), end = line.find_first_of("= \t", name);
-        if (name == std::string::npos || end == std::string::npos) continue;
-        const auto from = line.find_first_not_of("= \t", end);
-        if (from == std::string::npos) continue;
-        const auto key = line.substr(name, end - name);
-        const auto known = longer.find(key);
-        found[known != longer.end() ? known->second : key] = line.substr(from, line.find_first_of(" \t", from) - from);
-    }
-    const long nodes = std::atol(found["nodes"].c_str()), tasks = std::atol(found["ntasks"].c_str());
-    if (nodes > 0 && tasks > 0 && tasks % nodes == 0) found.try_emplace("ntasks-per-node", std::to_string(tasks / nodes));
-    std::erase_if(found, [](const auto& directive) { return directive.second.empty(); });
-    return found;
-}
-
-// What Slurm tells the job of its directives.
-void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables) {
-    for (const auto& [directive, variable] : {std::pair{"nodes", "SLURM_NNODES"}, {"nodes", "SLURM_JOB_NUM_NODES"},
-                                              {"ntasks", "SLURM_NTASKS"}, {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
-                                              {"gpus-per-node", "SLURM_GPUS_PER_NODE"}, {"gpus-per-node", "SLURM_GPUS_ON_NODE"}})
-        if (const auto at = directives.find(directive); at != directives.end()) variables.try_emplace(variable, at->second);
-    const auto gres = directives.find("gres");  // gpu:8, gpu:h100:8
-    if (gres != directives.end() && gres->second.starts_with("gpu"))
-        variables.try_emplace("SLURM_GPUS_ON_NODE", gres->second.substr(gres->second.rfind(':') + 1));
 }
 
 }  // namespace
 
 ShellLaunch read_launch(const std::string& text, const std::string& path,
                         const std::map<std::string, std::string>& given) {
-    const auto directives = directives_of(text);
+    const auto directives = slurm_directives(text);
     auto variables = given;
     add_slurm_variables(directives, variables);
     Reader reader(path, variables);

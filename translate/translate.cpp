@@ -85,6 +85,17 @@ void add_deepspeed(Document& d, const ShellLaunch& launch) {
     }
 }
 
+// A value that is refused may be a variable that the script leaves to its caller.
+template <typename Translate>
+Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
+    try {
+        return translate();
+    } catch (const ConfigError& error) {
+        if (launch.unknown.empty()) throw;
+        throw ConfigError(fmt::format("{}; not set in the script: {}; say it with --env", error.what(), fmt::join(launch.unknown, ", ")));
+    }
+}
+
 Translation translate_script(const std::string& text, const std::string& path, const TranslateOptions& options) {
     const auto launch = read_launch(text, path, options.environment);
     Document d = megatron_arguments(launch.arguments, path);
@@ -110,7 +121,7 @@ Translation translate_script(const std::string& text, const std::string& path, c
     // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
-    Translation t = translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm, ranks);
+    Translation t = naming_unknown(launch, [&] { return translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm, ranks); });
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, at);
         t.set("cluster.gpus_per_node", per_node, at);

@@ -1,8 +1,8 @@
 // alltoall operation by operation (parallelism.unfused), as Tutel's first releases run it (arXiv 2206.03382; its tutel/impls of
-// November 2021). Every expert takes a fixed capacity of slots from each rank, top_k ceil(T / E) of them, whatever the routing. Encode fills a buffer with zeros and writes
-// the tokens into it, one kernel for each of the top_k choices; after one all-to-all the local experts are batched products, with bias
-// and ReLU as passes of their own; decode reads one choice after the other and sums them up. The backward mirrors each, and makes
-// the gates' gradients by a product of gradient and result for every choice.
+// November 2021). Every expert takes a fixed capacity of slots from each rank, top_k ceil(T / E) of them, whatever the routing.
+// Encode fills a buffer with zeros and writes the tokens into it, one kernel for each of the top_k choices; after one all-to-all
+// the local experts are batched products, with bias and ReLU as passes of their own; decode reads one choice after the other and
+// sums them up. The backward mirrors each, and makes the gates' gradients by a product of gradient and result for every choice.
 #include <numeric>
 
 #include "model/moe/layer.h"

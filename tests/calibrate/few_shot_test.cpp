@@ -166,7 +166,12 @@ TEST_CASE("a base that the rows contradict is told, with a better one") {
             return std::string(e.what());
         }
     };
-    CHECK_THAT(told("nemo-2"), Contains("nemo-2 may be the wrong base") && Contains("megatron-lm-2021 0.0 %"));
+    const std::string wrong = told("nemo-2");
+    CHECK_THAT(wrong, Contains("nemo-2 may be the wrong base") && Contains("megatron-lm-2021 0.0 %"));
+    const std::string fitted = "fitted: median ", from = "; fitted from nemo-2: ";
+    REQUIRE((wrong.find(fitted) != std::string::npos && wrong.find(from) != std::string::npos));
+    const auto percent_after = [&](const std::string& words) { return wrong.substr(wrong.find(words) + words.size(), wrong.find(" %", wrong.find(words)) - wrong.find(words) - words.size()); };
+    CHECK(percent_after(fitted) == percent_after(from));
     CHECK_THAT(told("megatron-lm-2021"), !Contains("wrong base"));
 }
 

@@ -4,12 +4,20 @@
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "calibrate/moe_run_model.h"
+#include "model/graph/step_times.h"
 #include "model/presets.h"
+#include "model/records/measurements.h"
+#include "model/step.h"
+#include "sim/costs/costs.h"
+#include "sim/engine/simulate.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -74,6 +82,102 @@ TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
     CHECK(cases.size() == 3 + 20 + 1);
     for (const FitCase& c : cases) CHECK(c.group == "traced");
     CHECK(moe_cases(step_run("fast_moe", 16), four_ranks()).size() == 3);
+}
+
+// Each row with how far it may be off: what a known routing leaves (1), the bytes of a scatter (4), a host's wait (10); and with what it is predicted by.
+TEST_CASE("a traced run's cases have their kind, their scatter and their time") {
+    const Cluster c = four_ranks();
+    const std::vector<Sample> rows = traced_run();
+    std::map<std::string, FitCase> cases;
+    for (const FitCase& one : moe_cases(rows, c)) {
+        CHECK(one.measured == 1_s);
+        CHECK(cases.emplace(one.name, one).second);
+    }
+    Routing routing;
+    routing.ranks = 4;
+    routing.experts = 64;
+    routing.totals = {{288, 77}, {264, 58}, {268, 60}, {244, 41}};
+    Experiment e;
+    e.cluster = c;
+    e.workload.name = "moe_layer";
+    e.workload.hidden = 1024;
+    e.workload.ffn = 4096;
+    e.workload.seq = 8192;
+    e.workload.dtype = Dtype::fp16;
+    e.workload.moe = {.experts = 64, .top_k = 2, .capacity_factor = 0, .shared_experts = 0};
+    e.parallelism.dp = e.parallelism.ep = 4;
+    e.parallelism.moe_system = MoeSystem::mix_moe;
+    const TaskGraph graph = build_step(e, routing);
+    Timeline timeline;
+    run_in_order(graph, price(graph, c), timeline);
+    const StepTimes times = step_times(graph, timeline, 0);
+    const auto kernel = [&](const std::string& name, Phase phase, int rank) {
+        Seconds sum;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (graph.name(t) == name && graph.phase(t) == phase && graph.places(t)[0] == Place(rank, Lane::compute)) sum += timeline.finish[t] - timeline.start[t];
+        return sum;
+    };
+    const auto check = [&](const std::string& name, const char* kind, double spread, Seconds predicted) {
+        CAPTURE(name);
+        REQUIRE(cases.contains(name));
+        const FitCase& one = cases.at(name);
+        CHECK((one.kind == kind && one.spread == spread));
+        CHECK(one.predict(c).si() == Approx(predicted.si()));
+        CHECK(predicted > Seconds(0));
+    };
+    check("traced step", "step", 1, times.step);
+    check("traced forward", "forward", 1, times.forward);
+    check("traced backward", "backward", 1, times.backward);
+    std::vector<double> weights;
+    for (int rank = 0; rank < 4; ++rank) {
+        const std::string who = " rank " + std::to_string(rank);
+        check("traced AG.forward" + who, "AG", 1, kernel("AG", Phase::forward, rank));
+        check("traced AG.backward" + who, "AG", 1, kernel("AG", Phase::backward, rank));
+        check("traced GA.forward" + who, "GA", 4, kernel("GA", Phase::forward, rank));
+        check("traced GA.backward" + who, "GA", 4, kernel("GA", Phase::backward, rank));
+        check("traced wait_time" + who, "assignment", 10, c.host.assignment);
+        weights.push_back(kernel("wgrad1", Phase::backward, rank).si());
+    }
+    check("traced weight_grad.median", "weight_grad", 1, Seconds(median(weights)));
+    Cluster slower = c;
+    slower.host.assignment = 7_s;
+    CHECK(cases.at("traced wait_time rank 0").predict(slower) == 7_s);
+    CHECK_THROWS_WITH(MoeRunModel(e, routing).times(c).kernel({"none", Phase::forward, 3}), Contains("the graph has no kernel none on rank 3"));
+}
+
+// Of an unknown routing 31 draws of the gate are simulated: the median counts, and half of what lies between the 16th and the 84th percentile of
+// the logarithm, over the 2 % of a run whose routing is known.
+TEST_CASE("a run of unknown routing scatters as the draws of its gate do") {
+    const Cluster c = four_ranks();
+    const std::vector<Sample> rows = step_run("fast_moe", 16);
+    Experiment e;
+    e.cluster = c;
+    e.workload.name = "moe_layer";
+    e.workload.hidden = 1024;
+    e.workload.ffn = 4096;
+    e.workload.seq = 8192;
+    e.workload.dtype = Dtype::fp16;
+    e.workload.moe = {.experts = 16, .top_k = 2, .capacity_factor = 0, .shared_experts = 0};
+    e.parallelism.dp = e.parallelism.ep = 4;
+    e.parallelism.moe_system = MoeSystem::fast_moe;
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    std::vector<double> steps, backwards;
+    for (int draw = 0; draw < 31; ++draw) {
+        const TaskGraph graph = build_step(e, routing_of(e, draw));
+        Timeline timeline;
+        run_in_order(graph, price(graph, c), timeline);
+        const StepTimes times = step_times(graph, timeline, 0);
+        steps.push_back(times.step.si());
+        backwards.push_back(times.backward.si());
+    }
+    const auto spread = [](const std::vector<double>& values) { return std::hypot(1, std::log(quantile(values, 0.84) / quantile(values, 0.16)) / 2 / 0.02); };
+    for (const FitCase& one : moe_cases(rows, c)) {
+        if (one.kind == "step") CHECK(one.predict(c).si() == Approx(median(steps)));
+        if (one.kind == "step") CHECK(one.spread == Approx(spread(steps)));
+        if (one.kind == "backward") CHECK(one.predict(c).si() == Approx(median(backwards)));
+        if (one.kind == "backward") CHECK(one.spread == Approx(spread(backwards)));
+    }
+    CHECK(spread(steps) > 1);
 }
 
 // Times predicted by a cluster with other constants are the measurements; the fit starts from the preset.

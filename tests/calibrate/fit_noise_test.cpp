@@ -70,6 +70,22 @@ TEST_CASE("neighbouring slow steps are one burst") {
     CHECK_THAT(fit.findings.at(0), Contains("50 bursts"));
 }
 
+// 45 forwards half as long again, 55 of 70 % more and 60 of 10 % more: of 160 the middle is 50 %, so that those below 20 % are no bursts, and of the
+// hundred that are 70 % is.
+TEST_CASE("a slow-down is that of the bursts alone") {
+    StepSeries s{"run", 1, {}, {}, {}, {}};
+    for (int i = 0; i < 1600; ++i) {
+        const int nth = i / 5;
+        s.forward.push_back(0.5 * (i % 5 != 0 || nth >= 160 ? 1 : nth < 45 ? 1.5 : nth < 100 ? 1.7 : 1.1));
+        s.backward.push_back(1);
+        s.optimizer.push_back(0);
+        s.step.push_back(s.forward.back() + 1);
+    }
+    const NoiseFit fit = fit_noise(Cluster{}, s);
+    CHECK(fit.cluster.noise.burst_slowdown == Approx(0.7));
+    CHECK_THAT(fit.findings.at(0), Contains("100 bursts"));
+}
+
 TEST_CASE("whole steps alone do not tell bursts from stragglers: they keep their priors, and it is said") {
     StepSeries series = made_up();
     series.forward = series.backward = series.optimizer = {};

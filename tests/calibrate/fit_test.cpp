@@ -219,6 +219,17 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
     const FitResult loose = fit({}, {tight}, {affine("a", 1, 0, Seconds(50e-6 * std::exp(0.4)), "one"), affine("b", 1, 0, Seconds(50e-6 * std::exp(-0.4)), "one")});
     CHECK(loose.parameters.at(0).data_error == Approx(0.28).epsilon(0.2));
     CHECK_FALSE(loose.parameters.at(0).parameter.determined);
+    // What cannot be told apart and is believed alike goes back together: within 1.5 times the tightest belief.
+    for (const double other : {0.75, 0.8}) {
+        std::vector<FitCase> pair;
+        for (const double n : {1.0, 3.0}) pair.push_back(affine(std::to_string(n), n, n, n * Seconds(0.55e-3)));
+        FitParameter one = framework(), two = module_forward();
+        one.prior_sigma = 0.5;
+        two.prior_sigma = other;
+        const FitResult of_pair = fit({}, {one, two}, pair);
+        CHECK_FALSE(of_pair.parameters.at(0).parameter.determined);
+        CHECK(of_pair.parameters.at(1).parameter.determined == (other > 0.75));
+    }
     // Where no one reads the constants both stay where the data leave them.
     said.clear();
     const FitResult kept = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += text; }, Undetermined::keep);

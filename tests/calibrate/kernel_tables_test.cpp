@@ -302,6 +302,11 @@ TEST_CASE("kernels of every table are compared with their work and their traffic
     const KernelComparison pass = one("kind,bytes,time_us\ncopy,6000,7\n");
     CHECK(pass.bytes.si() == Approx(6000));
     CHECK(pass.dtype.empty());
+    const KernelComparison grouped = one("m,n,k,groups,dtype,time_us\n64,128,256,3,bf16,7\n");
+    CHECK(grouped.work.si() == 3 * 2.0 * 64 * 128 * 256);
+    CHECK(grouped.bytes.si() == 3 * 2.0 * (64 * 256 + 256 * 128 + 64 * 128));
+    CHECK(grouped.peak == peak(h100.gpu, Dtype::bf16));
+    CHECK(grouped.bandwidth == h100.gpu.memory_bandwidth);
     const KernelComparison batched = one("batch,m,n,k,dtype,time_us\n3,64,128,256,fp16,7\n");
     CHECK(batched.dtype == "fp16");
     CHECK(batched.work.si() == 2.0 * 3 * 64 * 128 * 256);
@@ -338,6 +343,14 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     c.fitted.reset();
     const KernelComparison alone = read_own_kernels(path, c).rows.at(0);
     CHECK(alone.p90 / alone.predicted == Approx(std::exp(1.2816 * transfer_spread("gemm", has_like_machine(c)))));
+    for (const std::string& name : preset_names(PresetKind::cluster)) {
+        Cluster unfitted = read_cluster(name);
+        unfitted.fitted.reset();
+        if (!unfitted.gpu.peaks[Dtype::bf16].si()) continue;
+        CAPTURE(name);
+        const KernelComparison k = read_own_kernels(path, unfitted).rows.at(0);
+        CHECK(k.p90 / k.predicted == Approx(std::exp(1.2816 * transfer_spread("gemm", has_like_machine(unfitted)))));
+    }
     const std::string others = folder.write("o.csv", "gpu,m,n,k,dtype,time_us\nNVIDIA B200,4096,4096,4096,bf16,600\n");
     CHECK(read_own_kernels(others, c).rows.empty());
     CHECK(read_kernel_comparisons(others, "").rows.size() == 1);

@@ -105,8 +105,9 @@ TEST_CASE("long sequences and many experts are left out of the kernels that the 
     std::string attention = "op,batch,heads,kv_heads,seq_q,seq_k,head_dim,causal,kernel,dtype,gpu,time_us\n";
     for (const long seq : {512L, 2048L, 8191L, 8192L, 16384L}) attention += fmt::format("attention,1,16,16,{0},{0},128,1,a,bf16,A100-SXM4-80GB,{1}\n", seq, 5 + 4e-6 * static_cast<double>(seq * seq));
     attention += "attention,1,16,16,16384,16384,128,1,b,bf16,A100-SXM4-80GB,900\n";
-    std::string layers = "num_tokens,hidden,inter,topk,experts,tp_in_expert,ep,dtype,gpu,time_us\n";
-    for (const int experts : {8, 64, 255, 256}) layers += fmt::format("64,1024,1024,1,{},1,1,bf16,A100-SXM4-80GB,{}\n", experts, 100 + experts);
+    std::string layers = "num_tokens,hidden,inter,topk,experts,tp_in_expert,ep,dtype,implementation,gpu,time_us\n";
+    for (const int experts : {8, 64, 255, 256}) layers += fmt::format("64,1024,1024,1,{},1,1,bf16,fused,A100-SXM4-80GB,{}\n", experts, 100 + experts);
+    layers += "64,1024,1024,1,512,1,1,bf16,other,A100-SXM4-80GB,700\n";
     const TestFolder folder;
     const auto blocks = leave_out_blocks({folder.write("a.csv", attention), folder.write("m.csv", layers)}, "dgx-a100", {});
     CHECK(blocks_told(blocks) == std::vector<std::string>{"3 attention from 8192 tokens on: 2 attention", "3 expert layers with 256 experts and more: 1 moe_layer"});

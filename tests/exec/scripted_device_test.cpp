@@ -156,7 +156,11 @@ TEST_CASE("disturbed samples are repeated and named") {
         for (const MeasuredStep& step : m.steps) all.push_back(step.accepted);
         return all;
     };
-    Measurement m = measured({good, bad, good, good}, so_many(3, 2));
+    std::vector<std::string> progress;
+    ExecuteOptions told = so_many(3, 2);
+    told.progress = [&](std::string_view text) { progress.emplace_back(text); };
+    Measurement m = measured({good, bad, good, good}, told);
+    CHECK(progress == std::vector<std::string>{"step 1 of 3", "step 2 of 3", "step 3 of 3", "step 4, 3 of 3 undisturbed"});
     CHECK(accepted(m) == std::vector<bool>{true, false, true, true});
     CHECK(m.warnings == std::vector<std::string>{"prepared for 17 s", "too few: 3 undisturbed steps", "a doubt"});
     m = measured({bad}, so_many(3, 2));

@@ -146,6 +146,29 @@ TEST_CASE("what a framework does with experts holds where they are split") {
     CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
 }
 
+// 8 experts over 2 ranks, 40 layers over 2 stages: 4 x 20 experts of two tensors on a rank, and what is fused.
+TEST_CASE("experts that run one by one are tensors that the optimizer goes over") {
+    const auto groups = [](const std::string& framework, const std::string& ep) {
+        const Experiment e = read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
+                                            {"parallelism.ep", ep}});
+        return std::pair{e.workload.optimizer_groups, e.workload.optimizer_calls};
+    };
+    CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
+    CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
+    CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
+    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups == 1);
+    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.reads_loss);
+    const auto split = [](const std::string& framework, const std::string& pp, const std::string& dp) {
+        return read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
+                              {"workload.moe.ffn", "1408"}, {"parallelism.pp", pp}, {"parallelism.dp", dp}}).parallelism;
+    };
+    CHECK(split("megatron-lm-profiled", "2", "2").expert_tensor_parallel);
+    CHECK_FALSE(split("megatron-lm", "2", "2").expert_tensor_parallel);
+    CHECK(split("megatron-lm-profiled", "2", "2").blocking_p2p);
+    CHECK_FALSE(split("megatron-lm-profiled", "1", "4").blocking_p2p);
+    CHECK_FALSE(split("megatron-lm", "2", "2").blocking_p2p);
+}
+
 namespace {
 
 // small_gpt() under a framework of one sentence.

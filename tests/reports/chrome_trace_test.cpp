@@ -69,6 +69,7 @@ TEST_CASE("A trace has a process per rank, a named track per used lane and a spa
     CHECK(spans[2]["ts"] == 2.0);
     CHECK(spans[2]["dur"] == 3.0);
     CHECK(spans[2]["args"] == Json{{"task", 1}, {"phase", "gradient_sync"}, {"bytes", 4096}});
+    CHECK(events_of(trace, "s").empty());  // arrows are those of sends
 }
 
 TEST_CASE("An executed trace looks like a simulated one but for its origin") {

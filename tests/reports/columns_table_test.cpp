@@ -99,6 +99,8 @@ TEST_CASE("money and energy have three figures and the unit of their size") {
     // A range has the unit of its middle.
     c.money = {900'000, 1e6, 1.1e6};
     CHECK(money_text(c) == "1.00 M (0.90 .. 1.10)");
+    c.money = {900'000, 990'000, 1.1e6};
+    CHECK(money_text(c) == "990,000 (900,000 .. 1,100,000)");
     CHECK(spoken_count(1e12) == "1 T");
     CHECK(spoken_count(1.2e9) == "1.2 B");
     CHECK(spoken_count(1e6) == "1 M");

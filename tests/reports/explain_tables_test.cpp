@@ -115,6 +115,8 @@ TEST_CASE("an explanation's tables: every figure in its place") {
     x.uncertainties.clear();
     CHECK(explanation_tables(x).size() == 4);
     CHECK(explanation_table(x).ends_with("\nmeasure this next: nothing, no parameter of this step is uncertain\n"));
+    x.step = Seconds(0.5);
+    CHECK(texts_of(explanation_tables(x)[0])[0][2] == "140.0 %");
     x.step = Seconds(0);  // of no step there are no shares
     CHECK(texts_of(explanation_tables(x)[0])[0][2] == "0.0 %");
 }

@@ -84,6 +84,10 @@ TEST_CASE("memory is a stair beneath the step, with the device's line where it i
     CHECK_THAT(near, Contains("$m0 << EOD\n0 2\n0 2\n0.5 2\n0.5 6\n1.625 6\n1.625 3\nEOD\n"));
     CHECK_THAT(near, Contains("16 with lines dt 2") && Contains("memory of rank 0 [GiB]\\ndashed: the device's") && Contains("set ytics 5 "));
     CHECK(after(near, "textcolor '#333333'\nset yrange [0:") == Approx(1.12 * 16));
+    // From 0.865 to 0.1 of the picture: two rows, 0.6 of one between them and the memory, which takes two.
+    CHECK_THAT(near, Contains("set tmargin at screen 0.8650\nset bmargin at screen 0.5324\n") && Contains("set tmargin at screen 0.4326\nset bmargin at screen 0.1000\n"));
+    g.capacity = Bytes(10 * gib);  // half of it is a tick itself
+    CHECK_THAT(script_of("half", [&](const std::string& path) { plot_gantts(std::vector{g}, path); }), Contains("set ytics 5 "));
     g.capacity = Bytes(64 * gib);
     const std::string far = script_of("far", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
     CHECK_THAT(far, !Contains("dt 2 lw 1.2") && !Contains("dashed") && Contains("set ytics 2 "));

@@ -1,8 +1,10 @@
 #include "reports/tables.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <sstream>
 
+#include "model/framework.h"
 #include "reports/compare_page.h"
 #include "reports/text.h"
 #include "tests/reports/samples.h"
@@ -79,6 +81,50 @@ TEST_CASE("A forecast says how much of its step rests on priors") {
     CHECK(calibrated_text(f).starts_with("UNCALIBRATED"));
 }
 
+namespace {
+
+// Broken lines made whole again.
+std::string unwrapped(const std::string& text) {
+    std::string whole;
+    for (const char c : text)
+        if (c != ' ' && c != '\n') whole += c;
+        else if (whole.empty() || whole.back() != ' ') whole += ' ';
+    return whole;
+}
+
+}  // namespace
+
+// 2048 J a step of half a second on four GPUs at 2048 tokens/s: 2 J for each of 1024 tokens, 1024 W a GPU. An interval of log 1.25 to the quicker and
+// log 1.5 to the slower side is -20 .. +50 %; constants, whose p90 lies 1.2816 standard deviations out, of log 1.25 -20 .. +25 %.
+TEST_CASE("A forecast tells its energy, its framework and what its interval is made of") {
+    Forecast f = samples::forecast();
+    f.step.p50 = Seconds(0.5);
+    f.tokens_per_second = 2048;
+    f.energy = Joules(2048);
+    f.framework = "own";
+    CHECK_THAT(forecast_table(f), Catch::Contains("\nenergy of the boards 2.05 kJ a step, 2 J a token; 1024 W a GPU\n") && Catch::Contains(", framework own, "));
+    f.framework_steps = 13;
+    CHECK_THAT(forecast_table(f), Catch::Contains(", framework own (fitted to 13 steps), "));
+    f.framework = default_framework;
+    CHECK_THAT(forecast_table(f), Catch::Contains(std::string(default_framework) + " (none named), "));
+    f.energy = Joules(0.5);
+    CHECK_THAT(forecast_table(f), Catch::Contains("energy of the boards 0.0005 kJ"));
+    f.energy = {};
+    CHECK_THAT(forecast_table(f), !Catch::Contains("energy"));
+    f.doubts.faster = std::log(1.25);
+    f.doubts.slower = std::log(1.5);
+    f.doubts.constants = std::log(1.25) / 1.2815515655446004;
+    CHECK_THAT(forecast_table(f, false), !Catch::Contains("interval: "));
+    const std::string plain = "interval: steps of this framework and device that no fit has read -20 .. +50 %; constants -20 .. +25 %";
+    CHECK_THAT(unwrapped(forecast_table(f, true)), Catch::Contains(plain + " ") && !Catch::Contains("; draws"));
+    f.doubts.draws_slower = std::log(1.3);
+    f.doubts.readings = {{"recompute not stated: full", 1.17}};
+    CHECK_THAT(unwrapped(forecast_table(f, true)), Catch::Contains(plain + "; draws -0 .. +30 %; recompute not stated: full: +17 %"));
+    f.doubts.draws_faster = std::log(2.0);
+    f.doubts.draws_slower = 0;
+    CHECK_THAT(unwrapped(forecast_table(f, true)), Catch::Contains("; draws -50 .. +0 %;"));
+}
+
 TEST_CASE("A forecast of nothing prints no figures that are not numbers") {
     const std::string text = forecast_table(Forecast{});
     CHECK(text.find("nan") == std::string::npos);
@@ -90,6 +136,12 @@ TEST_CASE("Kernels are listed longest first with busiest and average rank") {
     const std::string text = kernel_table(samples::forecast());
     CHECK(text.find("1.90 ms      1.80 ms      2\n") != std::string::npos);
     CHECK(text.find("GA") < text.find("AG"));
+    const Table table = kernel_times(samples::forecast());
+    CHECK(table.columns == std::vector<Column>{{"kernels", 40, true}, {"phase", 14, true}, {"busiest rank", 12}, {"average", 12}, {"ranks", 6}});
+    REQUIRE(table.rows.size() == 2);
+    std::vector<std::string> texts;
+    for (const Cell& cell : table.rows[1]) texts.push_back(cell.text);
+    CHECK(texts == std::vector<std::string>{"AG", "forward", "1.90 ms", "1.80 ms", "2"});
 }
 
 TEST_CASE("A comparison shows every case, what was refused and what the clusters were fitted from") {

@@ -147,6 +147,14 @@ TEST_CASE("a script reads alike whatever system wrote it") {
         CHECK(experiment_text(translate(folder.write("a.sh", other), {})) == plain);
 }
 
+// $DEGREE is the caller's: the flag is without a value.
+TEST_CASE("a value that is refused names the variables that nobody set") {
+    const TestFolder folder;
+    const auto path = folder.write("run.sh", "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $DEGREE --num-layers 4\n");
+    CHECK_THAT(complaint([&] { translate(path, {}); }),
+               Contains("tensor_model_parallel_size: found \"true\"") && Contains("not set in the script: DEGREE (") && Contains("say it with --env"));
+}
+
 // Keys of torchtitan before v0.2, and DeepSpeed's JSON with places that a template fills.
 TEST_CASE("old keys, templates and classes of models are not passed over") {
     const TestFolder folder;

@@ -80,6 +80,11 @@ TEST_CASE("DeepSpeed's ranks have clocks of their own, and a new start is a new 
     CHECK_THAT(result.runs[1].notes[0], Contains("2 of its 2 steps have no time stamp"));
     CHECK_THAT(refusal("rank=30001 " + step, LogFormat::deepspeed), Contains("a.log:1: rank 30001 is absurd; expected at most 30000"));
     CHECK(imported("rank=30000 " + step + "rank=0 " + step).runs.at(0).samples.size() == 6);
+    // What stands before the first step is of its run.
+    const ImportedRun early = imported("Loaded GPT-X model config\nDeepSpeed info: version=0.8.2\n  world_size ................... 6\nLoaded GPT-Y model config\nDeepSpeed info: version=0.8.2\n" + step).runs.at(0);
+    CHECK((early.model == "gpt-y" && early.steps == 1));
+    CHECK(imported("world_size ................... 6\nDeepSpeed info: version=0.8.2\n" + step).runs.at(0).ranks == 6);
+    CHECK(imported("world_size ................... 6\nLoaded GPT-X model config\n" + step).runs.at(0).ranks == 6);
     // Every line that is cut is counted, three are told.
     std::string cut = step;
     for (int i = 0; i < 5; ++i) cut += "time (ms) | forward: 11.00 | backw\n";
@@ -300,6 +305,10 @@ TEST_CASE("a phase log's labelled lines, each by its name") {
         CHECK(found.runs.at(0).samples.size() == 3);
     }
     CHECK(run("block_info 1 1\n").lines.unknown == 0);
+    CHECK(values_of(imported(head + "block_info 9 2\nSTEP-0: step_time = 0.5 ms, foward_time = 0.25, backward_time = 0.125, perf = 1 tflops.\n" + end, LogFormat::moe_phases).runs.at(0)) ==
+          "step -1 0 0.0005 s\nforward -1 0 0.00025 s\nbackward -1 0 0.000125 s\n");  // less than a millisecond
+    const std::vector<std::string> odd = run("AG, 0.77, 2.0, 0\n").runs.at(0).notes;
+    CHECK(std::ranges::count_if(odd, [](const std::string& note) { return note.starts_with("1 AG and GA lines left out: "); }) == 1);
     CHECK_THAT(refusal(head + "block_info 0 0\n", LogFormat::moe_phases), Contains("block_info 0 0: expected"));
     CHECK_THAT(refusal(head + "block_info 5 -1\n", LogFormat::moe_phases), Contains("block_info 5 -1: expected"));
     CHECK_THAT(refusal(head + "block_info 5 6\n", LogFormat::moe_phases), Contains("block_info 5 6: expected"));

@@ -185,6 +185,10 @@ TEST_CASE("nccl-tests: tags of mpirun, and a second table over the same devices"
     }
     CHECK(log.rows[0].out_of_place.where.ends_with(":5"));
     CHECK(log.rows[2].out_of_place.where.ends_with(":8"));
+    // A wide number leaves no blank behind the tag.
+    const auto wide = read("all_gather.log", devices + header + tag + "137438953472 128 float none -1 7.5 0.14 0.10 0 8.5 0.1 0.1 0\n");
+    REQUIRE(wide.rows.size() == 1);
+    CHECK(wide.rows[0].out_of_place.bytes == Bytes(137438953472.0));
 }
 
 // What `import` writes of it; rows whose nodes are not told stay out.

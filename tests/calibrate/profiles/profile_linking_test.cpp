@@ -123,6 +123,27 @@ TEST_CASE("device work belongs to the product, the attention or the innermost op
     CHECK(p.counts == counts);
 }
 
+// The first operator of all is the collective; a kernel that says its size keeps that.
+TEST_CASE("a collective's size is its kernel's, else its operator's") {
+    RecordedWork x;
+    x.host("nccl:all_reduce", 1, 101, 400, x.inputs(two_vectors));
+    x.host("nccl:broadcast", 1, 601, 100, x.inputs(two_matrices));
+    x.call(11, 1, 201).launches = true;
+    x.call(12, 1, 301).launches = true;
+    x.call(13, 1, 621).launches = true;
+    x.r.collectives = {{"allreduce", "Half", "0", "", 2, -1, -1, 7, 7, true}};
+    x.work(11, 1000, 7, SpanKind::communication, "ncclDevKernel");
+    x.work(12, 2000, 7, SpanKind::communication, "ncclDevKernel").collective = 0;
+    x.work(13, 3000, 7, SpanKind::communication, "ncclDevKernel");
+    const Profile p = x.profile();
+    REQUIRE(p.collectives.size() == 3);
+    CHECK((p.spans[0].collective == 1 && p.spans[1].collective == 0 && p.spans[2].collective == 2));
+    CHECK((p.collectives[1].op == "all_reduce" && p.collectives[1].in_elements == 64 && !p.collectives[1].from_kernel));
+    CHECK((p.collectives[0].in_elements == 7 && p.collectives[2].op == "broadcast"));
+    CHECK(p.counts.collectives_without_size == 0);
+    CHECK(p.path == "x.json");
+}
+
 // Old traces state whole microseconds: a call up to one after the end of its operator may be inside.
 TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     const auto phase = [](std::int64_t fraction, std::int64_t after, bool late = false) {

@@ -237,6 +237,10 @@ TEST_CASE("products that fall evenly on the layers tell theirs, others are said"
     CHECK(odd.notes == Names{"rank 0: " + std::to_string(forward - 1) + " products in the forward, the forecast has " + std::to_string(forward) + ": layers and micro-batches of its slices are not told"});
     for (const TracedSlice& s : odd.traced.slices)
         if (s.phase == "forward") CHECK((s.layer == -1 && s.micro_batch == -1));
+    // A phase without products has none to tell.
+    Profile no_forward = whole;
+    std::erase_if(no_forward.spans, [](const DeviceSpan& s) { return s.product == 0 && s.instance >= 0 && s.phase == ProfilePhase::forward; });
+    CHECK(forecast_of_trace({no_forward}, e).notes.empty());
     // Kernels of one call of an operator are one product.
     Profile split = whole;
     for (const DeviceSpan& s : whole.spans)
@@ -306,6 +310,14 @@ TEST_CASE("a rank of a pipeline is held against its stage") {
         for (const KindError& k : found.comparison.attribution->kinds)
             if (k.kind == "gemm") CHECK(k.predicted.si() == Approx(sums.at({"gemm", k.phase}).si()).epsilon(1e-6));
         CHECK(found.traced.processes.front().first == 1000 + rank);
+        CHECK(found.notes.empty());
+        const StepLabels labels = step_labels(e, routing_of(e), p.graph);
+        std::map<std::pair<int, int>, int> told, expected;
+        for (const TracedSlice& s : found.traced.slices)
+            if (s.kind == "gemm") ++told[{s.layer, s.micro_batch}];
+        for (const TaskId t : tasks_of(p, rank / 2))
+            if (kind_name(p.graph.op(t)) == "gemm") ++expected[{labels.layer[t], labels.micro_batch[t]}];
+        CHECK(told == expected);
     }
 }
 

@@ -1,0 +1,77 @@
+#include "calibrate/profiles/replay_errors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "sim/engine/simulate.h"
+
+namespace stepcast {
+namespace {
+
+bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
+
+using Interval = std::pair<double, double>;
+std::vector<Interval> joined(std::vector<Interval> all) {
+    std::ranges::sort(all);
+    std::vector<Interval> out;
+    for (const Interval& i : all)
+        if (!out.empty() && i.first <= out.back().second)
+            out.back().second = std::max(out.back().second, i.second);
+        else
+            out.push_back(i);
+    return out;
+}
+double length(const std::vector<Interval>& all) {
+    double sum = 0;
+    for (const Interval& i : all) sum += i.second - i.first;
+    return sum;
+}
+
+}  // namespace
+
+DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
+    std::vector<Interval> computing, all;
+    double first = 1e300, last = 0;
+    for (const Span& s : trace.spans) {
+        if (s.place.rank() != rank || !on_device(s.place.lane())) continue;
+        first = std::min(first, s.start.si());
+        last = std::max(last, s.finish.si());
+        const std::string_view kind = kind_name(graph.op(s.task));
+        const bool computes = kind == "gemm" || kind == "attention" || kind == "memory_pass";
+        const bool copies = graph.name(s.task).starts_with("Mem");
+        if (copies) continue;
+        if (computes) computing.emplace_back(s.start.si(), s.finish.si());
+        all.emplace_back(s.start.si(), s.finish.si());
+    }
+    return {Seconds(std::max(0.0, last - first)), Seconds(length(joined(all)) - length(joined(computing)))};
+}
+
+std::vector<KindError> kinds_of(const Replay& r, int rank) {
+    std::map<std::pair<Phase, std::string_view>, KindError> sums;
+    const auto of = [&](TaskId t) { return std::pair(r.graph.phase(t), kind_name(r.graph.op(t))); };
+    for (TaskId t = 0; t < r.graph.size(); ++t) {
+        if (std::ranges::none_of(r.graph.places(t), [&](const Place& p) { return p.rank() == rank && on_device(p.lane()); })) continue;
+        KindError& sum = sums[of(t)];
+        std::tie(sum.phase, sum.kind) = of(t);
+        sum.predicted += r.table[t];
+        sum.measured += r.measured[t];
+    }
+    Timeline timeline;
+    std::vector<KindError> kinds;
+    for (auto& [kind, sum] : sums) {
+        Costs swapped{r.measured, std::vector<Seconds>(r.graph.size())};
+        for (TaskId t = 0; t < r.graph.size(); ++t)
+            if (of(t) == kind) swapped.duration[t] = r.table[t];
+        run_in_order(r.graph, swapped, timeline);
+        sum.effect = timeline.end - r.step.error.replayed;
+        kinds.push_back(sum);
+    }
+    std::ranges::stable_sort(kinds, std::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
+    return kinds;
+}
+
+}  // namespace stepcast
