@@ -48,7 +48,7 @@ std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int 
     std::nth_element(sorted.begin(), sorted.begin() + (top_k - 1), sorted.end(), std::greater<>());
     const double low = sorted[k - 1] - 5, high = *std::max_element(offsets.begin(), offsets.end()) + 5;
     const double width = (high - low) / steps;
-    std::vector<double> p(n), ratio(n), log_cdf(n), sums(k), without(k);
+    std::vector<double> p(n), ratio(n), log_cdf(n), sums(k);
     for (int i = 0; i < steps; ++i) {
         const double x = low + (i + 0.5) * width;
         double log_product = 0;
@@ -65,10 +65,10 @@ std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int 
         for (std::size_t e = 0; e < n; ++e) {
             const double z = x - offsets[e];
             if (z > 6 || z < -8) continue;
-            double fewer = 0;
-            for (std::size_t m = 0; m < k; ++m) {
-                without[m] = std::max(0.0, sums[m] - (m > 0 ? ratio[e] * without[m - 1] : 0.0));
-                fewer += without[m];
+            double fewer = 0, without = 0;
+            for (const double sum : sums) {
+                without = std::max(0.0, sum - ratio[e] * without);
+                fewer += without;
             }
             p[e] += width * normal_density(z) * std::exp(log_product - log_cdf[e]) * fewer;
         }

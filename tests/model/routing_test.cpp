@@ -84,6 +84,17 @@ TEST_CASE("a random gate without skew is uniform up to binomial scatter") {
     for (const int slots : routing.counts) CHECK(std::abs(slots - 1024) < 150);
 }
 
+TEST_CASE("a routing of no tokens has no slots, one of sizes that nobody checked is our mistake") {
+    const RoutingSpec spec = spec_of(RoutingSpec::Kind::uniform);
+    CHECK(make_routing(spec, 2, 4, 0, 1).counts == std::vector<int>(8));
+    CHECK(make_routing(spec, 1, 1, 1, 1).counts == std::vector<int>{1});
+    CHECK_THROWS_AS(make_routing(spec, 0, 4, 1, 1), std::logic_error);
+    CHECK_THROWS_AS(make_routing(spec, 2, 0, 1, 1), std::logic_error);
+    CHECK_THROWS_AS(make_routing(spec, 2, 4, -1, 1), std::logic_error);
+    CHECK_THROWS_AS(make_routing(spec, 2, 4, 1, 0), std::logic_error);
+    CHECK_THROWS_AS(make_routing(spec, 2, 4, 1, 5), std::logic_error);
+}
+
 // 65536 x 65536 = 2^32 counts: 16 GB, and more than an int counts.
 TEST_CASE("a routing of more counts than can be held is refused with their number") {
     CHECK_THROWS_WITH(make_routing(spec_of(RoutingSpec::Kind::uniform), 65536, 65536, 1, 1),

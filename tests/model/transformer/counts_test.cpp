@@ -203,4 +203,11 @@ TEST_CASE("operations of an expert layer are those of the experts that a token g
     CHECK(logits_forward_flops(w) == Flops(160));
     CHECK(forward_flops(w, 3) == Flops((2 * layer + 160) * 15));
     CHECK(model_flops(w, 3) == 3 * forward_flops(w, 3));
+    // a token predicted further ahead: a layer like the last, logits, and a projection of two norms' results, 2 x 2 x 8 x 8
+    w.moe.dense_layers = 1;
+    const double once = forward_flops(w, 3).si();
+    w.mtp_layers = 2;
+    CHECK(forward_flops(w, 3).si() - once == 2 * (layer + 160 + 256) * 15);
+    w.head_dim = 1;
+    CHECK(head_dim(w) == 1);
 }

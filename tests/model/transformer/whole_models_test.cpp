@@ -181,6 +181,37 @@ TEST_CASE("a MoE system writes its layers between the plans of the step, on ever
     }
 }
 
+// Two ranks of experts hold half of them each: 16 bytes read and 14 written of what a rank updates, 4 set to zero.
+TEST_CASE("a rank updates its dense weights and its own experts") {
+    const Experiment e = small_moe();
+    const ParameterCount count = count_parameters(e.workload);
+    const double own = count.total() - count.experts / 2;
+    CHECK(moved(e, "optimizer").read == Approx(16 * own));
+    CHECK(moved(e, "optimizer").written == Approx(14 * own));
+    CHECK(moved(e, "zero_gradients").written == Approx(4 * own));
+    CHECK(moved(e, "gradient_norm").read == Approx(4 * own));
+}
+
+// Two tensor-parallel ranks hold the same activations: each sends its half, the receivers gather; not where the sequence is split.
+TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the same") {
+    Experiment e = small_gpt();
+    e.parallelism.pp = e.parallelism.tp = 2;
+    e.parallelism.scatter_p2p = true;
+    const auto sent = [&] {
+        const TaskGraph graph = build_step(e, {});
+        double bytes = 0;
+        for (const Op& op : graph.ops())
+            if (const auto* send = std::get_if<SendRecv>(&op)) bytes = send->bytes.si();
+        return std::pair{bytes, count_of(graph, "gather_activations")};
+    };
+    const double hidden = 128 * 64 * 2;
+    CHECK(sent() == std::pair{hidden / 2, 2});  // forward and backward
+    e.parallelism.sequence_parallel = true;
+    CHECK(sent() == std::pair{hidden / 2, 0});
+    e.parallelism.sequence_parallel = e.parallelism.scatter_p2p = false;
+    CHECK(sent() == std::pair{hidden, 0});
+}
+
 // Two stages of both directions hold all four layers, each with an expert of four a rank, and both ends: their copies are summed in fp32.
 TEST_CASE("the copies of dualpipe are summed, experts among them") {
     Experiment e = small_moe();

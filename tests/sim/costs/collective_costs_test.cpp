@@ -78,6 +78,9 @@ TEST_CASE("small messages take the protocol with the shorter start, large ones t
     c.intra.launch = 50_us;
     c.intra.low_latency = {5_us, Seconds(0.5e-6), 0.25};
     CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 0.56));
+    c.intra.low_latency.efficiency = 1;
+    CHECK(microseconds(AllReduce{Bytes(8e3)}, {8, 1}, c) == Approx(5 + 7 + 0.14));
+    c.intra.low_latency.efficiency = 0.25;
     c.intra.low_latency_128 = {10_us, 1_us, 0.7};
     CHECK(microseconds(AllReduce{Bytes(2.8e6)}, {8, 1}, c) == Approx(10 + 14 + 70));
     CHECK(microseconds(AllReduce{Bytes(800e6)}, {8, 1}, c) == Approx(50 + 14 + 14e3));

@@ -90,6 +90,17 @@ TEST_CASE("messages in opposite directions do not share a link") {
     CHECK(shared(graph, with_links({2_s, 3_s}, {message(1), message(1)})).finish == std::vector{2_s, 3_s});
 }
 
+// Both come to rank 2, from nodes of their own or from its own node: half speed each.
+TEST_CASE("messages that come to one rank share the link to it") {
+    TaskGraph graph(3);
+    graph.add("one", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_down), Place(2, Lane::receive_down)}, {});
+    graph.add("other", Phase::backward, SendRecv{512_B}, {Place(1, Lane::send_up), Place(2, Lane::receive_up)}, {});
+    const LinkUse inside{{0, 0, 1, 1}, true};
+    CHECK(shared(graph, with_links({2_s, 2_s}, {message(1), message(1)})).finish == std::vector{4_s, 4_s});
+    CHECK(shared(graph, with_links({2_s, 2_s}, {inside, inside})).finish == std::vector{4_s, 4_s});
+    CHECK(shared(graph, with_links({2_s, 2_s}, {inside, message(1)})).finish == std::vector{2_s, 2_s});
+}
+
 // Rank 1 has nothing but the sum. On rank 0 a message joins at 1, after a gemm: from then on half speed. The message's 1 s
 // is through at 3, when the sum has done 1 + 1 of 4: 5.
 TEST_CASE("a collective is as slow as on the rank that leaves it least") {
