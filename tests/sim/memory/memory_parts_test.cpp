@@ -10,9 +10,10 @@ using namespace stepcast;
 namespace {
 
 // Of a stage with 1,000 elements, 300 in its largest unit: parameters of two bytes, gradients of four.
-Bytes buffers(int zero, int dp, Bytes bucket) {
+Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     Experiment e = small_gpt();
     e.parallelism.dp = dp;
+    e.parallelism.pp = pp;
     e.parallelism.zero = zero;
     e.parallelism.bucket = bucket;
     e.parallelism.gradient_dtype = Dtype::fp32;
@@ -39,4 +40,10 @@ TEST_CASE("sharded gradients and parameters need two buckets, or two units, besi
     CHECK(more(2, 1500) == 2 * 1500);
     CHECK(more(2, 5000) == 4000);
     CHECK(more(3, 500) == 2 * 600 + 2 * 1200);
+}
+
+// What a stage receives and what it sends, each the tensor between two layers.
+TEST_CASE("a pipeline holds a tensor that comes and one that goes") {
+    const Experiment e = small_gpt();
+    CHECK(buffers(0, 1, Bytes(500), 2) - buffers(0, 1, Bytes(500)) == 2.0 * rank_shape(e).outer());
 }
