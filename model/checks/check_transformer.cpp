@@ -167,6 +167,8 @@ void check_operations(const Workload& w, const Parallelism& p) {
         refuse("workload.memory: {}, but only workload.positions relative has one; expected 0", w.memory);
     if (relative && !p.unfused)
         refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
+    if (w.row_scales && !is_narrow(w.dtype))
+        refuse("workload.row_scales: true, but products in {} have no scales; expected workload.dtype fp8", to_string(w.dtype));
     if (w.autocast && !p.unfused) refuse("workload.autocast: true, but parallelism.unfused is false; expected true");
     if (p.unfused && (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))
         refuse(

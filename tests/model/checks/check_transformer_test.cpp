@@ -190,6 +190,8 @@ TEST_CASE("memory, relative positions and automatic casting are known operation 
           "parallelism.unfused: false, but relative positions are known operation by operation only");
     CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
           "workload.autocast: true, but parallelism.unfused is false; expected true");
+    CHECK(told([](auto& w, auto&) { w.row_scales = true, w.dtype = Dtype::bf16; }) ==
+          "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype fp8");
 }
 
 // One head, a word, a latent of one, a key of one rotary number: the least that there can be.
