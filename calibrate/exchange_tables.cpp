@@ -46,9 +46,11 @@ std::vector<FitParameter> parameters_of(const std::string& name) {
                                          {key + "efficiency", "0.8", 0.5, "0.1", "2"}};
     if (name == "dispatch_low_latency") return parameters;  // a handful of rows, of few sizes
     parameters.push_back({key + "row", "1.5 kB", 1, "0.01 kB", "50 kB"});
-    // Two-sided kernels stage every row in a buffer on either side.
-    parameters.push_back({key + "own", name == "dispatch_two_sided" ? "3" : "1.5", 1, "0.01", "10"});
-    if (name == "dispatch") parameters.push_back({key + "per_sm", "30 GB/s", 0.7, "2 GB/s", "300 GB/s"});
+    parameters.push_back({key + "own", "1.5", 1, "0.01", "10"});
+    if (name == "dispatch")
+        parameters.push_back({key + "per_sm", "30 GB/s", 0.7, "2 GB/s", "300 GB/s"});
+    else
+        parameters.push_back({key + "token", "20 ns", 1, "0.1 ns", "1 us"});
     return parameters;
 }
 
@@ -60,12 +62,12 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     found.row = row.hash();
     found.op = row.text("op");
     found.kernels = kernels_of(found.op);
-    found.nodes = row.integer("nodes", 1);
+    found.even = found.op.starts_with("nvlink");  // whose trays are one NVLink domain
+    found.nodes = found.even ? 1 : row.integer("nodes", 1);
     if (found.kernels.empty() || found.nodes > 1) {
         ++blocks.other_op_rows;
         return;
     }
-    found.even = found.op.starts_with("nvlink");
     found.ranks = row.integer("ranks");
     found.tokens = row.integer("tokens_per_rank");
     found.top_k = row.integer("topk");

@@ -129,12 +129,16 @@ DenseMatrix columns_of(const DenseMatrix& m, const std::vector<std::size_t>& ids
     return part;
 }
 
+bool is_determined(double data_error, const ScaledParameter& parameter) {
+    return data_error < std::min(largest_determined_error, parameter.sigma);
+}
+
 // Of the free parameters that the data do not determine: those with the tightest priors, and of these the worst, with
 // any as badly determined as it (a collinear pair goes together: nothing says which of the two the data mean).
 std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_errors) {
     std::vector<std::size_t> unknown;
     for (const std::size_t j : chosen(p.free)) {
-        if (!(data_errors[j] < std::min(largest_determined_error, p.parameters[j].sigma))) unknown.push_back(j);
+        if (!is_determined(data_errors[j], p.parameters[j])) unknown.push_back(j);
     }
     const auto keep = [&](const auto& condition) {
         unknown.erase(std::remove_if(unknown.begin(), unknown.end(), [&](std::size_t j) { return !condition(j); }),
@@ -276,10 +280,10 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     result.condition = scaled_condition(columns_of(all, chosen(p.free)));
     result.noise = p.noise;
     for (std::size_t j = 0; j < scaled.size(); ++j) {
-        const bool determined = p.free[j];
-        const bool at_bound = determined && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
-        result.parameters.push_back({{scaled[j].key, determined ? value_text(scaled[j], x[j]) : parameters[j].prior,
-                                      parameters[j].prior, determined ? errors[j] : scaled[j].sigma, determined},
+        const bool used = p.free[j], determined = used && is_determined(data_errors[j], scaled[j]);
+        const bool at_bound = used && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
+        result.parameters.push_back({{scaled[j].key, used ? value_text(scaled[j], x[j]) : parameters[j].prior,
+                                      parameters[j].prior, used ? errors[j] : scaled[j].sigma, determined},
                                      data_errors[j],
                                      at_bound});
     }

@@ -92,7 +92,9 @@ std::vector<FitParameter> narrow_parameters(const std::string& format) {
                                          {key + "tile_reuse", "40", 0.8, "0.1", "400"},
                                          {key + "wave_loss", "0.3", 1, "0.02", "1"},
                                          {key + "cast_launch", of_tensor ? "1 us" : "4 us", 0.7, "0.05 us", "30 us"}};
-    if (!of_tensor) parameters.push_back({key + "cast_bytes", "3", 0.7, "0.2", "30"});
+    if (of_tensor) return parameters;
+    parameters.push_back({key + "cast_bytes", "3", 0.7, "0.2", "30"});
+    parameters.push_back({key + "cast_row", "0.1 us", 1.5, "1 ns", "50 us"});
     return parameters;
 }
 

@@ -163,10 +163,11 @@ public:
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
     // `few`: too few to hold any out.
-    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share, bool few = false) {
+    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share, bool few = false,
+             Undetermined undetermined = Undetermined::give_back) {
         const Split split = few ? Split{cases, {}} : split_of(cases, share);
         if (split.fitted.empty()) return;
-        FitResult result = fit_part(all_.cluster, parameters, split, progress_);
+        FitResult result = fit_part(all_.cluster, parameters, split, progress_, undetermined);
         judge(result, split, share);
         take(std::move(result));
     }
@@ -300,18 +301,20 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
         blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty() && blocks.traced.empty())
         refuse_nothing(start, blocks);
+    // The fastest tile and protocol count. One that no row takes is not determined, but back at its prior it could be the fastest.
+    const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
     Parts parts(start, progress);
     parts.add_launches(blocks);
     parts.add_kernels(blocks, true);  // what events add and what a launch costs, which GEMMs cannot tell apart
-    parts.add(gemm_parameters_for(start, blocks, how), gemms, how.share);
+    parts.add(gemm_parameters_for(start, blocks, how), gemms, how.share, false, undetermined);
     parts.add_kernels(blocks, false);
-    parts.add(cast_parameters(), cast_cases(blocks.casts), how.share);
+    parts.add(cast_parameters(), cast_cases(blocks.casts), how.share, false, undetermined);
     for (const char* format : {"fp8", "fp8_blocks", "fp4"})
-        parts.add(narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format), how.share);
+        parts.add(narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format), how.share, false, undetermined);
     parts.add_attention_kernels(blocks, how.share);
     parts.add_expert_kernels(blocks, how.share);
-    parts.add(collective_parameters_for(start, blocks), collectives, how.share);
-    for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share);
+    parts.add(collective_parameters_for(start, blocks), collectives, how.share, false, undetermined);
+    for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share, false, undetermined);
     for (const TracedFit& part : traced_fits(start, blocks)) parts.add(part.parameters, part.cases, HeldOutShare::fifth, part.cases.size() < 10);
     return parts.finish(ranges_of(blocks));
 }

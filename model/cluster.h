@@ -69,6 +69,7 @@ struct NarrowGemm {
     double tile_reuse = 0, wave_loss = 0.3;
     Seconds cast_launch;
     double cast_bytes = 0;  // 0: the cast of a tensor with one scale
+    Seconds cast_row;       // of a row, on one SM, beside its bytes
     friend bool operator==(const NarrowGemm&, const NarrowGemm&) = default;
 };
 
@@ -203,6 +204,7 @@ struct Dispatch {
     int sms = 20;           // that a training step lends them; DeepEP's default
     Bytes row;              // a row costs as if it were so much longer
     double own = 0;         // reading or writing a token on its own rank, relative to sending it
+    Seconds token;          // what its SMs take for a token, however few bytes of it cross
     friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 

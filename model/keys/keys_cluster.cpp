@@ -59,6 +59,7 @@ void add_dispatch(const Rows& rows) {
     add<To..., &D::efficiency>(rows, "efficiency", "share of the bandwidth; 0 = not used", 0, 3);
     add<To..., &D::row>(rows, "row", "a row costs as if it were so much longer", 0, 1e12);
     add<To..., &D::own>(rows, "own", "a token on its own rank, relative to sending it", 0, 100);
+    add<To..., &D::token>(rows, "token", "what its SMs take for a token, however few bytes cross", 0, longest);
 }
 
 // `within` a node, or between nodes.
@@ -104,6 +105,7 @@ void add_narrow_gemm(const Rows& rows) {
     add<&C::kernel, Type..., &NarrowGemm::wave_loss>(rows, "wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
     add<&C::kernel, Type..., &NarrowGemm::cast_launch>(rows, "cast_launch", "fixed cost of the input's cast, beside the GEMM", 0, longest);
     add<&C::kernel, Type..., &NarrowGemm::cast_bytes>(rows, "cast_bytes", "bytes an element that the cast moves; 0 = as a tensor's", 0, 1000);
+    add<&C::kernel, Type..., &NarrowGemm::cast_row>(rows, "cast_row", "what a row of it costs an SM, beside its bytes", 0, longest);
 }
 
 template <std::size_t... i>

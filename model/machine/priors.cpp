@@ -137,6 +137,17 @@ Kernel middle(std::vector<Kernel> kernels) {
     return kernels[(kernels.size() - 1) / 2];
 }
 
+// Machines whose SMs multiply as fast as `to`'s, or as nearly so as any.
+std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to) {
+    constexpr double same = 0.05;  // of a logarithm
+    double least = INFINITY;
+    for (const Layers& machine : from) least = std::min(least, rate_distance(machine.experiment.cluster.gpu, to));
+    std::vector<Layers> like;
+    for (const Layers& machine : from)
+        if (rate_distance(machine.experiment.cluster.gpu, to) < least + same) like.push_back(machine);
+    return like;
+}
+
 template <class Kernel>
 void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std::vector<Kernel> KernelCosts::*list,
                  const Gpu& to) {
@@ -146,28 +157,36 @@ void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std:
             if (std::ranges::find(names, kernel.name) == names.end()) names.push_back(kernel.name);
     for (const std::string& name : names) {
         if (std::ranges::any_of(all, [&](const Kernel& k) { return k.name == name; })) continue;
-        std::vector<Kernel> same;
+        std::vector<Layers> having;
         for (const Layers& machine : from)
+            if (std::ranges::find(machine.experiment.cluster.kernel.*list, name, &Kernel::name) !=
+                (machine.experiment.cluster.kernel.*list).end())
+                having.push_back(machine);
+        std::vector<Kernel> same;
+        for (const Layers& machine : of_like_rate(having, to))
             for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
                 if (kernel.name == name) same.push_back(moved(kernel, machine.experiment.cluster.gpu, to));
         all.push_back(middle(same));
     }
 }
 
-// The nearest machines' kernels first, then those that only others run.
+// The nearest machines' kernels first, then those that only others run. Where none is alike, attention is that of machines whose
+// SMs are as fast: what feeds a tensor core matters more to it than the generation or the fabric.
 void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::vector<Layers>& all) {
     KernelCosts& kernel = cluster.kernel;
     const std::string named = kernel.attention.name;
+    const bool alike = likeness(near.front().experiment.cluster, cluster) >= least_likeness;
+    const std::vector<Layers> attending = alike ? near : of_like_rate(all, cluster.gpu);
     std::vector<AttentionKernel> of_steps;
-    for (const Layers& machine : near)
+    for (const Layers& machine : attending)
         if (machine.experiment.cluster.kernel.attention.tile > 0)
             of_steps.push_back(
                 moved(machine.experiment.cluster.kernel.attention, machine.experiment.cluster.gpu, cluster.gpu));
     if (!of_steps.empty()) kernel.attention = middle(of_steps);
-    for (const std::vector<Layers>* from : {&near, &all}) {
+    for (const std::vector<Layers>* from : {&attending, &all})
         add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
+    for (const std::vector<Layers>* from : {&near, &all})
         add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
-    }
     for (const AttentionKernel& k : kernel.attention_kernels) {
         if (named.empty() || k.name != named) continue;
         kernel.attention = alone(k);
@@ -178,6 +197,20 @@ std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
     std::vector<Cluster> clusters;
     for (const Layers& machine : from) clusters.push_back(machine.experiment.cluster);
     return clusters;
+}
+
+// Between two sockets runs the same share of a rank's link as on the machines whose links are alike.
+void lay_sockets(Layers& layers, const std::vector<Layers>& linked) {
+    Link& intra = layers.experiment.cluster.intra;
+    std::vector<double> shares;
+    for (const Layers& machine : linked) {
+        const Link& like = machine.experiment.cluster.intra;
+        if (like.socket_bandwidth > BytesPerSecond(0)) shares.push_back(like.socket_bandwidth / like.bandwidth);
+    }
+    if (shares.empty()) return;
+    intra.socket_bandwidth = intra.bandwidth * median(shares);
+    layers.origin["cluster.link.intra.socket_bandwidth"] = Origin::prior;
+    layers.set_at["cluster.link.intra.socket_bandwidth"] = "median share of " + names_of(linked);
 }
 
 // What goes with the rates of an SM: model/machine/transfer.h.
@@ -235,9 +268,11 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     lay_file(plate, nameplate_of(cluster, prefix), prefix, Origin::preset);
     auto near = nearest(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster);
     layers.experiment.cluster.gpu = plate.experiment.cluster.gpu;
+    layers.experiment.cluster.intra.bandwidth = plate.experiment.cluster.intra.bandwidth;
     layers.experiment.cluster.power = plate.experiment.cluster.power;
     layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
     lay_medians(layers, near, linked);
+    lay_sockets(layers, linked);
     lay_rates(layers, near, all);
     lay_power(layers, near);
     lay_kernels(layers.experiment.cluster, near, all);

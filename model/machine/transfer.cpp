@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/machine/generation.h"
+
 namespace stepcast {
 namespace {
 
@@ -25,10 +27,27 @@ double mean_rate(const std::vector<Cluster>& machines) {
     return sum / static_cast<double>(machines.size());
 }
 
+// `efficiency` is that of heads of 128, exponentials included.
+void take_exponentials(double& efficiency, double& width, double times) {
+    constexpr double usual_width = 128;
+    efficiency *= (1 + width / usual_width) / (1 + times * width / usual_width);
+    width *= times;
+}
+
 }  // namespace
+
+double rate_distance(const Gpu& a, const Gpu& b) {
+    return states_sms(a) && states_sms(b) ? std::abs(std::log(rate_of_sm(a) / rate_of_sm(b))) : 0;
+}
 
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     if (!states_sms(to)) return kernel;
+    const auto ultra = [](const Gpu& gpu) { return generation(gpu) == Generation::blackwell_ultra; };
+    if (ultra(from) != ultra(to) && is_blackwell(from) && is_blackwell(to)) {
+        const double taken = ultra(to) ? 0.5 : 2;
+        take_exponentials(kernel.efficiency, kernel.width, taken);
+        take_exponentials(kernel.fp8_efficiency, kernel.fp8_width, taken);
+    }
     const double faster = rate_of_sm(to) / rate_of_sm(from);
     kernel.fill *= faster;
     kernel.width *= faster;

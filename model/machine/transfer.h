@@ -10,8 +10,12 @@ namespace stepcast {
 
 // What is a time on an SM counts more elements where its tensor cores are faster: fill of loops over keys and k, exponentials
 // in widths of a head; and more bytes where its memory is: passes beside the products.
+// Blackwell Ultra takes exponentials twice as fast as other Blackwell (NVIDIA, "Inside NVIDIA Blackwell Ultra", 2025).
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to);
 ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to);
+
+// How far the rates of two devices' SMs are apart, as a logarithm; 0 where one states no SMs.
+double rate_distance(const Gpu& a, const Gpu& b);
 
 // A cast is as fast as the memory or as the SMs copy, whichever is slower: the rate of an SM is the median of the machines'.
 CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to);

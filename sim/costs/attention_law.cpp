@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/costs/cast_law.h"
 #include "sim/costs/clock.h"
 
 namespace stepcast {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr double backward_products = 2.5;  // relative to the forward's two
 constexpr double traffic_efficiency = 0.85;
+constexpr double cache_gain = 2;  // what passes beside the kernel gain where the L2 holds their operands
 constexpr double usual_width = 128;  // of the heads that the efficiency speaks of
 constexpr double key_tile = 128;  // a window's edges cut a tile of keys at either side
 
@@ -98,8 +100,10 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
                                                                     : time * slowdown;
     const Bytes beside = (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
     const Seconds tokens = static_cast<double>(op.batch) * queries * kernel.token;
+    const Bytes kept = (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
+    const double warm = 1 + (cache_gain - 1) * held_by_cache(kept, cluster.kernel.cast);
     const Seconds launch = kernel.launch > Seconds(0) ? kernel.launch : cluster.kernel.launch;
-    return launch + time + beside / (cluster.gpu.memory_bandwidth * traffic_efficiency) + tokens;
+    return launch + time + beside / (cluster.gpu.memory_bandwidth * traffic_efficiency * warm) + tokens;
 }
 
 }  // namespace stepcast

@@ -19,11 +19,12 @@ struct AttentionShape {
 // longest:
 //   t = launch + (more + corner * less of {sum over blocks / SMs, longest block})
 //                * 2 (d_qk + d_v + 2 width) / (1 + width / 128) / (peak per SM * efficiency * odd)
-//       + (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85) + tokens * token
+//       + (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85 * warm) + tokens * token
 // d is rounded up to a multiple of 32. `corner`: the share of the longest block that stays exposed at the end. `width`: what a
 // pair's exponential costs beside its products, so that a head of 64 runs at about half the rate of one of 256; `efficiency`
 // is that of heads of 128. `odd`: 1 but where the kernel has no tiles for a head's width (no multiple of 16; in fp8 other than
-// 128). `cache`, `token`: keys and values written to a cache beside the kernel. With tile = 0 there are no blocks:
+// 128). `cache`, `token`: keys and values written to a cache beside the kernel. `warm`: from 2, where the L2 holds
+// all operands (well below kernel.cast.cache), to 1. With tile = 0 there are no blocks:
 // efficiency / (1 + ramp / queries). Never below the operands' bytes. Of an op with a window_share, the mean of both.
 //
 // The backward makes 5 products for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at

@@ -20,13 +20,16 @@ Kind kind_of(CastScale scale) {
     return {};
 }
 
-// Of elements that the L2 still holds: read in 16 bits, written in 8.
+// Of elements that are read in 16 bits and written in 8.
 double warmth(double elements, const CastCosts& cast) {
-    if (cast.cache == Bytes(0)) return 1;
-    return 1 + (cast.cache_gain - 1) / (1 + std::pow(Bytes(3 * elements) / cast.cache, 3));
+    return 1 + (cast.cache_gain - 1) * held_by_cache(Bytes(3 * elements), cast);
 }
 
 }  // namespace
+
+double held_by_cache(Bytes bytes, const CastCosts& cast) {
+    return cast.cache == Bytes(0) ? 0 : 1 / (1 + std::pow(bytes / cast.cache, 3));
+}
 
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster) {
     const CastCosts& cast = cluster.kernel.cast;
@@ -41,8 +44,9 @@ Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const C
     const NarrowGemm& narrow = costs.of_narrow(dtype, scaled_blocks);
     if (narrow.cast_bytes == 0) return narrow.cast_launch + cast_time(m, k, CastScale::tensor, cluster);
     const double elements = static_cast<double>(m) * static_cast<double>(k);
-    return narrow.cast_launch + Bytes(narrow.cast_bytes * elements) / (cluster.gpu.memory_bandwidth * costs.cast.efficiency) /
-                                    warmth(elements, costs.cast);
+    const Seconds moving = Bytes(narrow.cast_bytes * elements) / (cluster.gpu.memory_bandwidth * costs.cast.efficiency) /
+                           warmth(elements, costs.cast);
+    return narrow.cast_launch + moving + static_cast<double>(m) / cluster.gpu.sms * narrow.cast_row;
 }
 
 }  // namespace stepcast

@@ -141,8 +141,11 @@ struct Pricer {
                                         transfer(dispatch_share(intra, by_kernels), dispatch_share(inter, by_kernels))) +
                               copied(intra.exchange_copy, e.own);
         if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
-        // Small messages go side by side, a channel for each peer of the node; a NIC takes them one after the other.
-        const Seconds message = e.inside == Bytes(0) ? Seconds(0) : e.largest / (inside * intra.exchange.efficiency);
+        // Small messages go side by side, a channel for each peer of the node, as long as the link carries them all; a NIC takes
+        // them one after the other.
+        const Seconds message = e.inside == Bytes(0) ? Seconds(0)
+                                                     : std::max(e.largest / (inside * intra.exchange.efficiency),
+                                                                e.inside / (inside * intra.all_to_all_efficiency));
         const Seconds out = e.between == Bytes(0) ? Seconds(0) : e.between / (between * inter.exchange.efficiency);
         return std::min(large, slower.exchange.launch + peers + std::max(message, out));
     }

@@ -23,7 +23,8 @@ inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders 
 //   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S; with slot_latency
 //                          2 S ceil(log2 N): its levels hardly overlap
 //   NVLS (N = 1, n > 4)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
-//   all-to-all-v           small: launch + peers latency + largest message / (B efficiency) of `exchange`; large: exchange_launch +
+//   all-to-all-v           small: launch + peers latency + largest message / (B efficiency) of `exchange`, or all of them
+//                          / (B all_to_all_efficiency) if that takes longer; large: exchange_launch +
 //                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above
 //                          + exchange_copy own / B; of the busiest rank, bytes inside and between nodes side by side
 //   by kernels             as sim/costs/dispatch_law.h, where the cluster has its constants; NICs beside it

@@ -188,7 +188,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     // (low latency), one for each of the ranks by turns (NVLink: the lesser of ranks and experts).
     Cluster c = made_up_machine();
     CHECK_FALSE(has_kernels(c, first));
-    c.intra.dispatch = {11_us, 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2};
+    c.intra.dispatch = {11_us, 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2, {}};
     c.intra.dispatch_low_latency = c.intra.dispatch_one_sided = c.intra.dispatch_two_sided = c.intra.dispatch;
     c.intra.dispatch_low_latency.launch = 13_us;
     c.intra.dispatch_one_sided.launch = 17_us;
@@ -215,8 +215,14 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
           "link.intra.dispatch.per_sm 30 GB/s 0.7 2 GB/s..300 GB/s\n");
     CHECK(text_of(fits[1].parameters) == "link.intra.dispatch_low_latency.launch 30 us 0.7 2 us..300 us\n"
                                          "link.intra.dispatch_low_latency.efficiency 0.8 0.5 0.1..2\n");
-    CHECK(fits[2].parameters.size() == 4);
-    CHECK(fits[3].parameters.back().prior == "3");  // two-sided kernels stage rows on either side
+    CHECK(fits[2].parameters.size() == 5);
+    CHECK(text_of({fits[3].parameters.back()}) == "link.intra.dispatch_two_sided.token 20 ns 1 0.1 ns..1 us\n");
+
+    // Four trays of one NVLink domain are one link.
+    const BuildingBlocks trays = blocks_of(folder, header + "nvlink_dispatch,128,7168,3,64,16,4,,fp4,70\n");
+    REQUIRE(trays.exchanges.size() == 1);
+    CHECK(trays.exchanges[0].nodes == 1);
+    CHECK(trays.exchanges[0].ranks == 16);
 
     const std::string experts = ": experts: 3 of 64 experts over 1 ranks; expected at least two ranks, as many experts on each";
     CHECK(refused(folder, header + "deepep_dispatch,128,7168,3,64,1,1,24,fp8,70\n") == "t.csv:2" + experts);
@@ -253,7 +259,8 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
                                                "kernel.fp8.tile_reuse 40 0.8 0.1..400\nkernel.fp8.wave_loss 0.3 1 0.02..1\n"
                                                "kernel.fp8.cast_launch 1 us 0.7 0.05 us..30 us\n");
     CHECK(narrow_parameters("fp4").at(1).prior == "600");
-    CHECK(text_of(narrow_parameters("fp8_blocks")).ends_with("kernel.fp8_blocks.cast_launch 4 us 0.7 0.05 us..30 us\nkernel.fp8_blocks.cast_bytes 3 0.7 0.2..30\n"));
+    CHECK(text_of(narrow_parameters("fp8_blocks")).ends_with("kernel.fp8_blocks.cast_launch 4 us 0.7 0.05 us..30 us\nkernel.fp8_blocks.cast_bytes 3 0.7 0.2..30\n"
+                                                                    "kernel.fp8_blocks.cast_row 0.1 us 1.5 1 ns..50 us\n"));
 }
 
 // A product's cast is in its time where the table has it; blocks of scales and sustained runs are kinds of their own.

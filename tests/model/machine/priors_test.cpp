@@ -1,5 +1,6 @@
 #include "model/machine/priors.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -85,4 +86,22 @@ TEST_CASE("what a limit of power leaves, worked out from the machines alike") {
     fp16.replace(fp16.find("bf16"), 4, "fp16");
     CHECK(with("[power]\nlimit_w = 300\nidle_w = 50\n", fp16).power.flop == Approx(low.power.flop));
     CHECK(with("").kernel.training_gemm == Approx(low.kernel.training_gemm / std::sqrt(std::max(1.0, draws))));
+}
+
+// RTX PRO 6000's SMs multiply as fast as A100's (2.5 and 2.9 TFLOP/s), six times slower than other Blackwell's: what all of them run
+// is as on A100. L40S has a like machine.
+TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
+    const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100");
+    const auto named = [](const Cluster& c) {
+        return *std::ranges::find(c.kernel.attention_kernels, "TRT-LLM FMHA", &AttentionKernel::name);
+    };
+    CHECK(named(rtx) == moved(named(a100), a100.gpu, rtx.gpu));
+    const Cluster l40s = read_cluster("l40s-x8"), like = read_cluster("rtx-pro-6000-x8");
+    CHECK(named(l40s) == moved(named(like), like.gpu, l40s.gpu));
+}
+
+TEST_CASE("between two sockets runs the share of a link that runs there on machines with such links") {
+    const Cluster l40s = read_cluster("l40s-x8"), like = read_cluster("rtx-pro-6000-x8");
+    CHECK(l40s.intra.socket_bandwidth / l40s.intra.bandwidth == Approx(like.intra.socket_bandwidth / like.intra.bandwidth));
+    CHECK(read_cluster("gb300-nvl72").intra.socket_bandwidth == BytesPerSecond(0));
 }

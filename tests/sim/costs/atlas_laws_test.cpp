@@ -117,6 +117,24 @@ TEST_CASE("attention: the longest block is exposed by a share, and masked window
     CHECK(seconds() == Approx(longest + 0.5 * 640 * 64 * 256 / 1e14));
 }
 
+// 1,000 heads of 256 queries and as many keys, 2 * 64 values of 2 B each: 131 MB beside the kernel, at 0.85 of 1 TB/s. An L2 that
+// holds half of such: 1.5 times as fast.
+TEST_CASE("attention: passes beside the kernel run faster where the L2 holds their operands") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e12);
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .tile = 64};
+    const AttentionShape shape{Attention{1, 1000, 256, 256, 64, true, false, Dtype::bf16, true}, 1000};
+    const auto beside = [&](double times) {
+        kernel.traffic = kernel.cache = times;
+        return attention_law_time(shape, kernel, c, GemmSetting::step).si();
+    };
+    const double bytes = 1000.0 * (256 + 256) * 128 * 2;
+    c.kernel.cast.cache = Bytes(bytes);
+    CHECK(beside(1) - beside(0) == Approx(bytes / (0.85e12 * 1.5)));
+    c.kernel.cast.cache = Bytes(0);
+    CHECK(beside(1) - beside(0) == Approx(bytes / 0.85e12));
+}
+
 TEST_CASE("attention: a head's width without tiles, and what is written to a cache beside it") {
     Cluster c = device();
     AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .odd = 0.25, .tile = 64};
@@ -131,7 +149,8 @@ TEST_CASE("attention: a head's width without tiles, and what is written to a cac
     Attention latent{1, 1, 1, 1, 192, true, false, Dtype::fp8, true};
     latent.value_dim = 128;
     CHECK_FALSE(odd_width(latent));
-    // 2 of 8 heads hold keys: 3 times 4096 * 2 * 128 * 2 bytes at 0.85 of 1 TB/s, and 1 ns for each of 4096 tokens.
+    // 2 of 8 heads hold keys, none of them in an L2: 3 times 4096 * 2 * 128 * 2 bytes at 0.85 of 1 TB/s, and 1 ns for each of 4096 tokens.
+    c.kernel.cast.cache = Bytes(0);
     const AttentionShape grouped{Attention{1, 8, 4096, 4096, 64, true, false, Dtype::bf16, true}, 2};
     const double before = attention_law_time(grouped, kernel, c, GemmSetting::step).si();
     kernel.cache = 3;
@@ -155,6 +174,8 @@ TEST_CASE("a cast: launches and bytes by how its scale is found") {
     c.kernel.cast.cache = Bytes(3e6);
     c.kernel.cast.cache_gain = 3;
     CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 2e-6));
+    c.kernel.fp8_blocks.cast_row = Seconds(3e-7);  // ten rows an SM
+    CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 2e-6 + 3e-6));
 }
 
 TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the weights of those that have some") {

@@ -114,6 +114,10 @@ TEST_CASE("small messages of an all-to-all go to all peers at once") {
     c.intra.exchange = {5_us, 2_us, 0.01};
     CHECK(microseconds(AllToAll{std::vector<Bytes>(64, Bytes(16e3))}, {8, 1}, c) == Approx(5 + 14 + 16));
     CHECK(microseconds(AllToAll{std::vector<Bytes>(16, Bytes(16e3))}, {4, 1}, c) == Approx(5 + 6 + 16));
+    // At half of the link's rate one would take 0.32 us, but all seven, 112 kB, take 1.4 us of the link at 80 %.
+    c.intra.exchange.efficiency = 0.5;
+    c.intra.all_to_all_efficiency = 0.8;
+    CHECK(microseconds(AllToAll{std::vector<Bytes>(64, Bytes(16e3))}, {8, 1}, c) == Approx(5 + 14 + 1.4));
 }
 
 // A rank on each of four nodes, 10 kB for each: 5 us of start, 3 peers of 2 us and 30 kB at a hundredth of 10 GB/s: nothing goes inside.
@@ -125,11 +129,14 @@ TEST_CASE("small messages between nodes alone go one after the other through the
 }
 
 // 1000 rows of 4 kB for others, each as if 1 kB longer, and 500 tokens read at home: W = 5 MB + 0.5 x 2 MB = 6 MB. The link
-// at 80 of 100 GB/s: 75 us; ten SMs of 1 GB/s: 600 us; (75^4 + 600^4)^(1/4) = 600.04 us; 30 us of start.
+// at 80 of 100 GB/s: 75 us; ten SMs of 1 GB/s: 600 us; (75^4 + 600^4)^(1/4) = 600.04 us; 30 us of start. A token that takes 1 us
+// however short it is: 500 us more in the soft maximum, (75^4 + 600^4 + 500^4)^(1/4) = 662.06 us.
 TEST_CASE("kernels that dispatch tokens are as fast as their SMs or the link") {
-    const Dispatch d{30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5};
+    Dispatch d{30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5, {}};
     CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 10).si() * 1e6 == Approx(630.04).epsilon(1e-5));
     CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 0).si() * 1e6 == Approx(105));
+    d.token = 1_us;
+    CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 10).si() * 1e6 == Approx(692.06).epsilon(1e-5));
 }
 
 // Two of four experts on two ranks: both on one rank with chance (4 x 1) / (4 x 3) = 1/3, so 5/3 ranks.
@@ -141,7 +148,7 @@ TEST_CASE("a token goes once to each rank that holds one of its experts") {
 // A token for each of 8 ranks of 2 kB, itself included, 7 away: as the law says of the constants' 20 SMs.
 TEST_CASE("an all-to-all by kernels follows their law where the cluster has its constants") {
     Cluster c = plain();
-    c.intra.dispatch = {30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5};
+    c.intra.dispatch = {30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5, {}};
     const AllToAll op{std::vector<Bytes>(64, Bytes(2e6)), Bytes(2e3), 1000};
     const double expected = dispatch_law_time({7000, 1000, Bytes(2e3)}, c.intra.dispatch, 100_GBps, 20).si() * 1e6;
     CHECK(microseconds(op, {8, 1}, c) == Approx(expected));
