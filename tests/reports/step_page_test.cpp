@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "reports/facts.h"
 #include "tests/reports/samples.h"
 
@@ -184,17 +186,19 @@ TEST_CASE("a folder of a forecast has its page and its plots") {
             write_forecast(to, forecast_page(on_four(), samples::forecast(), why, std::nullopt), gantt(), why);
         });
     };
+    const auto drawn = [](const char* plot) { return fmt::format("aria-label=\"{}\"", plot); };
     const std::string plain = written(std::nullopt);
     CHECK(fs::exists(plain + "/gantt.svg"));
     CHECK_FALSE(fs::exists(plain + "/elasticity.svg"));
-    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing"));
+    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing") && Contains(drawn("gantt")) && !Contains(drawn("elasticity")));
     const std::string why = written(explanation());
     CHECK_THAT(samples::file_text(why + "/elasticity.svg"), Contains("moe_layer_mix_moe on pcie-a100-x4"));
+    CHECK_THAT(samples::file_text(why + "/report.html"), Contains(drawn("gantt")) && Contains(drawn("elasticity")));
     const std::string both = samples::folder_of_scripts("columns", [&](const std::string& to) {
         write_columns(to, {column("a", 1, 2, 3), column("b", 1, 2, 3)}, {gantt(), gantt()}, {{"program", "stepcast 1"}});
     });
     CHECK(fs::exists(both + "/gantt.svg"));
-    CHECK_THAT(samples::file_text(both + "/report.html"), Contains("stepcast 1") && Contains("Which of the two is faster?"));
+    CHECK_THAT(samples::file_text(both + "/report.html"), Contains("stepcast 1") && Contains("Which of the two is faster?") && Contains(drawn("gantt")));
 }
 
 TEST_CASE("a page says where its numbers come from") {
