@@ -1,9 +1,8 @@
-#include "reports/step_page.h"
+#include "reports/pages.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "reports/facts.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
