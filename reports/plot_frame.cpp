@@ -111,4 +111,9 @@ std::string plot_command(const std::vector<std::string>& parts, const std::vecto
     return text + "\n";
 }
 
+void Plot::draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
+                const std::string& settings, const std::string& path) const {
+    render_plot(data + frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels), path);
+}
+
 }  // namespace stepcast

@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include <algorithm>
-
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/kernel_comparisons.h"

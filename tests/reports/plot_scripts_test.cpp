@@ -3,11 +3,6 @@
 #include <cmath>
 
 #include "model/errors.h"
-#include "reports/attribution_plot.h"
-#include "reports/elasticity_plot.h"
-#include "reports/error_plot.h"
-#include "reports/fit_plots.h"
-#include "reports/gantt_plot.h"
 #include "reports/plots.h"
 #include "tests/reports/samples.h"
 

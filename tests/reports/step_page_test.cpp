@@ -1,11 +1,10 @@
-#include "reports/step_page.h"
+#include "reports/pages.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "reports/facts.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

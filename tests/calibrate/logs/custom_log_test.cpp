@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "calibrate/logs/line_pattern.h"
-#include "model/errors.h"
 #include "model/records/measurements.h"
 #include "tests/calibrate/logs.h"
 

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "model/errors.h"
 #include "tests/calibrate/logs.h"
 
 using namespace stepcast;

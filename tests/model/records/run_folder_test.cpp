@@ -6,9 +6,8 @@
 #include <fstream>
 #include <tuple>
 
-#include "model/errors.h"
 #include "model/files/whole_files.h"
-#include "model/graph/trace_shape.h"
+#include "model/graph/trace.h"
 #include "model/presets.h"
 #include "model/records/measurements.h"
 #include "model/records/run_folder.h"
