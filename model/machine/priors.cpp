@@ -8,7 +8,6 @@
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 #include "model/machine/generation.h"
-#include "model/machine/transfer.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -213,7 +212,7 @@ void lay_sockets(Layers& layers, const std::vector<Layers>& linked) {
     layers.set_at["cluster.link.intra.socket_bandwidth"] = "median share of " + names_of(linked);
 }
 
-// What goes with the rates of an SM: model/machine/transfer.h.
+// What goes with the rates of an SM: model/machine/priors.h.
 void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& all) {
     Cluster& cluster = layers.experiment.cluster;
     KernelCosts& kernel = cluster.kernel;

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "model/machine/transfer.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
