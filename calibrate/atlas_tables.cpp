@@ -1,4 +1,4 @@
-#include "calibrate/atlas_tables.h"
+#include "calibrate/table_readers.h"
 
 #include <fmt/format.h>
 

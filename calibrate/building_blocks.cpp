@@ -3,14 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
-#include "calibrate/atlas_tables.h"
-#include "calibrate/exchange_tables.h"
-#include "calibrate/script_tables.h"
+#include "calibrate/table_readers.h"
 #include "calibrate/table_row.h"
-#include "calibrate/traced_tables.h"
-#include "model/errors.h"
 #include "model/files/csv.h"
 #include "model/units.h"
 
@@ -105,8 +100,7 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
 }
 
 void add_collective(const TableRow& row, BuildingBlocks& blocks) {
-    constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
-    if (std::find(known.begin(), known.end(), row.text("op")) == known.end()) {
+    if (!collective_op(row.text("op"), Bytes(0), 1)) {
         ++blocks.other_op_rows;
         return;
     }
@@ -151,6 +145,23 @@ bool names_device(std::string_view cell, const Gpu& gpu) {
         from = end + 1;
     }
     return false;
+}
+
+std::optional<Op> collective_op(std::string_view op, Bytes bytes, int ranks, bool in_switch) {
+    if (op == "all_reduce") return AllReduce{bytes, in_switch};
+    if (op == "all_gather") return AllGather{bytes};
+    if (op == "reduce_scatter") return ReduceScatter{bytes};
+    if (op == "broadcast") return Broadcast{bytes, 0};
+    if (op == "reduce") return Reduce{bytes, 0};
+    if (op != "all_to_all") return std::nullopt;
+    const auto n = static_cast<std::size_t>(ranks);
+    return AllToAll{std::vector<Bytes>(n * n, bytes / ranks)};
+}
+
+double bus_factor(std::string_view op, int ranks) {
+    const double others = (ranks - 1.0) / ranks;
+    if (op == "all_reduce") return 2 * others;
+    return op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" ? others : 1;
 }
 
 void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks, TracedRows traced) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -124,7 +125,7 @@ struct LaunchRow {
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
-// A kernel or collective as it ran inside the steps of a traced job (calibrate/traced_tables.h): `kind` is the class whose
+// A kernel or collective as it ran inside the steps of a traced job (calibrate/table_readers.h): `kind` is the class whose
 // constant it tells.
 struct TracedRow {
     std::string where, kind;
@@ -156,6 +157,11 @@ struct BuildingBlocks {
 // Whether a `gpu` cell names this device: equal to gpu.name or one of gpu.aliases but for case, blanks, dashes and a
 // leading "NVIDIA".
 bool names_device(std::string_view cell, const Gpu& gpu);
+
+// As an op of its ranks; nothing for names of no collective.
+std::optional<Op> collective_op(std::string_view op, Bytes bytes, int ranks, bool in_switch = true);
+// What nccl-tests multiplies the payload's rate by ("bus bandwidth"): what a rank sends, or receives, relative to it.
+double bus_factor(std::string_view op, int ranks);
 
 // Adds the rows of `gpu`'s device. Files without a column `gpu` are taken to be the device's. A time comes from `time_us`
 // or from `value` and `unit` (TFLOP/s, ms, us). Throws ConfigError with file:line for a bad row or a file that is no

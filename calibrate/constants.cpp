@@ -1,4 +1,4 @@
-#include "calibrate/constants.h"
+#include "calibrate/from_measurements.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "calibrate/fit_parameter.h"
@@ -231,6 +230,12 @@ std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, cons
     std::vector<HeldOutError> errors;
     for (const auto& [kind, of_kind] : kinds) errors.push_back(summary_of(of_kind, method, kind));
     return errors;
+}
+
+std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method) {
+    Vector log_errors;
+    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
+    return errors_by_kind(cases, log_errors, method);
 }
 
 namespace {

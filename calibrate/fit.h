@@ -80,6 +80,9 @@ HeldOutError summary_of(const std::vector<double>& log_errors, const std::string
 std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const std::vector<double>& log_errors,
                                          const std::string& method);
 
+// The same of what the cluster predicts of them.
+std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method);
+
 // The table for people: value, prior, error, determined or not, conditions, fitted beside held-out errors.
 std::string describe(const FitResult& result);
 

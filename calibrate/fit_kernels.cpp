@@ -1,4 +1,4 @@
-#include "calibrate/fit_kernels.h"
+#include "calibrate/fit_tables.h"
 
 #include <fmt/format.h>
 

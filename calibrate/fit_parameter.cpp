@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -19,11 +19,7 @@ using Unit = ScaledParameter::Unit;
 std::optional<double> read_as(Unit unit, const std::string& text) {
     try {
         switch (unit) {
-            case Unit::none: {
-                double value = 0;
-                const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-                return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-            }
+            case Unit::none: return as_number<double>(text);
             case Unit::seconds: return parse_seconds(text).si();
             case Unit::bytes: return parse_bytes(text).si();
             case Unit::bytes_per_second: return parse_bandwidth(text).si();

@@ -8,6 +8,7 @@
 
 #include "calibrate/fit_tables.h"
 #include "model/errors.h"
+#include "model/files/stamp.h"
 #include "model/records/measurement.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
@@ -46,9 +47,7 @@ std::string fold_of(const Case& c) {
     const Parallelism& p = c.experiment.parallelism;
     const std::string what =
         fmt::format("{} {} {} {} {} {} {}", w.name, w.layers, p.tp, p.pp, p.cp, p.dp, p.micro_batch);
-    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-    for (const char ch : what) hash = (hash ^ static_cast<unsigned char>(ch)) * 1099511628211ULL;
-    return fmt::format("fold {}", hash % 5);
+    return fmt::format("fold {}", fnv1a(what) % 5);
 }
 
 // The row's machine with the candidate's constants: its own size, memory and network stay.

@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
-#include "calibrate/exchange_tables.h"
-#include "calibrate/fit_kernels.h"
-#include "calibrate/fit_named_kernels.h"
+#include "calibrate/table_readers.h"
 #include "calibrate/fit_parameter.h"
-#include "calibrate/traced_tables.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/records/measurements.h"
@@ -53,12 +49,6 @@ Split split_of(const std::vector<FitCase>& cases, HeldOutShare share) {
     Split split;
     for (const FitCase& c : cases) (is_held_out(c, share) ? split.held_out : split.fitted).push_back(c);
     return split;
-}
-
-std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const char* method) {
-    std::vector<double> log_errors;
-    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
-    return errors_by_kind(cases, log_errors, method);
 }
 
 FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const Split& split,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,5 +50,52 @@ std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks);
 
 // `later` after `earlier`: parameters, errors and ranges of the same name are replaced, samples and sources added up.
 Fitted merged(const Fitted& earlier, const Fitted& later);
+
+// From the tables of a PyTorch script to constants: which cases, which free parameters.
+
+// Constants that launches state outright: host.call (issued one by one, in batches of 10 to 1000: fewer show the clock, more
+// wait for a full queue), kernel.launch (one of a replayed graph of kernels of nothing), host.read. Half of their range as
+// error. Without such rows the result has no parameters.
+FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks);
+
+// Kernels of a kind that say something: between events a kernel shorter than its own call shows that call. So of the rows of one
+// call (`KernelRow::call`, or all GEMMs of a script) those within a quarter of the fastest are left out.
+std::vector<KernelRow> above_floor(const std::vector<KernelRow>& rows);
+std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows);
+
+FitCase kernel_case(const KernelRow& row);
+
+// One fit after the other: streams and rows with what events add, batched GEMMs, attention.
+struct KernelFit {
+    std::vector<std::string> kinds;
+    std::vector<FitParameter> parameters;
+};
+std::vector<KernelFit> kernel_fits(const BuildingBlocks& blocks);
+
+// Casts, products of narrow operands, and the kernels that tables tell apart by name: attention and whole expert layers.
+std::vector<FitParameter> cast_parameters();
+std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
+
+// `format`: "fp8", "fp8_blocks", "fp4"; the kind of a row's case is "gemm_" and that.
+std::vector<FitParameter> narrow_parameters(const std::string& format);
+std::string narrow_kind(const GemmRow& row);
+Seconds narrow_time(const GemmRow& row, const Cluster& cluster);  // with the cast where the row has it
+
+using NamedCases = std::map<std::string, std::vector<FitCase>>;
+
+// Predicted by the nameless kernel, which a fit moves; `by_name` by the one of the row's name, else by the nameless one.
+NamedCases attention_cases(const std::vector<AttentionRow>& rows);
+NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
+FitCase attention_by_name(const AttentionRow& row);
+FitCase expert_by_name(const MoeLayerRow& row);
+std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel
+std::vector<FitParameter> expert_parameters();
+
+template <typename Kernel>
+void put_by_name(std::vector<Kernel>& kernels, const Kernel& kernel) {
+    for (Kernel& known : kernels)
+        if (known.name == kernel.name) return void(known = kernel);
+    kernels.push_back(kernel);
+}
 
 }  // namespace stepcast

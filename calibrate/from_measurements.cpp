@@ -7,12 +7,11 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/constants.h"
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/traced_tables.h"
+#include "calibrate/table_readers.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/files/whole_files.h"

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/cluster.h"
+
 namespace stepcast {
 
 struct CalibrationRequest {
@@ -24,5 +26,12 @@ bool are_tables(const std::vector<std::string>& paths);
 // returns what to show. Throws ConfigError when the kinds are mixed or the file to start from would be overwritten.
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress = {});
+
+// What steers the forecasts of a fitted cluster beside the parameters of the fit, counted.
+
+// Tables (measured GEMMs and curves) with the number of their entries: `from` these files
+// where the fit changed them, else what `start` says of them. Then every other cost constant that the fit did not state,
+// by table ("host"): priors, or copied from the clusters that this one inherits.
+std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start, const std::string& files);
 
 }  // namespace stepcast

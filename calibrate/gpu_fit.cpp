@@ -1,7 +1,6 @@
 #include "calibrate/gpu_fit.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -27,18 +26,11 @@ void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
             gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
 }
 
-// What a rank sends, or receives, of a collective of so many bytes, relative to them ("bus bandwidth" of nccl-tests).
-double share_sent(const CollectiveRow& row) {
-    const double others = static_cast<double>(row.ranks - 1) / row.ranks;
-    if (row.op == "all_reduce") return 2 * others;
-    return row.op == "broadcast" || row.op == "reduce" ? 1 : others;
-}
-
 // Nor of its links: the best rate at which ranks exchanged anything.
 BytesPerSecond measured_link(const GpuPoints& points) {
     BytesPerSecond best;
     for (const CollectiveRow& row : points.blocks.collectives)
-        best = std::max(best, share_sent(row) * row.bytes / row.time);
+        best = std::max(best, bus_factor(row.op, row.ranks) * row.bytes / row.time);
     for (const OpPoint& point : points.ops)
         if (const auto* message = std::get_if<SendRecv>(&point.op)) best = std::max(best, message->bytes / point.time);
     return best;
@@ -72,12 +64,6 @@ std::vector<Kind> other_kinds() {
             {"send_recv", {}}};
 }
 
-std::vector<HeldOutError> errors_of(const std::vector<FitCase>& cases, const Cluster& cluster, const char* method) {
-    std::vector<double> log_errors;
-    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
-    return cases.empty() ? std::vector<HeldOutError>{} : errors_by_kind(cases, log_errors, method);
-}
-
 // Fits one kind on four fifths of its points and adds what it says to `fit`.
 void fit_kind(GpuFit& fit, const Kind& kind, const GpuPoints& points,
               const std::function<void(std::string_view)>& progress) {
@@ -93,8 +79,8 @@ void fit_kind(GpuFit& fit, const Kind& kind, const GpuPoints& points,
     if (!kind.parameters.empty()) {
         FitResult result = stepcast::fit(fit.cluster, kind.parameters, fitted, progress);
         fit.cluster = result.cluster;
-        result.fitted_errors = errors_of(fitted, fit.cluster, "fitted");
-        result.held_out_errors = errors_of(held_out, fit.cluster, "held-out fifth");
+        result.fitted_errors = errors_on(fitted, fit.cluster, "fitted");
+        result.held_out_errors = errors_on(held_out, fit.cluster, "held-out fifth");
         Fitted later = *fit.cluster.fitted;
         later.samples = static_cast<int>(number);
         later.errors = result.held_out_errors;
@@ -105,7 +91,7 @@ void fit_kind(GpuFit& fit, const Kind& kind, const GpuPoints& points,
         Fitted later;
         later.date = known.date;
         later.samples = static_cast<int>(number);
-        later.errors = errors_of(held_out, fit.cluster, "not fitted");
+        later.errors = errors_on(held_out, fit.cluster, "not fitted");
         known = merged(known, later);
     }
     fit.cluster.fitted = known;

@@ -12,24 +12,6 @@ namespace stepcast {
 
 namespace {
 
-// Durations of one task, one a repetition: until the last of its ranks has left it.
-std::vector<std::vector<double>> durations(const TaskGraph& graph, const Measurement& measurement) {
-    std::vector<std::vector<double>> by_task(graph.size());
-    for (const Trace& trace : measurement.traces) {
-        std::vector<double> longest(graph.size(), 0.0);
-        for (const Span& span : trace.spans)
-            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
-        for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
-    }
-    return by_task;
-}
-
-// Standard deviation of the logarithm; quartiles lie 1.349 standard deviations apart in a normal distribution.
-double log_spread(const std::vector<double>& values) {
-    const double low = quantile(values, 0.25);
-    return low > 0 ? std::log(quantile(values, 0.75) / low) / 1.349 : 0.0;
-}
-
 std::string pass_kind(const MemoryPass& pass) {
     switch (pass.access) {
         case MemoryPass::Access::stream: return "memory_pass";
@@ -165,7 +147,9 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
         points.ranks = graph.rank_count();
         points.device = measurement.device;
         points.date = measurement.date;
-        const std::vector<std::vector<double>> by_task = durations(graph, measurement);
+        std::vector<const Trace*> traces;
+        for (const Trace& trace : measurement.traces) traces.push_back(&trace);
+        const std::vector<std::vector<double>> by_task = durations(graph, traces);
         for (TaskId task = 0; task < graph.size(); ++task) {
             const std::string name(graph.name(task));
             points.samples += static_cast<int>(by_task[task].size());

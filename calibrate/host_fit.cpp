@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <fmt/format.h>
 
-#include "calibrate/host_points.h"
 #include "calibrate/host_sweep.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"

@@ -1,4 +1,4 @@
-#include "calibrate/host_points.h"
+#include "calibrate/host_sweep.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,24 +25,6 @@ Counted counted_traces(const Measurement& measurement) {
     for (const Trace& trace : measurement.traces) counted.traces.push_back(&trace);
     counted.quantile = 0.25;
     return counted;
-}
-
-// Durations of each task, one a repetition; a task on several ranks lasts until the last has left it.
-std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces) {
-    std::vector<std::vector<double>> by_task(graph.size());
-    for (const Trace* trace : traces) {
-        std::vector<double> longest(graph.size(), 0.0);
-        for (const Span& span : trace->spans)
-            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
-        for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
-    }
-    return by_task;
-}
-
-// Standard deviation of the logarithm; quartiles lie 1.349 standard deviations apart in a normal distribution.
-double log_spread(const std::vector<double>& values) {
-    constexpr double quartile_distance = 1.349;
-    return std::log(quantile(values, 0.75) / quantile(values, 0.25)) / quartile_distance;
 }
 
 using GemmShape = std::tuple<long, long, long, Dtype>;
@@ -102,6 +84,22 @@ void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>
 }
 
 }  // namespace
+
+std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces) {
+    std::vector<std::vector<double>> by_task(graph.size());
+    for (const Trace* trace : traces) {
+        std::vector<double> longest(graph.size(), 0.0);
+        for (const Span& span : trace->spans)
+            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
+        for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
+    }
+    return by_task;
+}
+
+double log_spread(const std::vector<double>& values) {
+    const double low = quantile(values, 0.25);
+    return low > 0 ? std::log(quantile(values, 0.75) / low) / 1.349 : 0.0;
+}
 
 HostPoints collect_points(std::span<const SweepResult> results) {
     HostPoints points;

@@ -1,6 +1,7 @@
 // Calibrating the host: graphs of the same kind that a step is, and what their measurements say about it.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +22,11 @@ struct SweepResult {
     Measurement measurement;
 };
 
+// Durations of each task, one a repetition; a task on several ranks lasts until the last has left it.
+std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces);
+// Standard deviation of the logarithm, from quartiles: 1.349 of them apart in a normal distribution.
+double log_spread(const std::vector<double>& values);
+
 // "" when all sweeps were quiet, else how many were not and what to do about it.
 std::string busy_warning(std::span<const SweepResult> results);
 
@@ -37,5 +43,20 @@ struct FittedCurve {
 std::vector<FittedCurve> fitted_curves(const Cluster& host);
 // Products of m = n: FLOP/s against k, and the law of fit_host().
 std::vector<FittedCurve> fitted_rates(const Cluster& host);
+
+// What a host sweep measured, one point a size: medians over ranks and undisturbed repetitions. Where no repetition was
+// undisturbed, the lower quartile of all: disturbance only adds time.
+struct HostPoints {
+    std::vector<GemmPoint> gemms;
+    Curve memory;  // ascending, one point a size; so are the curves below
+    Curve transposes;
+    std::map<std::string, Curve> collectives;  // by kind_name
+    Seconds empty_task;                        // from one empty task to the next
+    Seconds barrier;
+    double op_noise = 0, step_noise = 0;  // standard deviations of the logarithm, from quartiles
+    int samples = 0;
+};
+
+HostPoints collect_points(std::span<const SweepResult> results);
 
 }  // namespace stepcast

@@ -10,9 +10,7 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/exchange_tables.h"
-#include "calibrate/fit_kernels.h"
-#include "calibrate/fit_named_kernels.h"
+#include "calibrate/table_readers.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_row.h"
 #include "cases/cluster.h"
@@ -78,13 +76,6 @@ Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     } catch (const ConfigError&) {
         throw ConfigError("no shipped cluster has this GPU; expected another device, or name a cluster with --cluster");
     }
-}
-
-// What nccl-tests multiplies the payload's rate by.
-double bus_factor(const std::string& op, int ranks) {
-    const double others = (ranks - 1.0) / ranks;
-    if (op == "all_reduce") return 2 * others;
-    return op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" ? others : 1;
 }
 
 class Table {

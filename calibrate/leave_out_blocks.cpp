@@ -1,13 +1,11 @@
 #include "calibrate/leave_out_blocks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "model/experiment.h"
 #include "model/errors.h"
@@ -117,9 +115,7 @@ std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& table
             if (progress) progress(fmt::format("{}: {}", name, block.name));
             const Cluster fitted = fit_tables(shipped, block.halves.fitted).cluster;
             const std::vector<FitCase> cases = cases_of(block.halves.left_out, shipped);
-            std::vector<double> errors;
-            for (const FitCase& c : cases) errors.push_back(std::log(c.predict(fitted) / c.measured));
-            all.push_back({name, block.name, rows_of(block.halves.fitted), errors_by_kind(cases, errors, block.name)});
+            all.push_back({name, block.name, rows_of(block.halves.fitted), errors_on(cases, fitted, block.name)});
         }
     }
     if (all.empty()) throw ConfigError("--cross-validate block: no row of a measured machine in these tables");

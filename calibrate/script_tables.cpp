@@ -1,4 +1,4 @@
-#include "calibrate/script_tables.h"
+#include "calibrate/table_readers.h"
 
 #include <array>
 

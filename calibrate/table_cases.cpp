@@ -1,10 +1,8 @@
 // Rows of tables as cases of a fit, and which of them are held out.
 #include <fmt/format.h>
 
-#include <stdexcept>
-
-#include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
+#include "model/files/stamp.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/gemm_law.h"
 
@@ -12,19 +10,6 @@ namespace stepcast {
 namespace {
 
 constexpr const char* of_tables = "tables";  // one group, nothing is left out in turn: the held-out tenth judges
-
-Op op_of(const CollectiveRow& row) {
-    if (row.op == "all_reduce") return AllReduce{row.bytes, row.in_switch};
-    if (row.op == "all_gather") return AllGather{row.bytes};
-    if (row.op == "reduce_scatter") return ReduceScatter{row.bytes};
-    if (row.op == "broadcast") return Broadcast{row.bytes, 0};
-    if (row.op == "reduce") return Reduce{row.bytes, 0};
-    if (row.op == "all_to_all") {
-        const auto n = static_cast<std::size_t>(row.ranks);
-        return AllToAll{std::vector<Bytes>(n * n, row.bytes / row.ranks)};
-    }
-    throw std::logic_error("collective_case: " + row.op);
-}
 
 }  // namespace
 
@@ -59,7 +44,7 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
             row.op,
             of_tables,
             row.time,
-            [op = op_of(row), path, ranks = row.ranks, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
+            [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
                 if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
                 socket = c.intra.socket_bandwidth;
                 return collective_time(op, path, c);
@@ -68,10 +53,8 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
             row.row};
 }
 
-// FNV-1a, a hash that is the same everywhere; std::hash need not be.
 bool is_held_out(const FitCase& c, HeldOutShare share) {
-    std::uint64_t hash = 14695981039346656037ULL;
-    for (const char character : c.name) hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+    const std::uint64_t hash = fnv1a(c.name);
     return (hash ^ (hash >> 32)) % (share == HeldOutShare::fifth ? 5 : 10) == 0;
 }
 

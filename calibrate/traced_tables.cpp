@@ -1,4 +1,4 @@
-#include "calibrate/traced_tables.h"
+#include "calibrate/table_readers.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <cmath>
 #include <optional>
 
-#include "calibrate/atlas_tables.h"
 #include "calibrate/fit_tables.h"
 #include "model/experiment.h"
 #include "model/records/measurements.h"
@@ -45,14 +44,9 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     const int ranks = row.integer("ranks"), nodes = row.integer("nodes", 1);
     if (row.text("bound") == "upper") return void(++blocks.upper_bound_rows);
     const Bytes bytes(row.positive("bytes"));
-    const auto n = static_cast<std::size_t>(ranks);
-    Op collective = AllReduce{bytes};
-    if (op == "all_gather") collective = AllGather{bytes};
-    else if (op == "reduce_scatter") collective = ReduceScatter{bytes};
-    else if (op == "all_to_all") collective = AllToAll{std::vector<Bytes>(n * n, bytes / ranks)};
-    else if (op == "broadcast") collective = Broadcast{bytes, 0};
-    else if (op != "all_reduce") return void(++blocks.other_op_rows);
-    TracedRow found = common(row, nodes > 1 ? "inter" : "intra", std::move(collective), row.time(Flops(0)));
+    const std::optional<Op> collective = op == "reduce" ? std::nullopt : collective_op(op, bytes, ranks);
+    if (!collective) return void(++blocks.other_op_rows);
+    TracedRow found = common(row, nodes > 1 ? "inter" : "intra", *collective, row.time(Flops(0)));
     found.ranks = ranks;
     found.nodes = nodes;
     blocks.traced.push_back(std::move(found));

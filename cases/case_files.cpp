@@ -1,5 +1,4 @@
 // Files and folders that hold something measured, as comparisons to predict.
-#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -7,7 +6,7 @@
 
 #include "cases/cells.h"
 #include "cases/pytorch.h"
-#include "cases/transformer.h"
+#include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
 #include "model/files/plain_text.h"

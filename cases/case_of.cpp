@@ -4,9 +4,7 @@
 #include <filesystem>
 
 #include "cases/cells.h"
-#include "cases/precision.h"
-#include "cases/single_layer.h"
-#include "cases/transformer.h"
+#include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/presets.h"
 

@@ -1,4 +1,4 @@
-#include "cases/other_work.h"
+#include "cases/row_parts.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cases/precision.h"
+#include "cases/row_parts.h"
 
 #include <array>
 

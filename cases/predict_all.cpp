@@ -3,7 +3,7 @@
 #include <new>
 
 #include "model/errors.h"
-#include "sim/explain/attribution.h"
+#include "sim/explain/explain.h"
 #include "sim/predict.h"
 
 namespace stepcast {

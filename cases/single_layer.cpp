@@ -1,9 +1,8 @@
-#include "cases/single_layer.h"
+#include "cases/row_parts.h"
 
 #include <fmt/format.h>
 
 #include "cases/cells.h"
-#include "cases/precision.h"
 #include "model/errors.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "cases/split.h"
+#include "cases/row_parts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "cases/cells.h"
-#include "cases/unstated.h"
 #include "model/errors.h"
 #include "model/transformer/counts.h"
 

@@ -1,4 +1,4 @@
-#include "cases/transformer.h"
+#include "cases/row_parts.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,6 @@
 #include <optional>
 
 #include "cases/cells.h"
-#include "cases/other_work.h"
-#include "cases/precision.h"
-#include "cases/split.h"
 #include "model/errors.h"
 #include "model/presets.h"
 #include "model/transformer/counts.h"

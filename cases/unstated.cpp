@@ -1,4 +1,4 @@
-#include "cases/unstated.h"
+#include "cases/row_parts.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 
 #include "cli/foreign_inputs.h"
 #include "cli/manual.h"
-#include "cli/version.h"
+#include "cli/startup.h"
 #include "model/errors.h"
 #include "sim/sweep/node_counts.h"
 

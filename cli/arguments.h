@@ -7,7 +7,7 @@
 
 #include "calibrate/logs/import.h"
 #include "calibrate/profiles/import_profiles.h"
-#include "cli/say.h"
+#include "cli/startup.h"
 #include "model/experiment.h"
 #include "sim/sweep/sweep.h"
 

@@ -1,4 +1,4 @@
-#include "cli/calibrate_cuda.h"
+#include "cli/calibrate.h"
 
 #include <filesystem>
 #include <optional>
@@ -12,7 +12,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
-#include "reports/fit_plots.h"
+#include "reports/plots.h"
 #include "reports/tables.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "cli/calibrate_host.h"
+#include "cli/calibrate.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "cli/compare_inputs.h"
+#include "cli/compare.h"
 
 #include <utility>
 
@@ -6,7 +6,6 @@
 #include "cases/predict_all.h"
 #include "cli/early_checks.h"
 #include "model/errors.h"
-#include "sim/predict.h"
 
 namespace stepcast {
 

@@ -1,4 +1,4 @@
-#include "cli/compare_traces.h"
+#include "cli/compare.h"
 
 #include <cstdio>
 
@@ -6,15 +6,13 @@
 #include "calibrate/profiles/trace_forecast.h"
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
-#include "cli/say.h"
-#include "cli/version.h"
+#include "cli/startup.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "reports/chrome_trace.h"
-#include "reports/compare_page.h"
+#include "reports/pages.h"
 #include "reports/json.h"
 #include "reports/tables.h"
-#include "reports/traced_tables.h"
 #include "sim/step_labels.h"
 
 namespace stepcast {

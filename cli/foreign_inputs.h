@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cli/arguments.h"
-#include "translate/translation.h"
 
 namespace stepcast {
 

@@ -1,8 +1,6 @@
 #include "cli/manual.h"
 
-#include <algorithm>
 #include <array>
-#include <functional>
 #include <string_view>
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "cli/say.h"
+#include "cli/startup.h"
 
 #include <cstddef>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "cli/version.h"
+#include "cli/startup.h"
 
 #include "cli/commit.h"  // written by every build: cmake/commit.cmake
 #include "sim/sweep/mpi.h"

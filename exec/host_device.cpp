@@ -1,6 +1,7 @@
 #include "exec/host_device.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 // its lanes never overlap: the host behaves like launch_blocking = true, and host clusters say so.
 #pragma once
 
-#include <map>
 #include <memory>
 
 #include "exec/host_rank.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 
@@ -15,11 +16,8 @@ namespace {
 std::optional<int> number(const Environment& environment, const char* name) {
     const char* text = environment(name);
     if (text == nullptr) return {};
-    const std::string_view digits(text);
-    int value = 0;
-    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
-    if (error != std::errc() || end != digits.end() || value < 0)
-        throw ConfigError(fmt::format("environment: {} is \"{}\", expected a number", name, digits));
+    const auto value = as_number<int>(text);
+    if (!value || *value < 0) throw ConfigError(fmt::format("environment: {} is \"{}\", expected a number", name, text));
     return value;
 }
 

@@ -1,4 +1,4 @@
-#include "exec/mpi_clock.h"
+#include "exec/mpi_group.h"
 
 #include <cmath>
 

@@ -12,10 +12,7 @@
 #include "exec/host_fused.h"
 #include "exec/host_machine.h"
 #include "exec/host_rank.h"
-#include "exec/mpi_clock.h"
 #include "exec/mpi_group.h"
-#include "exec/mpi_ops.h"
-#include "exec/mpi_window.h"
 #include "exec/rank_group.h"
 #include "model/errors.h"
 

@@ -1,4 +1,4 @@
-#include "exec/mpi_ops.h"
+#include "exec/mpi_group.h"
 
 #include <stdexcept>
 

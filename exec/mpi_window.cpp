@@ -1,4 +1,4 @@
-#include "exec/mpi_window.h"
+#include "exec/mpi_group.h"
 
 #include <cstdint>
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +13,7 @@
 
 #include "exec/door.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 
@@ -94,11 +94,9 @@ Rendezvous::Message Rendezvous::receive(int peer) {
 }
 
 double Rendezvous::number_of(int peer, const std::string& text) {
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || !(std::abs(number) < 1e9))
-        lost(peer, "sends what is no number");
-    return number;
+    const auto number = as_number<double>(text);
+    if (!number || !(std::abs(*number) < 1e9)) lost(peer, "sends what is no number");
+    return *number;
 }
 
 std::vector<std::string> Rendezvous::gather(const std::string& value) {

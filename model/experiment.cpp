@@ -4,12 +4,10 @@
 #include <filesystem>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "model/errors.h"
 #include "model/experiment_text.h"
 #include "model/files/plain_text.h"
-#include "model/keys/keys.h"
+#include "model/keys/key_values.h"
 #include "model/keys/layers.h"
 #include "model/machine/priors.h"
 
@@ -22,11 +20,6 @@ namespace fs = std::filesystem;
 std::string beside(const std::string& file, const std::string& path) {
     if (path.empty() || fs::path(path).is_absolute()) return path;
     return (fs::path(file).parent_path() / path).lexically_normal().string();
-}
-std::string unquoted(const std::string& text) {
-    const bool quoted =
-        text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
-    return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
 const Override* last_override(std::span<const Override> overrides, std::string_view key) {

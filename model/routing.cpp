@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <span>
 #include <string>
 
 #include "model/errors.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -63,11 +64,7 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-double number_of(std::string_view text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
-}
+double number_of(std::string_view text) { return as_number<double>(text).value_or(std::nan("")); }
 
 // The decimal exponent is joined to the digits before the one rounding to double, so "3.1 us" is 3.1e-6 exactly.
 double scaled(std::string_view number, const Unit& unit) {

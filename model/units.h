@@ -2,7 +2,6 @@
 // Values are stored in SI base units; conversions from and to text live in units.cpp and nowhere else.
 #pragma once
 
-#include <cmath>
 #include <compare>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "reports/attribution_plot.h"
+#include "reports/plots.h"
 
 #include <algorithm>
 #include <map>
@@ -41,10 +41,6 @@ std::vector<std::string> shown_parts(const std::vector<Shares>& runs) {
     return parts;
 }
 
-}  // namespace
-
-namespace {
-
 // The error of each whole step.
 std::string whole_block(const std::vector<Shares>& runs) {
     std::string data = "$whole << EOD\n";
@@ -69,38 +65,34 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
     if (runs.empty()) throw ConfigError(path + ".png: no run to plot; expected at least one with its measured tasks");
     const std::vector<std::string> parts = shown_parts(runs);
     // One box a part, stacked up or down from where the last of its sign ended: columns x, low, high.
-    std::string data, ticks;
-    std::vector<std::string> commands, labels;
+    Plot plot;
+    std::string ticks;
     std::vector<std::pair<double, double>> reach(runs.size());
     double low = -1, high = 1;
     for (std::size_t p = 0; p < parts.size(); ++p) {
-        data += fmt::format("$part{} << EOD\n", p);
+        plot.data += fmt::format("$part{} << EOD\n", p);
         for (std::size_t r = 0; r < runs.size(); ++r) {
             const auto found = runs[r].find(parts[p]);
             const double share = found == runs[r].end() ? 0 : found->second;
             double& from = share < 0 ? reach[r].first : reach[r].second;
-            data += fmt::format("{} {} {}\n", r, from, from + share);
+            plot.data += fmt::format("{} {} {}\n", r, from, from + share);
             from += share;
             low = std::min(low, from), high = std::max(high, from);
         }
-        data += "EOD\n";
-        commands.push_back(fmt::format("$part{} using 1:2:($1-0.36):($1+0.36):2:3 with boxxyerror fs solid 0.9 lc '{}'",
-                                       p, colour(p)));
-        labels.push_back(parts[p]);
+        plot.data += "EOD\n";
+        plot.add(fmt::format("$part{} using 1:2:($1-0.36):($1+0.36):2:3 with boxxyerror fs solid 0.9 lc '{}'",
+                                       p, colour(p)), parts[p]);
     }
-    data += whole_block(runs);
+    plot.data += whole_block(runs);
     for (std::size_t r = 0; r < runs.size(); ++r)
         ticks += fmt::format("{}{} {}", r == 0 ? "" : ", ", gnuplot_text(names[r]), r);
-    commands.push_back("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
-    labels.push_back("error of the step");
-    std::string script =
-        data + frame({title + ": where the error comes from",
-                      "percent of the measured step; up: predicted too slow, down: too fast", "", labels});
-    script += fmt::format(
+    plot.add("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "error of the step");
+    const std::string settings = fmt::format(
         "set ylabel 'share of the measured step [%]'\nset xrange [-0.7:{}]\nset yrange [{}:{}]\nset xzeroaxis lt 1 lc "
         "'#333333'\nset grid noxtics\nset xtics ({})\n",
         static_cast<double>(runs.size()) - 0.3, low * 1.08, high * 1.08, ticks);
-    render_plot(script + bar_labels(names, "") + plot_command(commands, labels), path);
+    plot.draw(title + ": where the error comes from", "percent of the measured step; up: predicted too slow, down: too fast", "",
+              settings + bar_labels(names, ""), path);
 }
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "reports/attribution_tables.h"
+#include "reports/tables.h"
 
 #include <fmt/format.h>
 

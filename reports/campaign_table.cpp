@@ -1,4 +1,4 @@
-#include "reports/campaign_table.h"
+#include "reports/tables.h"
 
 #include <cmath>
 

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "model/errors.h"
 #include "model/files/whole_files.h"
 #include "model/graph/op_kinds.h"
 

@@ -1,11 +1,8 @@
-#include "reports/columns_table.h"
+#include "reports/tables.h"
 
 #include <algorithm>
 #include <functional>
 
-#include <fmt/format.h>
-
-#include "reports/campaign_table.h"
 #include "reports/text.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "reports/compare_page.h"
+#include "reports/pages.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,16 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
 #include "model/records/provenance.h"
-#include "reports/attribution_tables.h"
+#include "reports/tables.h"
 #include "reports/compare.h"
 #include "reports/comparison_words.h"
-#include "reports/facts.h"
-#include "reports/kernel_plots.h"
-#include "reports/kernel_tables.h"
 #include "reports/plots.h"
-#include "reports/tables.h"
 #include "reports/text.h"
 
 namespace stepcast {

@@ -1,6 +1,5 @@
 // The times of a recorded run beside its step, against what was predicted for them.
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "model/files/plain_text.h"

@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 
 #include "model/files/csv.h"
-#include "model/records/provenance.h"
-#include "reports/attribution_tables.h"
-#include "reports/comparison_words.h"
-#include "reports/side_by_side.h"
 #include "reports/tables.h"
+#include "reports/comparison_words.h"
 #include "reports/text.h"
 
 namespace stepcast {

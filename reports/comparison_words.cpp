@@ -7,7 +7,6 @@
 
 #include "model/machine/calibration.h"
 #include "model/records/provenance.h"
-#include "reports/side_by_side.h"
 #include "reports/tables.h"
 #include "reports/text.h"
 

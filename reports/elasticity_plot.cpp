@@ -1,7 +1,6 @@
-#include "reports/elasticity_plot.h"
+#include "reports/plots.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -49,25 +48,21 @@ void plot_elasticities(const Explanation& x, const std::string& title, const std
     if (count == 0) throw ConfigError("elasticity: no parameter of the cluster changes this step; nothing to plot");
     const Bars bars = bars_of(x, count);
     const double room = 0.06 * (bars.most - bars.least);
-    std::string script = frame(
-        {title,
-         fmt::format("change of the step of {} with {:.0f} % more of a parameter: {} strongest of {} with an effect",
-                     time_text(x.step), 100 * x.change, count, moves),
-         "bars: simulated again; marks: along the critical path",
-         {"shorter step", "longer step", "along the path"}});
-    script += block("gains", bars.gains) + block("losses", bars.losses) + block("marks", bars.marks);
-    script += fmt::format(
+    const std::string settings = fmt::format(
         "set lmargin at screen 0.28\nset border 1\nset yrange [0.3:{}]\nset xrange [{:.6g}:{:.6g}]\n"
         "set ytics ({}) font ',15'\nset xlabel 'change of the step, %' font ',17'\nset format x '%g'\n"
         "set style fill solid 0.85 noborder\nset arrow from 0,0.3 to 0,{} nohead lc '#555555' lw 1\n",
         static_cast<double>(count) + 0.7, bars.least - room, bars.most + room, bars.ticks,
         static_cast<double>(count) + 0.7);
-    script +=
-        plot_command({fmt::format("$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'", colour(2)),
-                      fmt::format("$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'", colour(1)),
-                      "$marks using 1:2 with points pt 2 ps 1.6 lw 2.2 lc rgb '#111111'"},
-                     {"shorter step", "longer step", "along the path"});
-    render_plot(script, path);
+    const Plot plot{.data = block("gains", bars.gains) + block("losses", bars.losses) + block("marks", bars.marks),
+                    .parts = {fmt::format("$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'", colour(2)),
+                              fmt::format("$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'", colour(1)),
+                              "$marks using 1:2 with points pt 2 ps 1.6 lw 2.2 lc rgb '#111111'"},
+                    .labels = {"shorter step", "longer step", "along the path"}};
+    plot.draw(title,
+              fmt::format("change of the step of {} with {:.0f} % more of a parameter: {} strongest of {} with an effect",
+                          time_text(x.step), 100 * x.change, count, moves),
+              "bars: simulated again; marks: along the critical path", settings, path);
 }
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "reports/error_plot.h"
+#include "reports/plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,34 +44,24 @@ std::string data_of(const CaseSeries& series, double edge) {
 
 // One of the two pictures beside each other; only the first has a legend.
 std::string panel(const CaseSeries& series, int column, double edge, bool first) {
-    std::vector<std::string> parts{"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
-                                   "'+' using 1:(-5):(5) with filledcurves lc '#dadada'",
-                                   "0 with lines lc '#333333' lw 0.8"},
-        labels{"within 10 %", "within 5 %", ""};
+    Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
+                        "'+' using 1:(-5):(5) with filledcurves lc '#dadada'", "0 with lines lc '#333333' lw 0.8"},
+              .labels = {"within 10 %", "within 5 %", ""}};
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
-        parts.push_back(
+        plot.add(
             fmt::format("$error{} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{}'", i, column, colour(i)));
-        labels.emplace_back("");
-        parts.push_back(fmt::format("NaN with points pt 7 ps 1.2 lc '{}'", colour(i)));
-        labels.push_back(series_label(name, cases));
+        plot.add(fmt::format("NaN with points pt 7 ps 1.2 lc '{}'", colour(i)), series_label(name, cases));
         ++i;
     }
-    for (const std::string& remark : {std::string(mark_legend), edge_text(edge)}) {
-        parts.push_back("NaN with lines lc '#ffffff'");
-        labels.push_back(remark);
-    }
-    if (!first) std::fill(labels.begin(), labels.end(), "");
-    return plot_command(parts, labels);
+    for (const std::string& remark : {std::string(mark_legend), edge_text(edge)}) plot.add("NaN with lines lc '#ffffff'", remark);
+    return plot_command(plot.parts, first ? plot.labels : std::vector<std::string>(plot.parts.size()));
 }
 
 PlotRange range_of(const CaseSeries& series, double (*value)(const Comparison&)) {
     PlotRange range;
     for (const auto& [name, cases] : series)
-        for (const Comparison* c : cases) {
-            range.low = std::min(range.low, value(*c));
-            range.high = std::max(range.high, value(*c));
-        }
+        for (const Comparison* c : cases) range.add(value(*c));
     return {range.low / 1.4, range.high * 1.4};
 }
 

@@ -1,8 +1,7 @@
-#include "reports/explain_tables.h"
+#include "reports/tables.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 

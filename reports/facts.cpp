@@ -1,4 +1,4 @@
-#include "reports/facts.h"
+#include "reports/pages.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "reports/fit_plots.h"
+#include "reports/plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 
 namespace stepcast {
@@ -34,29 +33,25 @@ std::string words(const FitPlot& plot, const std::string& cluster) {
 
 }  // namespace
 
-void plot_fit(const FitPlot& plot, const std::string& cluster, const std::string& path) {
-    if (plot.points.empty()) throw ConfigError(path + ".png: no points to plot; expected at least one");
-    const Series series = series_of(plot);
-    std::string script;
-    std::vector<std::string> parts, labels;
+void plot_fit(const FitPlot& fit, const std::string& cluster, const std::string& path) {
+    if (fit.points.empty()) throw ConfigError(path + ".png: no points to plot; expected at least one");
+    const Series series = series_of(fit);
+    Plot plot;
     std::size_t index = 0;
     for (const auto& [kind, points] : series) {
-        script += fmt::format("$data{} << EOD\n", index);
+        plot.data += fmt::format("$data{} << EOD\n", index);
         for (const FitPoint& p : points)
-            script += fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured);
-        script += "EOD\n";
-        parts.push_back(fmt::format("$data{} using 1:2 with points pt {} ps 0.6 lc rgb '{}'", index, point_type(index),
-                                    colour(index)));
-        labels.push_back(kind);
+            plot.data += fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured);
+        plot.data += "EOD\n";
+        plot.add(fmt::format("$data{} using 1:2 with points pt {} ps 0.6 lc rgb '{}'", index, point_type(index),
+                                    colour(index)), kind);
         ++index;
     }
-    script += frame({fmt::format("{}: fitted law against measurement", plot.kind), words(plot, cluster), "", labels});
-    script += "set logscale xy\nset xlabel 'fitted time (us)'\nset ylabel 'fitted over measured'\n";
-    script += "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, 2)\nset grid\n";
-    parts.push_back("1 with lines lc rgb '#555555' dt 2");
-    labels.emplace_back("");
-    script += plot_command(parts, labels);
-    render_plot(script, path);
+    plot.add("1 with lines lc rgb '#555555' dt 2");
+    plot.draw(fmt::format("{}: fitted law against measurement", fit.kind), words(fit, cluster), "",
+              "set logscale xy\nset xlabel 'fitted time (us)'\nset ylabel 'fitted over measured'\n"
+              "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, 2)\nset grid\n",
+              path);
 }
 
 }  // namespace stepcast

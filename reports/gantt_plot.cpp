@@ -1,4 +1,4 @@
-#include "reports/gantt_plot.h"
+#include "reports/plots.h"
 
 #include <algorithm>
 #include <array>
@@ -190,10 +190,6 @@ std::string legend(std::span<const Gantt> gantts, double left) {
     }
     return text;
 }
-
-}  // namespace
-
-namespace {
 
 // Title, and what the marks mean.
 std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest) {

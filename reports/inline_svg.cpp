@@ -1,10 +1,10 @@
 #include "reports/inline_svg.h"
 
 #include <array>
-#include <cstdint>
 
 #include <fmt/format.h>
 
+#include "model/files/stamp.h"
 #include "reports/table.h"
 
 namespace stepcast {
@@ -20,9 +20,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 // The same picture has the same names, whoever writes it when.
 std::string name_of(std::string_view svg) {
-    std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-    for (const char c : svg) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-    return fmt::format("p{:08x}-", hash & 0xffffffffU);
+    return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU);
 }
 
 // What reports/plot_frame.cpp and the plots draw their frames in, as gnuplot writes it.

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "model/records/measurements.h"
-#include "reports/columns_table.h"
+#include "reports/tables.h"
 #include "reports/json_parts.h"
 
 namespace stepcast {

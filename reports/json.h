@@ -11,7 +11,7 @@
 #include "model/answers/traced_step.h"
 #include "model/records/measurement.h"
 #include "reports/compare.h"
-#include "reports/kernel_tables.h"
+#include "reports/tables.h"
 
 namespace stepcast {
 

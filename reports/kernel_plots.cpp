@@ -1,14 +1,13 @@
-#include "reports/kernel_plots.h"
+#include "reports/plots.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "reports/gnuplot.h"
-#include "reports/kernel_tables.h"
+#include "reports/tables.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 
@@ -55,10 +54,7 @@ std::string clusters_of(const Rows& rows) {
 
 PlotRange range_of(const Rows& rows, const std::function<double(const KernelComparison&)>& value) {
     PlotRange range;
-    for (const KernelComparison& k : rows) {
-        range.low = std::min(range.low, value(k));
-        range.high = std::max(range.high, value(k));
-    }
+    for (const KernelComparison& k : rows) range.add(value(k));
     return {range.low / 1.3, range.high * 1.3};
 }
 
@@ -73,41 +69,34 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
     const auto ratio = [edge](const KernelComparison& k) {
         return std::clamp(k.predicted / k.measured, 1 / edge, edge);
     };
-    std::string data;
-    std::vector<std::string> parts{"'+' using 1:(0.9):(1.1) with filledcurves lc '#efefef'",
-                                   "'+' using 1:(0.95):(1.05) with filledcurves lc '#dadada'",
-                                   "1 with lines lc '#333333' lw 0.8"},
-        labels{"within 10 %", "within 5 %", ""};
+    Plot plot{.parts = {"'+' using 1:(0.9):(1.1) with filledcurves lc '#efefef'",
+                        "'+' using 1:(0.95):(1.05) with filledcurves lc '#dadada'", "1 with lines lc '#333333' lw 0.8"},
+              .labels = {"within 10 %", "within 5 %", ""}};
     std::size_t i = 0;
     for (const auto& [kind, members] : series) {
         for (const bool fitted : {true, false}) {
-            data += fmt::format("${}{} << EOD\n", fitted ? "fitted" : "other", i);
+            plot.data += fmt::format("${}{} << EOD\n", fitted ? "fitted" : "other", i);
             for (const KernelComparison& k : members)
-                if ((k.evidence == Evidence::fitted) == fitted) data += fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k));
-            data += "EOD\n";
+                if ((k.evidence == Evidence::fitted) == fitted) plot.data += fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k));
+            plot.data += "EOD\n";
         }
-        parts.push_back(fmt::format("$fitted{} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{}'", i, colour(i)));
-        labels.emplace_back("");
-        parts.push_back(fmt::format("$other{} using 1:2 with points pt 7 ps 0.6 lc '{}'", i, colour(i)));
+        plot.add(fmt::format("$fitted{} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{}'", i, colour(i)));
         const KernelSummary s = kernel_summary_of(members);
-        labels.push_back(fmt::format("{}: {} rows, median error {}", kind, s.rows, percent_text(s.median_ape)));
+        plot.add(fmt::format("$other{} using 1:2 with points pt 7 ps 0.6 lc '{}'", i, colour(i)),
+                 fmt::format("{}: {} rows, median error {}", kind, s.rows, percent_text(s.median_ape)));
         ++i;
     }
-    labels.push_back("hollow: fitted on; full: not");
-    parts.push_back("NaN with lines lc '#ffffff'");
+    plot.add("NaN with lines lc '#ffffff'", "hollow: fitted on; full: not");
     const KernelSummary all = kernel_summary_of(rows);
     const PlotRange axis = range_of(rows, us);
-    std::string script =
-        data + frame({title + ": error of kernels and collectives, " + rows_text(rows.size(), left_out),
-                      fmt::format("median error {}, mean {}, bias {}, worst {}; errors beyond the picture at its edge",
-                                  percent_text(all.median_ape), percent_text(all.mape), signed_percent_text(all.bias),
-                                  signed_percent_text(all.worst)),
-                      clusters_of(rows), labels});
-    script += fmt::format(
+    plot.draw(title + ": error of kernels and collectives, " + rows_text(rows.size(), left_out),
+              fmt::format("median error {}, mean {}, bias {}, worst {}; errors beyond the picture at its edge",
+                          percent_text(all.median_ape), percent_text(all.mape), signed_percent_text(all.bias),
+                          signed_percent_text(all.worst)),
+              clusters_of(rows), fmt::format(
         "set xlabel 'measured time [us]'\nset ylabel 'predicted over measured' offset 0.5\nset logscale xy\nset xrange "
         "[{}:{}]\nset yrange [{}:{}]\nset ytics (0.25,0.5,0.7,0.8,0.9,1,1.1,1.25,1.5,2,3,4)\nset samples 100\n{}",
-        axis.low, axis.high, 1 / edge, edge, log_ticks(axis, "x"));
-    render_plot(script + plot_command(parts, labels), path);
+        axis.low, axis.high, 1 / edge, edge, log_ticks(axis, "x")), path);
 }
 
 // Rates relative to the device's peak of the dtype, intensity relative to where memory and arithmetic take equally long: one
@@ -125,27 +114,21 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
     const PlotRange across = range_of(rows, intensity);
     PlotRange up = range_of(rows, rate);
     up.high = std::max(1.3, up.high);
-    std::string data;
-    std::vector<std::string> parts{"(x < 1 ? x : 1) with lines lc '#333333' lw 1.6"}, labels{"datasheet roof"};
+    Plot plot{.parts = {"(x < 1 ? x : 1) with lines lc '#333333' lw 1.6"}, .labels = {"datasheet roof"}};
     std::size_t i = 0;
     for (const auto& [name, members] : series) {
-        data += fmt::format("$roof{} << EOD\n", i);
-        for (const KernelComparison& k : members) data += fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k));
-        data += "EOD\n";
-        parts.push_back(fmt::format("$roof{} using 1:2 with points pt {} ps 0.6 lc '{}'", i, point_type(i), colour(i)));
-        labels.push_back(fmt::format("{}: {} rows", name, members.size()));
+        plot.data += fmt::format("$roof{} << EOD\n", i);
+        for (const KernelComparison& k : members) plot.data += fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k));
+        plot.data += "EOD\n";
+        plot.add(fmt::format("$roof{} using 1:2 with points pt {} ps 0.6 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows", name, members.size()));
         ++i;
     }
-    std::string script =
-        data + frame({title + ": roofline, " + rows_text(rows.size(), left_out),
-                      "points: measured; work over the datasheet's peak of the dtype, operands read and "
-                      "written once",
-                      clusters_of(rows), labels});
-    script += fmt::format(
+    plot.draw(title + ": roofline, " + rows_text(rows.size(), left_out),
+              "points: measured; work over the datasheet's peak of the dtype, operands read and written once", clusters_of(rows),
+              fmt::format(
         "set xlabel 'arithmetic intensity over the ridge of the roof'\nset ylabel 'share of the "
         "datasheet peak' offset 0.5\nset logscale xy\nset xrange [{}:{}]\nset yrange [{}:{}]\nset samples 400\n{}{}",
-        across.low, across.high, up.low, up.high, log_ticks(across, "x"), log_ticks(up, "y"));
-    render_plot(script + plot_command(parts, labels), path);
+        across.low, across.high, up.low, up.high, log_ticks(across, "x"), log_ticks(up, "y")), path);
     return true;
 }
 
@@ -157,37 +140,29 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
     const auto rate = [](const KernelComparison& k, Seconds time) {
         return 1e-9 * k.bus_factor * k.bytes.si() / time.si();
     };
-    std::string data;
-    std::vector<std::string> parts, labels;
+    Plot plot;
     std::size_t i = 0;
     PlotRange up;
     for (auto& [name, members] : series) {
         std::stable_sort(members.begin(), members.end(),
                          [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-        data += fmt::format("$bus{} << EOD\n", i);
+        plot.data += fmt::format("$bus{} << EOD\n", i);
         for (const KernelComparison& k : members) {
-            data += fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
-            for (const Seconds time : {k.measured, k.predicted})
-                up = {std::min(up.low, rate(k, time)), std::max(up.high, rate(k, time))};
+            plot.data += fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
+            for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
         }
-        data += "EOD\n";
-        parts.push_back(fmt::format("$bus{} using 1:3 smooth unique with lines lw 1.6 lc '{}'", i, colour(i)));
-        labels.emplace_back("");
-        parts.push_back(fmt::format("$bus{} using 1:2 with points pt {} ps 1.1 lc '{}'", i, point_type(i), colour(i)));
-        labels.push_back(fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape)));
+        plot.data += "EOD\n";
+        plot.add(fmt::format("$bus{} using 1:3 smooth unique with lines lw 1.6 lc '{}'", i, colour(i)));
+        plot.add(fmt::format("$bus{} using 1:2 with points pt {} ps 1.1 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape)));
         ++i;
     }
     const PlotRange across = range_of(rows, [](const KernelComparison& k) { return k.bytes.si(); });
-    std::string script =
-        data +
-        frame({fmt::format("{}: collectives of {}, {}", title, device, rows_text(rows.size(), left_out)),
-               "points: measured, lines: predicted; bus bandwidth as nccl-tests counts it", clusters_of(rows), labels});
-    script += fmt::format(
+    plot.draw(fmt::format("{}: collectives of {}, {}", title, device, rows_text(rows.size(), left_out)),
+              "points: measured, lines: predicted; bus bandwidth as nccl-tests counts it", clusters_of(rows), fmt::format(
         "set xlabel 'payload'\nset ylabel 'bus bandwidth [GB/s]' offset 0.5\nset logscale xy\nset logscale x 2\nset "
         "xrange [{}:{}]\nset yrange [{}:{}]\n{}{}",
         across.low, across.high, up.low / 1.3, up.high * 1.3, log_ticks({up.low / 1.3, up.high * 1.3}, "y"),
-        binary_ticks(across, "B"));
-    render_plot(script + plot_command(parts, labels), path);
+        binary_ticks(across, "B")), path);
 }
 
 // What a reader tells apart: kinds of the laws.
@@ -210,25 +185,21 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
     const PlotRange across = range_of(rows, [&](const auto& k) { return us(k.predicted); }),
                     up = range_of(rows, [&](const auto& k) { return us(k.measured); });
     const PlotRange both{std::min(across.low, up.low), std::max(across.high, up.high)};
-    std::string data;
-    std::vector<std::string> parts{"'+' using 1:(0.9*$1):(1.1*$1) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 1.2"},
-        labels{"within 10 %", "the laws"};
+    Plot plot{.parts = {"'+' using 1:(0.9*$1):(1.1*$1) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 1.2"},
+              .labels = {"within 10 %", "the laws"}};
     std::size_t i = 0;
     for (const auto& [name, members] : series) {
-        data += fmt::format("$times{} << EOD\n", i);
-        for (const KernelComparison& k : members) data += fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured));
-        data += "EOD\n";
-        parts.push_back(fmt::format("$times{} using 1:2 with points pt {} ps 0.5 lc '{}'", i, point_type(i), colour(i)));
-        labels.push_back(fmt::format("{}: {} rows, median error {}", name, members.size(), percent_text(kernel_summary_of(members).median_ape)));
+        plot.data += fmt::format("$times{} << EOD\n", i);
+        for (const KernelComparison& k : members) plot.data += fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured));
+        plot.data += "EOD\n";
+        plot.add(fmt::format("$times{} using 1:2 with points pt {} ps 0.5 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows, median error {}", name, members.size(), percent_text(kernel_summary_of(members).median_ape)));
         ++i;
     }
-    const std::string script =
-        data + frame({title + ": " + rows_text(rows.size(), left_out),
-                      "points: measured; the line: as predicted", clusters_of(rows), labels});
-    render_plot(script + fmt::format("set xlabel 'predicted time [us]'\nset ylabel 'measured time [us]' offset 0.5\nset logscale xy\n"
-                                     "set xrange [{}:{}]\nset yrange [{}:{}]\nset samples 200\n{}{}",
-                                     both.low, both.high, both.low, both.high, log_ticks(both, "xy"), plot_command(parts, labels)),
-                path);
+    plot.draw(title + ": " + rows_text(rows.size(), left_out), "points: measured; the line: as predicted", clusters_of(rows),
+              fmt::format("set xlabel 'predicted time [us]'\nset ylabel 'measured time [us]' offset 0.5\nset logscale xy\n"
+                          "set xrange [{}:{}]\nset yrange [{}:{}]\nset samples 200\n{}",
+                          both.low, both.high, both.low, both.high, log_ticks(both, "xy")),
+              path);
 }
 
 std::string without_maker(const std::string& device) {
@@ -248,30 +219,27 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
     }
     if (devices.size() < 2 || by_class.size() > most_series) return false;
     constexpr double most = 40;
-    std::string data, ticks;
-    std::vector<std::string> parts{"10 with lines lc '#999999' lw 0.8 dt 2", "5 with lines lc '#cccccc' lw 0.8 dt 2"}, labels{"", ""};
+    Plot plot{.parts = {"10 with lines lc '#999999' lw 0.8 dt 2", "5 with lines lc '#cccccc' lw 0.8 dt 2"}, .labels = {"", ""}};
+    std::string ticks;
     std::size_t i = 0;
     for (const auto& [name, of_devices] : by_class) {
-        data += fmt::format("$class{} << EOD\n", i);
+        plot.data += fmt::format("$class{} << EOD\n", i);
         for (std::size_t d = 0; d < devices.size(); ++d)
             if (const auto rows = of_devices.find(devices[d]); rows != of_devices.end())
-                data += fmt::format("{:.3f} {:.4g}\n",
+                plot.data += fmt::format("{:.3f} {:.4g}\n",
                                     static_cast<double>(d) + 0.7 * ((static_cast<double>(i) + 0.5) / static_cast<double>(by_class.size()) - 0.5),
                                     std::min(most, 100 * kernel_summary_of(rows->second).median_ape));
-        data += "EOD\n";
-        parts.push_back(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i, point_type(i), colour(i)));
-        labels.push_back(name);
+        plot.data += "EOD\n";
+        plot.add(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i, point_type(i), colour(i)), name);
         ++i;
     }
     for (std::size_t d = 0; d < devices.size(); ++d)
         ticks += fmt::format("{}{} {}", d == 0 ? "" : ",", gnuplot_text(without_maker(devices[d])), d);
-    const std::string script =
-        data + frame({title + fmt::format(": {} devices, {} rows", devices.size(), count),
-                      fmt::format("median error by kind, of rows that were not fitted; beyond {:.0f} % at the edge", most), "", labels});
-    render_plot(script + bar_labels(devices, "") +
-                    fmt::format("set xtics ({})\nset xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'median error [%]'\n{}", ticks,
-                                static_cast<double>(devices.size()) - 0.4, most + 1, plot_command(parts, labels)),
-                path);
+    plot.draw(title + fmt::format(": {} devices, {} rows", devices.size(), count),
+              fmt::format("median error by kind, of rows that were not fitted; beyond {:.0f} % at the edge", most), "",
+              bar_labels(devices, "") + fmt::format("set xtics ({})\nset xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'median error [%]'\n",
+                                                    ticks, static_cast<double>(devices.size()) - 0.4, most + 1),
+              path);
     return true;
 }
 

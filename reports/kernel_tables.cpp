@@ -1,4 +1,4 @@
-#include "reports/kernel_tables.h"
+#include "reports/tables.h"
 
 #include <algorithm>
 #include <array>

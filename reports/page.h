@@ -33,7 +33,7 @@ struct Page {
     std::string answer = {}, beside_answer = {};  // the figure that was asked for, and what it is
     std::vector<Fact> facts = {};
     std::vector<std::string> warnings = {};
-    std::string map = {};  // JSON of reports/sweep_map.h; "" = none
+    std::string map = {};  // JSON of map_json(); "" = none
     std::vector<PageSection> sections = {};
     std::vector<Fact> provenance = {};
 };

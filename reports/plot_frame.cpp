@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -102,11 +103,17 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
 }
 
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels) {
+    if (parts.size() != labels.size()) throw std::logic_error("a plot's parts and their labels");
     std::string text;
     for (std::size_t i = 0; i < parts.size(); ++i)
         text += (i == 0 ? "plot " : ", \\\n  ") + parts[i] +
                 (labels[i].empty() ? " notitle" : " title " + gnuplot_text(labels[i]));
     return text + "\n";
+}
+
+void Plot::draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
+                const std::string& settings, const std::string& path) const {
+    render_plot(data + frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels), path);
 }
 
 }  // namespace stepcast

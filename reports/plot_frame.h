@@ -1,9 +1,11 @@
 // What all plots share: colours, titles, legend, ticks. Internal to reports/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -27,6 +29,10 @@ std::string frame(const PlotWords& words);
 struct PlotRange {
     double low = 1e300, high = 0;
     [[nodiscard]] bool is_wide() const { return low > 0 && high > 4 * low; }
+    void add(double value) {
+        low = std::min(low, value);
+        high = std::max(high, value);
+    }
 };
 
 // A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
@@ -44,5 +50,19 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
 
 // Each part with its label in the legend; "" = none.
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels);
+
+// Blocks of data, and what is drawn of them, each with its label in the legend.
+struct Plot {
+    std::string data = {};
+    std::vector<std::string> parts = {}, labels = {};
+
+    void add(std::string part, std::string label = "") {
+        parts.push_back(std::move(part));
+        labels.push_back(std::move(label));
+    }
+    // With PlotWords but the legend, and `settings` of its own. Writes PATH.png and PATH.svg.
+    void draw(const std::string& title, const std::string& subtitle, const std::string& footnote, const std::string& settings,
+              const std::string& path) const;
+};
 
 }  // namespace stepcast

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "reports/attribution_plot.h"
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
-#include "reports/error_plot.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
@@ -37,10 +34,7 @@ PlotRange range_ms(const CaseSeries& series) {
     PlotRange range;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases)
-            for (const Seconds t : {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90}) {
-                range.low = std::min(range.low, in_ms(t));
-                range.high = std::max(range.high, in_ms(t));
-            }
+            for (const Seconds t : {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90}) range.add(in_ms(t));
     return range;
 }
 
@@ -72,40 +66,28 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
         (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band shows around a single case
     const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin}
                                           : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
-    std::vector<std::string> labels{"within 10 %", "within 5 %", "predicted = measured"};
-    std::vector<std::string> parts{"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
-                                   "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",
-                                   "x with lines lc '#333333' lw 0.8"};
+    Plot plot{.data = data_blocks(series),
+              .parts = {"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
+                        "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 0.8"},
+              .labels = {"within 10 %", "within 5 %", "predicted = measured"}};
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
-        parts.push_back(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt 7 ps 0 lw 1.2", i, colour(i)));
-        labels.emplace_back("");
-        labels.emplace_back("");
-        parts.push_back(
-            fmt::format("$series{} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{}'", i, colour(i)));
-        parts.push_back(fmt::format("NaN with points pt 7 ps 1.5 lc '{}'", colour(i)));
-        labels.push_back(series_label(name, cases));
+        plot.add(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt 7 ps 0 lw 1.2", i, colour(i)));
+        plot.add(fmt::format("$series{} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{}'", i, colour(i)));
+        plot.add(fmt::format("NaN with points pt 7 ps 1.5 lc '{}'", colour(i)), series_label(name, cases));
         ++i;
     }
-    if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.what.evidence; })) {
-        labels.emplace_back(mark_legend);
-        parts.push_back("NaN with lines lc '#ffffff'");
-    }
-    if (std::any_of(comparisons.begin(), comparisons.end(),
-                    [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); })) {
-        labels.push_back("bars: p10..p90 of the prediction");
-        parts.push_back("NaN with lines lc '#ffffff'");
-    }
-    std::string script = data_blocks(series) + frame({title + machine_title(comparisons) + ": " +
-                                                          count_title(count_of(comparisons, size_of(series), expected)),
-                                                      error_text(comparisons), clusters_text(comparisons), labels});
-    script += fmt::format(
+    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.what.evidence.has_value(); }))
+        plot.add("NaN with lines lc '#ffffff'", mark_legend);
+    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); }))
+        plot.add("NaN with lines lc '#ffffff'", "bars: p10..p90 of the prediction");
+    std::string settings = fmt::format(
         "set xlabel 'measured step{2}'\nset ylabel 'predicted step{2}' offset 0.5\nset xrange [{0}:{1}]\nset "
         "yrange [{0}:{1}]\nset samples 400\n",
         axis.low, axis.high, data.is_wide() ? "" : " [ms]");
-    if (data.is_wide()) script += "set logscale xy\n" + log_time_ticks(axis, "xy");
-    script += plot_command(parts, labels);
-    render_plot(script, path);
+    if (data.is_wide()) settings += "set logscale xy\n" + log_time_ticks(axis, "xy");
+    plot.draw(title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+              error_text(comparisons), clusters_text(comparisons), settings, path);
 }
 
 void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
@@ -117,35 +99,28 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     std::set<double> positions;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
-    std::vector<std::string> parts, labels;
-    const auto add = [&](std::string part, std::string label) {
-        parts.push_back(std::move(part));
-        labels.push_back(std::move(label));
-    };
+    Plot plot{.data = data_blocks(series)};
     for (std::size_t i = 0; i < series.size(); ++i) {  // all bands first, beneath the lines
-        add(fmt::format("$series{} using 5:3:4 with filledcurves lc '{}'", i, colour(i)), "");
-        add(fmt::format("$series{} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i)), "");
+        plot.add(fmt::format("$series{} using 5:3:4 with filledcurves lc '{}'", i, colour(i)));
+        plot.add(fmt::format("$series{} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i)));
     }
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
-        add(fmt::format("$series{} using 5:2 with linespoints pt 6 ps 0.8 lc '{}' lw 1.6", i, colour(i)),
-            name + ", predicted");
-        add(fmt::format("$series{} using 5:1 with points lc '{}' pt {} ps 2", i, colour(i), point_type(i)),
-            name + ", measured");
+        plot.add(fmt::format("$series{} using 5:2 with linespoints pt 6 ps 0.8 lc '{}' lw 1.6", i, colour(i)),
+                 name + ", predicted");
+        plot.add(fmt::format("$series{} using 5:1 with points lc '{}' pt {} ps 2", i, colour(i), point_type(i)),
+                 name + ", measured");
         ++i;
     }
-    std::string script =
-        data_blocks(series) + frame({title + machine_title(comparisons) + ": " +
-                                         count_title(count_of(comparisons, size_of(series), expected)),
-                                     "lines: predicted p50, bands: predicted p10..p90, large points: measured median",
-                                     clusters_text(comparisons), labels});
-    script += fmt::format(
+    std::string settings = fmt::format(
         "set xlabel '{}'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
         are_lengths(series) ? "length of a sequence [tokens]" : "experts of the layer, over all ranks",
         *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(apart(positions), ","));
-    script += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
-                          : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
-    render_plot(script + "set style fill transparent solid 0.2 noborder\n" + plot_command(parts, labels), path);
+    settings += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
+                            : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
+    plot.draw(title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+              "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons),
+              settings + "set style fill transparent solid 0.2 noborder\n", path);
 }
 
 namespace {
@@ -174,10 +149,6 @@ std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& compar
     return cases;
 }
 
-}  // namespace
-
-namespace {
-
 // In ms, or in s where that has many digits; of cases far apart each in percent of its measured step.
 struct BarScale {
     const char* label;
@@ -203,37 +174,32 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
     const BarScale scaled = bar_scale(shown);
-    std::string data = "$bars << EOD\n", ticks;
+    Plot plot{.data = "$bars << EOD\n"};
+    std::string ticks;
     double highest = 0;
     for (std::size_t bar = 0; bar < shown.size(); ++bar) {  // names are no data: there a quote would end a column
         const Comparison* c = shown[bar];
         ticks += fmt::format("{}{} {}", bar == 0 ? "" : ",", gnuplot_text(bar_label(names[bar], beginning)), bar);
-        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) data += fmt::format("{} ", scaled(part.time, *c));
-        data += fmt::format("{}\n", scaled(c->what.measured_step, *c));
+        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) plot.data += fmt::format("{} ", scaled(part.time, *c));
+        plot.data += fmt::format("{}\n", scaled(c->what.measured_step, *c));
         highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), scaled(c->what.measured_step, *c)});
     }
-    std::vector<std::string> parts, labels;
+    plot.data += "EOD\n";
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
-        const std::size_t i = parts.size();
-        parts.push_back(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)));
-        labels.push_back(part.name);
+        const std::size_t i = plot.parts.size();
+        plot.add(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)), part.name);
     }
-    parts.push_back("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5");
-    labels.push_back("measured step");
+    plot.add("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "measured step");
     const std::string footnote =
         clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
-    std::string script =
-        data + "EOD\n" +
-        frame({title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, names.size(), expected)),
-               "predicted step of the slowest rank (median draw) by what it spends its time on; black "
-               "line: measured step",
-               footnote, labels});
-    script += fmt::format(
+    const std::string settings = fmt::format(
         "set ylabel '{}' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
         "style histogram rowstacked\n"
         "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\nset xtics ({})\n",
         scaled.label, highest * 1.06, static_cast<double>(names.size()) - 0.3, ticks);
-    render_plot(script + bar_labels(names, beginning) + plot_command(parts, labels), path);
+    plot.draw(title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, names.size(), expected)),
+              "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step",
+              footnote, settings + bar_labels(names, beginning), path);
 }
 
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
@@ -256,45 +222,40 @@ std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparis
 
 void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label,
                  const std::string& y_label, const std::string& path) {
-    std::string data;
-    std::vector<std::string> parts, labels;
+    Plot plot;
     std::size_t left_out = 0;
     PlotRange across, up;
     const auto add = [&](const std::string& block, const std::vector<std::pair<double, double>>& points) {
-        data += "$" + block + " << EOD\n";
+        plot.data += "$" + block + " << EOD\n";
         for (const auto& [x, y] : points) {
             if (!(x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y))) {
                 ++left_out;
                 continue;
             }
-            data += fmt::format("{} {}\n", x, y);
-            across = {std::min(across.low, x), std::max(across.high, x)};
-            up = {std::min(up.low, y), std::max(up.high, y)};
+            plot.data += fmt::format("{} {}\n", x, y);
+            across.add(x);
+            up.add(y);
         }
-        data += "EOD\n";
+        plot.data += "EOD\n";
     };
     for (std::size_t i = 0; i < curves.size(); ++i) {
         if (!curves[i].fitted.empty()) {
             add(fmt::format("fitted{}", i), curves[i].fitted);
-            parts.push_back(fmt::format("$fitted{} with lines lw 1.5 lc '{}'", i, colour(i)));
-            labels.push_back(curves[i].name + ", fit");
+            plot.add(fmt::format("$fitted{} with lines lw 1.5 lc '{}'", i, colour(i)), curves[i].name + ", fit");
         }
         if (!curves[i].measured.empty()) {
             add(fmt::format("measured{}", i), curves[i].measured);
-            parts.push_back(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}'", i, point_type(i), colour(i)));
-            labels.push_back(curves[i].name + ", measured");
+            plot.add(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}'", i, point_type(i), colour(i)), curves[i].name + ", measured");
         }
     }
     if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
     const std::string subtitle = left_out == 0
                                      ? "points: measured, lines: fit"
                                      : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
-    std::string script = data + frame({title, subtitle, "", labels}) +
-                         fmt::format("set xlabel {}\nset ylabel {}\n", gnuplot_text(x_label), gnuplot_text(y_label));
-    script += fmt::format(
-        "set logscale xy\nset format x '%.0s %c'\nset format y '{}'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
-        up.high > 1000 * up.low ? "%.0s %c" : "%.6g", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
-    render_plot(script + plot_command(parts, labels), path);
+    const std::string settings = fmt::format(
+        "set xlabel {}\nset ylabel {}\nset logscale xy\nset format x '%.0s %c'\nset format y '{}'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
+        gnuplot_text(x_label), gnuplot_text(y_label), up.high > 1000 * up.low ? "%.0s %c" : "%.6g", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
+    plot.draw(title, subtitle, "", settings, path);
 }
 
 }  // namespace stepcast

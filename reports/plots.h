@@ -1,16 +1,23 @@
-// Plots as PNG and SVG; every title says how many cases it shows, and of how many.
+// Plots as PNG and SVG, of what the other reports tell in tables. All write PATH.png and PATH.svg and throw ConfigError when
+// gnuplot cannot, or where there is nothing to plot; every title says how many cases it shows, and of how many.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cases/cases.h"
+#include "model/answers/explanation.h"
+#include "model/answers/gantt.h"
+#include "model/answers/kernel_comparison.h"
+#include "model/answers/sweep_answer.h"
+#include "model/units.h"
 
 namespace stepcast {
 
-// All write PATH.png and PATH.svg and throw ConfigError when gnuplot cannot. `expected` is how many cases the caller
-// set out with, when that is more than the comparisons; a plot of fewer says "only N of M" in its title.
+// `expected` is how many cases the caller set out with, when that is more than the comparisons; a plot of fewer says "only N
+// of M" in its title.
 
 // Predicted against measured step, log-log where the range asks: diagonal, 5 % and 10 % bands, p10..p90 bars, one
 // colour a source, or a series where all cases are of one source.
@@ -40,5 +47,63 @@ struct CurvePlot {
 };
 void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label,
                  const std::string& y_label, const std::string& path);
+
+// Predicted over measured minus 1, in percent, of every predicted case: against the measured step and against the length of
+// the sequences, one colour a framework (source, or series of one source), marks by what the forecast shows. Errors beyond
+// the picture stand at its edge: where a diagonal on logarithmic axes hides 10 %.
+void plot_errors(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
+
+// Where the error of own runs comes from. A stacked bar a run, in percent of its measured step, up what makes the prediction too slow and down what makes it
+// too fast: each op kind and phase, what the kinds do together, and the schedule. The black line is the whole error.
+void plot_attribution(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
+
+// What more of each parameter of the cluster does to the step: one bar a parameter, the strongest of them, simulated again;
+// marks: along the critical path.
+void plot_elasticities(const Explanation& explanation, const std::string& title, const std::string& path);
+
+// The static picture of a step: slots of each rank with their micro-batch, exposed exchanges, idle time hatched, and the
+// memory of one rank below it. Several stand one below the other on one axis of time.
+void plot_gantts(std::span<const Gantt> gantts, const std::string& path);
+
+// Of a sweep: the best step of each pair of values: colour and, where there is room, number.
+void plot_heat_map(const SweepAnswer& result, const std::string& path);
+
+// The front that was found, with both objectives on their axes.
+void plot_front(const SweepAnswer& result, const std::string& path);
+
+// Tokens/s against ranks with the p10..p90 of each prediction, beside what proportional growth from the smallest would be.
+void plot_scaling(const SweepAnswer& result, const std::string& path);
+
+// Every plot that the sweep allows; returns the PNG names within the folder.
+std::vector<std::string> plot_sweep(const SweepAnswer& result, const std::string& folder);
+
+// Whether the answer has a best of each of at least two numbers for a key of names (machines, systems, presets).
+bool has_series(const SweepAnswer& result);
+// A sweep over systems or machines: a line with its band for each, against a number that varies too.
+void plot_series(const SweepAnswer& result, const std::string& path);
+
+// Measured kernels beside the laws' forecasts, under `folder`: kernel_times (measured against predicted), of several devices also
+// devices (medians by kind), kernel_error (predicted over measured against the measured time, one colour a kind, rows of the
+// fit hollow), roofline (rates of the measured kernels with arithmetic against their intensity, both relative to the device's peak and
+// ridge), and for each device with collectives bus_bandwidth_DEVICE (against the payload: points measured, lines predicted).
+// Returns the PNG names within the folder.
+std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
+                                      const std::string& folder);
+
+// Measured points beside what the fitted law says of them.
+struct FitPoint {
+    std::string kind;
+    Seconds measured, fitted;
+    friend bool operator==(const FitPoint&, const FitPoint&) = default;
+};
+struct FitPlot {
+    std::string kind;
+    std::vector<FitPoint> points;
+    friend bool operator==(const FitPlot&, const FitPlot&) = default;
+};
+
+// Fitted over measured against the fitted time, both logarithmic: a perfect law lies on the line at 1. One colour
+// a kind of op.
+void plot_fit(const FitPlot& plot, const std::string& cluster, const std::string& path);
 
 }  // namespace stepcast

@@ -1,7 +1,6 @@
-#include "reports/series_plot.h"
+#include "reports/plots.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -10,18 +9,13 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 
 namespace stepcast {
 namespace {
-
-std::optional<double> number_in(const std::string& text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 struct Point {
     double low = 0, middle = 0, high = 0;
@@ -53,7 +47,7 @@ Chart chart_of(const SweepAnswer& r) {
     std::vector<std::string> names;
     for (const std::string& key : r.each_of) {
         const bool numbers = std::ranges::all_of(
-            r.of_each, [&](const SweepRow& row) { return number_in(value_of(row, key)).has_value(); });
+            r.of_each, [&](const SweepRow& row) { return as_number<double>(value_of(row, key)).has_value(); });
         if (numbers && chart.x_key.empty())
             chart.x_key = key;
         else
@@ -63,7 +57,7 @@ Chart chart_of(const SweepAnswer& r) {
         if (chart.x_key.empty()) break;
         std::string name;
         for (const std::string& key : names) name += (name.empty() ? "" : ", ") + value_of(row, key);
-        chart.lines[name][*number_in(value_of(row, chart.x_key))] = point_of(r, row);
+        chart.lines[name][*as_number<double>(value_of(row, chart.x_key))] = point_of(r, row);
         chart.spread = chart.spread || has_spread(row.forecast.step);
     }
     return chart;
@@ -102,38 +96,33 @@ void plot_series(const SweepAnswer& r, const std::string& path) {
     if (chart.lines.empty())
         throw ConfigError(path + ".png: no series to plot; expected --vary of a name and of a number");
     const bool tokens = r.objective == Objective::tokens;
-    std::string data;
     PlotRange x, y;
-    std::vector<std::string> parts, labels;
+    Plot plot;
     std::size_t i = 0;
     for (const auto& [name, points] : chart.lines) {
-        data += fmt::format("$series{} << EOD\n", i);
+        plot.data += fmt::format("$series{} << EOD\n", i);
         for (const auto& [number, p] : points) {
-            data += fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
-            x = {std::min(x.low, number), std::max(x.high, number)};
-            y = {std::min(y.low, p.low), std::max(y.high, p.high)};
+            plot.data += fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
+            x.add(number);
+            y.add(p.low);
+            y.add(p.high);
         }
-        data += "EOD\n";
-        if (chart.spread) {
-            parts.insert(parts.begin(), {fmt::format("$series{} using 1:2:4 with filledcurves lc '{}'", i, colour(i)),
-                                         fmt::format("$series{} using 1:3:2:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i,
-                                                     colour(i))});
-            labels.insert(labels.begin(), {"", ""});
+        plot.data += "EOD\n";
+        if (chart.spread) {  // beneath the lines
+            plot.parts.insert(plot.parts.begin(),
+                              {fmt::format("$series{} using 1:2:4 with filledcurves lc '{}'", i, colour(i)),
+                               fmt::format("$series{} using 1:3:2:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i))});
+            plot.labels.insert(plot.labels.begin(), {"", ""});
         }
-        parts.push_back(fmt::format("$series{} using 1:3 with linespoints pt {} ps 1.3 lw 1.6 lc '{}'", i, point_type(i),
-                                    colour(i)));
-        labels.push_back(name);
+        plot.add(fmt::format("$series{} using 1:3 with linespoints pt {} ps 1.3 lw 1.6 lc '{}'", i, point_type(i), colour(i)), name);
         ++i;
     }
-    std::vector<std::string> legend;
-    std::ranges::copy_if(labels, std::back_inserter(legend), [](const std::string& label) { return !label.empty(); });
-    std::string script =
-        data + frame({fmt::format("{}: {} against {}", r.experiment, tokens ? "tokens/s" : "step", chart.x_key),
-                      fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "", legend});
-    script += fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid 0.2 noborder\n",
-                          gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]");
-    script += axes_text(x, y);
-    render_plot(script + plot_command(parts, labels), path);
+    plot.draw(fmt::format("{}: {} against {}", r.experiment, tokens ? "tokens/s" : "step", chart.x_key),
+              fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "",
+              fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid 0.2 noborder\n",
+                          gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]") +
+                  axes_text(x, y),
+              path);
 }
 
 }  // namespace stepcast

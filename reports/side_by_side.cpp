@@ -1,4 +1,4 @@
-#include "reports/side_by_side.h"
+#include "reports/tables.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,16 +1,12 @@
-#include "reports/step_page.h"
+#include "reports/pages.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "model/records/measurements.h"
-#include "reports/campaign_table.h"
-#include "reports/elasticity_plot.h"
-#include "reports/explain_tables.h"
-#include "reports/facts.h"
-#include "reports/gantt_plot.h"
 #include "reports/tables.h"
+#include "reports/plots.h"
 #include "reports/text.h"
 
 namespace stepcast {

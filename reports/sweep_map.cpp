@@ -1,4 +1,4 @@
-#include "reports/sweep_map.h"
+#include "reports/pages.h"
 
 #include <cmath>
 

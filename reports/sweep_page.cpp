@@ -1,15 +1,11 @@
-#include "reports/sweep_page.h"
+#include "reports/pages.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "model/files/plain_text.h"
-#include "reports/campaign_table.h"
-#include "reports/facts.h"
-#include "reports/sweep_map.h"
-#include "reports/sweep_plots.h"
-#include "reports/sweep_tables.h"
+#include "reports/tables.h"
+#include "reports/plots.h"
 #include "reports/text.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "reports/sweep_plots.h"
+#include "reports/plots.h"
 
 #include <functional>
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include "model/errors.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
-#include "reports/series_plot.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -86,10 +85,6 @@ StepUnit unit_for(const HeatMap& map) {
     return {1e3, "ms"};
 }
 
-}  // namespace
-
-namespace {
-
 // The cells as `shown`, row by row, and their numbers.
 std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::function<double(Seconds)>& shown) {
     const std::size_t columns = map.columns.size(), rows = map.rows.size();
@@ -119,17 +114,11 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
     const bool numbers = columns <= 14 && rows <= 18;
     PlotRange range;
     for (const Seconds step : map.step)
-        if (step > Seconds(0))
-            range = {std::min(range.low, shown(step)), std::max(range.high, shown(step))};
-    std::string script = heat_blocks(map, range, shown) +
-                         frame({fmt::format("{}: {} [{}] of each {} and {}", r.experiment,
-                                            map.of_token ? "most" : "best step", unit.name, map.row_key,
-                                            map.column_key),
-                                fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
-                                            map.simulated ? "simulated" : "by the closed form"),
-                                cluster_text(r),
-                                {}});
-    script += fmt::format(
+        if (step > Seconds(0)) range.add(shown(step));
+    Plot plot{.data = heat_blocks(map, range, shown)};
+    plot.add("$map using 1:2:3 with image pixels");
+    if (numbers) plot.add("$labels using 1:2:3:4 with labels font ',15' textcolor rgb variable");
+    const std::string settings = fmt::format(
         "set xlabel {}\nset ylabel {}\nset xtics ({})\nset ytics ({})\nset xrange [-0.5:{}]\nset yrange [-0.5:{}]\n"
         "unset grid\nset rmargin at screen 0.86\nset cblabel '{}[{}]'\n"
         "set palette defined ({})\nset logscale cb\nset "
@@ -140,31 +129,30 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
         map.of_token ? "0 '#7f2704', 0.3 '#d95f0e', 0.65 '#fec44f', 1 '#fff7bc'"
                      : "0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704'",
         few_ticks(range.low, range.high));
-    std::vector<std::string> parts{"$map using 1:2:3 with image pixels"};
-    if (numbers) parts.emplace_back("$labels using 1:2:3:4 with labels font ',15' textcolor rgb variable");
-    render_plot(script + plot_command(parts, std::vector<std::string>(parts.size())), path);
+    plot.draw(fmt::format("{}: {} [{}] of each {} and {}", r.experiment, map.of_token ? "most" : "best step", unit.name, map.row_key,
+                          map.column_key),
+              fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
+                          map.simulated ? "simulated" : "by the closed form"),
+              cluster_text(r), settings, path);
 }
 
 void plot_front(const SweepAnswer& r, const std::string& path) {
     if (!r.second || r.best.empty()) throw ConfigError(path + ".png: no front to plot; expected two objectives");
-    std::string data = "$front << EOD\n";
+    Plot plot{.data = "$front << EOD\n"};
     for (const SweepRow& row : r.best)
-        data += fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
-    const std::string script =
-        data + "EOD\n" +
-        frame({fmt::format("{}: Pareto front of {} and {}", r.experiment, to_string(r.objective), to_string(*r.second)),
-               fmt::format("{} of {} feasible configurations: no other is as good in both", r.best.size(),
-                           count_text(static_cast<double>(r.counts.feasible))),
-               cluster_text(r),
-               {"simulated, on the front"}}) +
-        fmt::format(
-            "set xlabel {}\nset ylabel {} offset 0.5\nset offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\n",
-            gnuplot_text(value_of(r.objective, r.best.front()).label),
-            gnuplot_text(value_of(*r.second, r.best.front()).label));
-    render_plot(script + plot_command({fmt::format("$front using 1:2 with steps lc '{}' lw 1", colour(6)),
-                                       fmt::format("$front using 1:2 with points pt 7 ps 1.8 lc '{}'", colour(0))},
-                                      {"", "simulated, on the front"}),
-                path);
+        plot.data += fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
+    plot.data += "EOD\n";
+    plot.add(fmt::format("$front using 1:2 with steps lc '{}' lw 1", colour(6)));
+    plot.add(fmt::format("$front using 1:2 with points pt 7 ps 1.8 lc '{}'", colour(0)), "simulated, on the front");
+    plot.draw(fmt::format("{}: Pareto front of {} and {}", r.experiment, to_string(r.objective), to_string(*r.second)),
+              fmt::format("{} of {} feasible configurations: no other is as good in both", r.best.size(),
+                          count_text(static_cast<double>(r.counts.feasible))),
+              cluster_text(r),
+              fmt::format("set xlabel {}\nset ylabel {} offset 0.5\n"
+                          "set offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\n",
+                          gnuplot_text(value_of(r.objective, r.best.front()).label),
+                          gnuplot_text(value_of(*r.second, r.best.front()).label)),
+              path);
 }
 
 namespace {
@@ -193,35 +181,33 @@ void plot_scaling(const SweepAnswer& r, const std::string& path) {
     const bool spread =
         std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
     double most = 0;
-    std::string data = "$curve << EOD\n", ranks;
+    Plot plot{.data = "$curve << EOD\n"};
+    std::string ranks;
     for (const ScalingLine& l : lines) {
-        data += fmt::format("{} {} {} {} {}\n", l.ranks, l.middle, l.low, l.high, l.proportional);
+        plot.data += fmt::format("{} {} {} {} {}\n", l.ranks, l.middle, l.low, l.high, l.proportional);
         most = std::max({most, l.high, l.proportional});
         ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", l.ranks);
     }
-    std::vector<std::string> labels, parts;
+    plot.data += "EOD\n";
     if (spread) {
-        labels = {"p10..p90", ""};
-        parts = {fmt::format("$curve using 1:3:4 with filledcurves lc '{}'", colour(0)),
-                 fmt::format("$curve using 1:2:3:4 with yerrorbars pt -1 lw 0.9 lc '{}'", colour(0))};
+        plot.add(fmt::format("$curve using 1:3:4 with filledcurves lc '{}'", colour(0)), "p10..p90");
+        plot.add(fmt::format("$curve using 1:2:3:4 with yerrorbars pt -1 lw 0.9 lc '{}'", colour(0)));
     }
-    labels.insert(labels.end(), {"best of each size, p50", "proportional"});
-    parts.push_back(fmt::format("$curve using 1:2 with linespoints pt 7 ps 1.4 lw 1.6 lc '{}'", colour(0)));
-    parts.push_back(fmt::format("$curve using 1:5 with lines dt 2 lw 1.2 lc '{}'", colour(6)));
+    plot.add(fmt::format("$curve using 1:2 with linespoints pt 7 ps 1.4 lw 1.6 lc '{}'", colour(0)), "best of each size, p50");
+    plot.add(fmt::format("$curve using 1:5 with lines dt 2 lw 1.2 lc '{}'", colour(6)), "proportional");
     const ScalingLine &first = lines.front(), &last = lines.back();
     const double least = first.low / 1.2;
     const std::string subtitle =
         fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}", last.ranks,
                     percent_text(last.middle / last.ranks / (first.middle / first.ranks)), first.ranks,
                     spread ? "" : "; no interval: routing.draws is 1");
-    const std::string script =
-        data + "EOD\n" +
-        frame({fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r), labels}) +
+    plot.draw(
+        fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
         fmt::format(
             "set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"
             "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
-            ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2);
-    render_plot(script + plot_command(parts, labels), path);
+            ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
+        path);
 }
 
 std::vector<std::string> plot_sweep(const SweepAnswer& r, const std::string& folder) {

@@ -1,13 +1,11 @@
-#include "reports/sweep_tables.h"
+#include "reports/tables.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "model/files/csv.h"
 #include "model/files/plain_text.h"
-#include "reports/campaign_table.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -45,9 +43,7 @@ std::string behind_text(const SweepRow& row) {
 
 // By figures where they are figures: "8" before "16".
 Cell setting_cell(const std::string& value) {
-    double number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    return error == std::errc() && end == value.data() + value.size() ? Cell{value, number} : Cell{value};
+    return {value, as_number<double>(value)};
 }
 
 // Keys of one value in every row are told once, beneath.

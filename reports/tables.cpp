@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "model/machine/scatter.h"
-#include "reports/notes.h"
 #include "reports/text.h"
 
 namespace stepcast {

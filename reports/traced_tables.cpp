@@ -1,8 +1,7 @@
-#include "reports/traced_tables.h"
+#include "reports/tables.h"
 
 #include <fmt/format.h>
 
-#include "reports/attribution_tables.h"
 #include "reports/text.h"
 
 namespace stepcast {

@@ -15,7 +15,7 @@
 #include "model/transformer/counts.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"
-#include "sim/explain/basis.h"
+#include "sim/explain/explain.h"
 #include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"

@@ -5,7 +5,6 @@
 
 #include "model/answers/forecast.h"
 #include "model/experiment.h"
-#include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
 
 namespace stepcast {

@@ -1,5 +1,5 @@
 // Defaults: deepspeed/runtime/{config,constants}.py, zero/config.py at edaa7221.
-#include "translate/deepspeed.h"
+#include "translate/readers.h"
 
 #include <fmt/format.h>
 

@@ -2,13 +2,12 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/keys/toml_reader.h"
 
 namespace stepcast {
@@ -95,12 +94,9 @@ long integer_in(const NamedValue& value) {
     std::string digits;
     for (const char c : value.value)
         if (c != '_' && c != ',') digits += c;
-    double number = 0;  // 5e8 is how many files write a count
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc() || end != digits.data() + digits.size() || number != std::floor(number) ||
-        std::abs(number) > 1e15)
-        wrong(value, "a whole number");
-    return static_cast<long>(number);
+    const auto number = as_number<double>(digits);  // 5e8 is how many files write a count
+    if (!number || *number != std::floor(*number) || std::abs(*number) > 1e15) wrong(value, "a whole number");
+    return static_cast<long>(*number);
 }
 
 long count_in(const NamedValue& value) {
@@ -142,10 +138,8 @@ std::optional<long> Document::integer(std::string_view name) {
 std::optional<double> Document::number(std::string_view name) {
     const auto* value = find(name);
     if (!value) return std::nullopt;
-    double number = 0;
-    const auto* end = value->value.data() + value->value.size();
-    const auto [stop, error] = std::from_chars(value->value.data(), end, number);
-    if (error != std::errc() || stop != end || !std::isfinite(number)) wrong(*value, "a number");
+    const auto number = as_number<double>(value->value);
+    if (!number || !std::isfinite(*number)) wrong(*value, "a number");
     return number;
 }
 

@@ -1,6 +1,4 @@
-#include "translate/interpolate.h"
-
-#include <cstdlib>
+#include "translate/readers.h"
 
 namespace stepcast {
 namespace {

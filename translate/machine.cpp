@@ -1,6 +1,5 @@
 #include "translate/machine.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 

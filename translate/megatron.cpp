@@ -1,11 +1,8 @@
 #include "translate/megatron_source.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
-
-#include "model/errors.h"
 
 namespace stepcast {
 namespace {

@@ -2,7 +2,7 @@
 #include <array>
 #include <sstream>
 
-#include "translate/megatron.h"
+#include "translate/readers.h"
 #include "translate/shell.h"
 
 namespace stepcast {

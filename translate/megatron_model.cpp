@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-
 namespace stepcast {
 namespace {
 

@@ -3,7 +3,7 @@
 // launcher's YAML of NeMo 1 (26e42fa9), configuration classes of Megatron-Bridge (067f987d). Internal to translate/.
 #pragma once
 
-#include "translate/megatron.h"
+#include "translate/readers.h"
 
 namespace stepcast {
 

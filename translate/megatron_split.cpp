@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-
 namespace stepcast {
 void take_split(MegatronSource& s) {
     for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"})

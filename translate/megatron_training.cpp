@@ -1,10 +1,6 @@
 #include "translate/megatron_source.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
-
-#include "model/errors.h"
 
 namespace stepcast {
 namespace {

@@ -9,9 +9,7 @@
 
 #include "model/errors.h"
 #include "model/files/whole_files.h"
-#include "translate/shell_tests.h"
-#include "translate/shell_variables.h"
-#include "translate/slurm.h"
+#include "translate/shell_parts.h"
 
 namespace stepcast {
 namespace {

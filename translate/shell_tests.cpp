@@ -1,9 +1,6 @@
-#include "translate/shell_tests.h"
+#include "translate/shell_parts.h"
 
 #include <algorithm>
-#include <cstdlib>
-
-#include "translate/shell_variables.h"
 
 namespace stepcast {
 

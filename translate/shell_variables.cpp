@@ -1,8 +1,7 @@
-#include "translate/shell_variables.h"
+#include "translate/shell_parts.h"
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <fnmatch.h>
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "translate/shell_words.h"
+#include "translate/shell_parts.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
-#include "translate/slurm.h"
+#include "translate/shell_parts.h"
 
-#include <cstdlib>
 #include <sstream>
 
 namespace stepcast {

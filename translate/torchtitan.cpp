@@ -1,12 +1,10 @@
 // Defaults: torchtitan/config/job_config.py, torchtitan/models/*/infra/parallelize.py, v0.2.2.
-#include "translate/torchtitan.h"
+#include "translate/readers.h"
 
 #include <array>
 #include <span>
 
 #include <fmt/format.h>
-
-#include "model/errors.h"
 
 namespace stepcast {
 namespace {

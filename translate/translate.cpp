@@ -9,12 +9,8 @@
 #include "model/errors.h"
 #include "model/families/hub_config.h"
 #include "model/files/whole_files.h"
-#include "model/presets.h"
-#include "translate/deepspeed.h"
-#include "translate/interpolate.h"
-#include "translate/megatron.h"
+#include "translate/readers.h"
 #include "translate/shell.h"
-#include "translate/torchtitan.h"
 
 namespace stepcast {
 namespace {

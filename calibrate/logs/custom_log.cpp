@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "calibrate/logs/dialects.h"
 #include "model/errors.h"

@@ -1,7 +1,6 @@
 // Log lines described by templates instead of code: literal text with fields between, matched left to right in one pass.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

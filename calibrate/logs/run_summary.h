@@ -1,7 +1,6 @@
 // Medians of one run over its steady steps, value by value: what an import of any size can keep.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "calibrate/logs/sample_record.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "calibrate/profiles/byte_stream.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
 
 namespace stepcast {
@@ -78,10 +78,8 @@ Words words_of(std::string_view line) {
 }
 
 std::optional<double> number(const std::string& word) {
-    double value = 0;
-    const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (read.ec != std::errc() || read.ptr != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
-    return value;
+    const auto value = as_number<double>(word);
+    return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 // Takes away what a launcher or a log's collector writes before the line's own words ("node-a:", a time stamp).

@@ -1,7 +1,6 @@
 #include "calibrate/profiles/profile.h"
 
 #include <array>
-#include <cstring>
 
 #include "calibrate/profiles/byte_stream.h"
 #include "calibrate/profiles/trace_records.h"

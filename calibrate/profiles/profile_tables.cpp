@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"
-#include "calibrate/traced_tables.h"
+#include "calibrate/table_readers.h"
 #include "model/files/csv.h"
 
 namespace stepcast {

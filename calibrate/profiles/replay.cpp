@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -13,7 +11,6 @@
 #include <tuple>
 
 #include "calibrate/profiles/profile_times.h"
-#include "calibrate/profiles/replay_errors.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
 #include "sim/engine/simulate.h"

@@ -3,7 +3,6 @@
 // of the communication computation does not cover.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "calibrate/profiles/profile.h"
@@ -26,5 +25,17 @@ struct Replay {
 // for the kernels launched before it, a kernel for the collective that it began behind, the host for the device where a call
 // of it ended. Throws ConfigError where the ranks' collectives do not match, or no kernel has its launch in the window.
 Replay replay(const std::vector<Profile>& ranks);
+
+// How far a replay is from the job that was traced.
+
+// A rank's device from its first span to its last, and communication that no product, attention or pass covers; copies are neither.
+struct DeviceUse {
+    Seconds span, exposed;
+};
+DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank);
+
+// Durations of both sides by kind and phase on a rank, and what the step would gain or lose if only these took what the tables say;
+// the largest effect first.
+std::vector<KindError> kinds_of(const Replay& replay, int rank);
 
 }  // namespace stepcast

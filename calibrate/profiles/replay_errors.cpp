@@ -1,4 +1,4 @@
-#include "calibrate/profiles/replay_errors.h"
+#include "calibrate/profiles/replay.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 // them.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "exec/cuda/check.h"
 #include "exec/footprint.h"
-#include "model/errors.h"
 #include "model/graph/op_kinds.h"
 
 namespace stepcast {

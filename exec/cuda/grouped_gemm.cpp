@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/gemm.h"

@@ -1,7 +1,6 @@
 // What a prediction says: plain values that simulate() callers fill and reports print.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

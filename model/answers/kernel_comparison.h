@@ -1,9 +1,7 @@
 // Single kernels and collectives of published tables beside what the laws say of them: plain values that reports print.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model/cluster.h"

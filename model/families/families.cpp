@@ -1,7 +1,5 @@
 #include "model/families/families.h"
 
-#include <algorithm>
-
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/keys/fields.h"

@@ -1,9 +1,9 @@
 #include "model/files/csv.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
 
 namespace stepcast {
@@ -85,19 +85,16 @@ bool CsvReader::next() {
 }
 
 int csv_int(std::string_view text, int least) {
-    int value = 0;
-    const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (r.ec != std::errc() || r.ptr != text.data() + text.size() || value < least)
+    const auto value = as_number<int>(text);
+    if (!value || *value < least)
         throw ConfigError("\"" + std::string(text) + "\" is no integer of at least " + std::to_string(least));
-    return value;
+    return *value;
 }
 
 double csv_number(std::string_view text) {
-    double value = 0;
-    const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (r.ec != std::errc() || r.ptr != text.data() + text.size() || !std::isfinite(value))
-        throw ConfigError("\"" + std::string(text) + "\" is no finite number");
-    return value;
+    const auto value = as_number<double>(text);
+    if (!value || !std::isfinite(*value)) throw ConfigError("\"" + std::string(text) + "\" is no finite number");
+    return *value;
 }
 
 std::string csv_field(std::string_view text) {

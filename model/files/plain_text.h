@@ -1,6 +1,8 @@
 // Text from files, options and the environment on its way to people and programs.
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,5 +16,14 @@ std::string lower_case(std::string text);
 
 // The words of a list separated by commas, without blanks around them.
 std::vector<std::string> words_of(const std::string& list);
+
+// The number that the text is, all of it.
+template <class Number>
+std::optional<Number> as_number(std::string_view text) {
+    Number value{};
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
+}
 
 }  // namespace stepcast

@@ -1,7 +1,5 @@
 #include "model/files/stamp.h"
 
-#include <cstdint>
-
 #include <fmt/format.h>
 
 #include "model/graph/task_graph.h"
@@ -9,43 +7,32 @@
 namespace stepcast {
 namespace {
 
-// FNV-1a.
-class Hash {
-public:
-    void add(std::string_view text) {
-        for (const char c : text) add_byte(static_cast<unsigned char>(c));
-    }
-    void add(std::uint32_t number) {
-        for (int byte = 0; byte < 4; ++byte) add_byte(static_cast<unsigned char>(number >> (8 * byte)));
-    }
-    [[nodiscard]] std::string text() const { return fmt::format("{:016x}", hash_); }
-
-private:
-    void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * 1099511628211ULL; }
-    std::uint64_t hash_ = 14695981039346656037ULL;
-};
+std::string digits_of(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 }  // namespace
 
-std::string stamp_of(std::string_view text) {
-    Hash hash;
-    hash.add(text);
-    return hash.text();
-}
+std::string stamp_of(std::string_view text) { return digits_of(fnv1a(text)); }
 
 std::string stamp_of(const TaskGraph& graph) {
-    Hash hash;
-    hash.add(static_cast<std::uint32_t>(graph.rank_count()));
+    std::uint64_t hash = fnv1a("");
+    const auto add = [&](std::string_view text) { hash = fnv1a(text, hash); };
+    const auto add_number = [&](std::uint32_t number) {
+        for (int byte = 0; byte < 4; ++byte) {
+            const char one = static_cast<char>(number >> (8 * byte) & 0xff);
+            add({&one, 1});
+        }
+    };
+    add_number(static_cast<std::uint32_t>(graph.rank_count()));
     for (TaskId task = 0; task < graph.size(); ++task) {
-        hash.add(graph.name(task));
-        hash.add(std::string_view("\0", 1));
-        hash.add(kind_name(graph.op(task)));
-        hash.add(static_cast<std::uint32_t>(graph.phase(task)));
-        hash.add(static_cast<std::uint32_t>(graph.places(task).size()));
-        for (const Place& place : graph.places(task)) hash.add(place.index);
-        for (const TaskId earlier : graph.predecessors(task)) hash.add(earlier);
+        add(graph.name(task));
+        add({"\0", 1});
+        add(kind_name(graph.op(task)));
+        add_number(static_cast<std::uint32_t>(graph.phase(task)));
+        add_number(static_cast<std::uint32_t>(graph.places(task).size()));
+        for (const Place& place : graph.places(task)) add_number(place.index);
+        for (const TaskId earlier : graph.predecessors(task)) add_number(earlier);
     }
-    return hash.text();
+    return digits_of(hash);
 }
 
 }  // namespace stepcast

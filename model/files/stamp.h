@@ -1,12 +1,19 @@
 // A short name of what something holds, to notice that it is no longer the same. No protection against intent.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace stepcast {
 
 class TaskGraph;
+
+// FNV-1a, a hash that is the same everywhere; std::hash need not be. `from`: of what stands before.
+constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t from = 14695981039346656037ULL) {
+    for (const char c : text) from = (from ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    return from;
+}
 
 std::string stamp_of(std::string_view text);  // 16 hexadecimal digits
 // Of its tasks in their order: names, phases, kinds, places and predecessors.

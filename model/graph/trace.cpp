@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "model/graph/trace_shape.h"
-
 namespace stepcast {
 namespace {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "model/graph/task_graph.h"
@@ -29,5 +30,11 @@ Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 // predecessor (by more than `slack`; where both have a rank, its finish there counts), two tasks of one place
 // overlapping or out of id order.
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack = Seconds(1e-12));
+
+// Whether a trace shows a graph at all, before its times are asked about (check_trace in model/graph/trace.h).
+
+// "" when the spans are the graph's tasks in their order, each on its places and of no negative length; else the first that
+// is not.
+std::string span_mismatch(const TaskGraph& graph, const Trace& trace);
 
 }  // namespace stepcast

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
 
 #include "model/errors.h"
@@ -63,32 +62,105 @@ T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
     }
 }
 
-// The rows of an array of arrays of `width` values, each handed to `read`; errors name the row.
-template <class Read>
-void each_row(const ConfigValue& found, std::size_t width, std::string_view example, Read read) {
-    const auto* rows = as<std::vector<ConfigValue>>(found);
-    if (!rows)
-        throw ConfigError(fmt::format("found {}; expected an array of points, for example {}", shown(found), example));
-    for (std::size_t i = 0; i < rows->size(); ++i) {
-        const auto* row = as<std::vector<ConfigValue>>((*rows)[i]);
-        if (!row || row->size() != width)
-            throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
-                                          row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), width,
-                                          example));
-        try {
-            read(*row);
-        } catch (const ConfigError& e) {
-            throw ConfigError(fmt::format("point {}: {}", i + 1, e.what()));
-        }
-    }
-}
-
 template <class T>
 T positive(const ConfigValue& found) {
     T value{};
     read_value(found, value);
     if (!(value > T{})) throw ConfigError(fmt::format("{} is out of range; expected more than 0", shown(found)));
     return value;
+}
+
+// A number that is more than 0.
+template <class T>
+struct AboveZero {
+    T& field;
+};
+template <class T, class Value>
+concept Of = std::is_same_v<std::remove_const_t<T>, Value>;
+
+// What the rows of a list hold, in the order of the file: of a row to read into or to write.
+void pass_fields(auto& pass, Of<CurvePoint> auto& p) { pass(AboveZero{p.bytes}, AboveZero{p.time}); }
+void pass_fields(auto& pass, Of<GemmPoint> auto& p) {
+    pass(AboveZero{p.m}, AboveZero{p.n}, AboveZero{p.k}, p.dtype, AboveZero{p.time});
+}
+void pass_fields(auto& pass, Of<AttentionKernel> auto& k) {
+    pass(k.name, k.launch, AboveZero{k.efficiency}, k.width, k.fill, k.corner, k.traffic, k.cache, k.token, AboveZero{k.odd},
+         AboveZero{k.fp8_efficiency}, k.fp8_width, AboveZero{k.tile}, k.slides);
+}
+void pass_fields(auto& pass, Of<ExpertKernel> auto& k) {
+    pass(k.name, k.launch, k.token, AboveZero{k.efficiency}, k.k0, k.tile_reuse, AboveZero{k.traffic}, k.passes);
+}
+
+class RowReader {
+public:
+    explicit RowReader(const std::vector<ConfigValue>& row) : row_(row) {}
+    void operator()(auto&&... fields) { (read(row_[at_++], fields), ...); }
+
+private:
+    static void read(const ConfigValue& found, auto& field) { read_value(found, field); }
+    template <class T>
+    static void read(const ConfigValue& found, AboveZero<T> of) {
+        of.field = positive<std::conditional_t<std::is_integral_v<T>, int, T>>(found);
+    }
+    const std::vector<ConfigValue>& row_;
+    std::size_t at_ = 0;
+};
+
+class RowWriter {
+public:
+    void operator()(const auto&... fields) { (add(fields), ...); }
+    std::string text = {};
+    std::size_t width = 0;
+
+private:
+    void add(const auto& field) {
+        if (width++ > 0) text += ", ";
+        if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(field)>>) text += fmt::format("{}", field);
+        else text += quoted_toml(value_text(field));
+    }
+    template <class T>
+    void add(AboveZero<T> of) {
+        add(of.field);
+    }
+};
+
+// An array of arrays; errors name the row. `check` sees each row behind those before.
+struct AnyRow {
+    void operator()(const auto&, const auto&) const {}
+};
+template <class Row, class Check = AnyRow>
+void read_rows(const ConfigValue& found, std::string_view example, std::vector<Row>& out, Check check = {}) {
+    const auto* rows = as<std::vector<ConfigValue>>(found);
+    if (!rows)
+        throw ConfigError(fmt::format("found {}; expected an array of points, for example {}", shown(found), example));
+    RowWriter fields;
+    const Row any;
+    pass_fields(fields, any);
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+        const auto* row = as<std::vector<ConfigValue>>((*rows)[i]);
+        if (!row || row->size() != fields.width)
+            throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
+                                          row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), fields.width,
+                                          example));
+        try {
+            RowReader reader(*row);
+            pass_fields(reader, out.emplace_back());
+            check(out, *row);
+        } catch (const ConfigError& e) {
+            throw ConfigError(fmt::format("point {}: {}", i + 1, e.what()));
+        }
+    }
+}
+
+template <class Row>
+std::string rows_text(const std::vector<Row>& rows) {
+    std::string text;
+    for (const Row& row : rows) {
+        RowWriter fields;
+        pass_fields(fields, row);
+        text += (text.empty() ? "[" : ", [") + fields.text + "]";
+    }
+    return "[" + text + "]";
 }
 
 }  // namespace
@@ -149,23 +221,13 @@ void read_value(const ConfigValue& found, std::vector<std::string>& out) {
 }
 
 void read_value(const ConfigValue& found, Curve& out) {
-    each_row(found, 2, R"([["4 KiB", "3.1 us"]])", [&](const std::vector<ConfigValue>& row) {
-        const CurvePoint point{positive<Bytes>(row[0]), positive<Seconds>(row[1])};
-        if (!out.empty() && point.bytes <= out.back().bytes)
+    read_rows(found, R"([["4 KiB", "3.1 us"]])", out, [](const Curve& points, const std::vector<ConfigValue>& row) {
+        if (points.size() > 1 && points.back().bytes <= points[points.size() - 2].bytes)
             throw ConfigError(shown(row[0]) + " is not above the point before; expected ascending bytes");
-        out.push_back(point);
     });
 }
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
-    each_row(found, 5, R"([[64, 64, 64, "fp32", "12 us"]])", [&](const std::vector<ConfigValue>& row) {
-        GemmPoint point;
-        point.m = positive<int>(row[0]);
-        point.n = positive<int>(row[1]);
-        point.k = positive<int>(row[2]);
-        read_value(row[3], point.dtype);
-        point.time = positive<Seconds>(row[4]);
-        out.push_back(point);
-    });
+    read_rows(found, R"([[64, 64, 64, "fp32", "12 us"]])", out);
 }
 
 // Files of before November 2026 have rows without `cache` (it was `traffic`), `token`, `odd` and `slides`.
@@ -185,40 +247,10 @@ ConfigValue with_all_fields(const ConfigValue& found) {
     return {std::move(all)};
 }
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
-    each_row(with_all_fields(found), 14, R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true]])",
-             [&](const std::vector<ConfigValue>& row) {
-                 AttentionKernel kernel;
-                 read_value(row[0], kernel.name);
-                 read_value(row[1], kernel.launch);
-                 kernel.efficiency = positive<double>(row[2]);
-                 read_value(row[3], kernel.width);
-                 read_value(row[4], kernel.fill);
-                 read_value(row[5], kernel.corner);
-                 read_value(row[6], kernel.traffic);
-                 read_value(row[7], kernel.cache);
-                 read_value(row[8], kernel.token);
-                 kernel.odd = positive<double>(row[9]);
-                 kernel.fp8_efficiency = positive<double>(row[10]);
-                 read_value(row[11], kernel.fp8_width);
-                 kernel.tile = positive<int>(row[12]);
-                 read_value(row[13], kernel.slides);
-                 out.push_back(kernel);
-             });
+    read_rows(with_all_fields(found), R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true]])", out);
 }
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
-    each_row(found, 8, R"([["bf16 CUTLASS", "20 us", "0.1 us", 0.8, 300, 25, 0.85, 1.5]])",
-             [&](const std::vector<ConfigValue>& row) {
-                 ExpertKernel kernel;
-                 read_value(row[0], kernel.name);
-                 read_value(row[1], kernel.launch);
-                 read_value(row[2], kernel.token);
-                 kernel.efficiency = positive<double>(row[3]);
-                 read_value(row[4], kernel.k0);
-                 read_value(row[5], kernel.tile_reuse);
-                 kernel.traffic = positive<double>(row[6]);
-                 read_value(row[7], kernel.passes);
-                 out.push_back(kernel);
-             });
+    read_rows(found, R"([["bf16 CUTLASS", "20 us", "0.1 us", 0.8, 300, 25, 0.85, 1.5]])", out);
 }
 
 std::string value_text(int value) { return std::to_string(value); }
@@ -228,51 +260,23 @@ std::string value_text(double value) { return fmt::format("{}", value); }  // sh
 std::string value_text(const std::string& value) { return value; }
 std::string value_text(const std::vector<int>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 std::string value_text(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
-std::string value_text(const Curve& value) {
-    std::string text;
-    for (const auto& p : value)
-        text += fmt::format("{}[\"{}\", \"{}\"]", text.empty() ? "" : ", ", exact_text(p.bytes), exact_text(p.time));
-    return "[" + text + "]";
-}
-std::string value_text(const std::vector<AttentionKernel>& value) {
-    std::string text;
-    for (const auto& k : value)
-        text += fmt::format("{}[{}, \"{}\", {}, {}, {}, {}, {}, {}, \"{}\", {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
-                            quoted_toml(k.name), exact_text(k.launch), k.efficiency, k.width, k.fill, k.corner, k.traffic,
-                            k.cache, exact_text(k.token), k.odd, k.fp8_efficiency, k.fp8_width, k.tile, k.slides);
-    return "[" + text + "]";
-}
-std::string value_text(const std::vector<ExpertKernel>& value) {
-    std::string text;
-    for (const auto& k : value)
-        text += fmt::format("{}[{}, \"{}\", \"{}\", {}, {}, {}, {}, {}]", text.empty() ? "" : ", ",
-                            quoted_toml(k.name), exact_text(k.launch), exact_text(k.token), k.efficiency, k.k0,
-                            k.tile_reuse, k.traffic, k.passes);
-    return "[" + text + "]";
-}
-std::string value_text(const std::vector<GemmPoint>& value) {
-    std::string text;
-    for (const auto& p : value)
-        text += fmt::format("{}[{}, {}, {}, \"{}\", \"{}\"]", text.empty() ? "" : ", ", p.m, p.n, p.k,
-                            to_string(p.dtype), exact_text(p.time));
-    return "[" + text + "]";
+std::string value_text(const Curve& value) { return rows_text(value); }
+std::string value_text(const std::vector<AttentionKernel>& value) { return rows_text(value); }
+std::string value_text(const std::vector<ExpertKernel>& value) { return rows_text(value); }
+std::string value_text(const std::vector<GemmPoint>& value) { return rows_text(value); }
+
+std::string unquoted(const std::string& text) {
+    const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+    return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-static std::string unquoted_word(const std::string& raw) {
-    const bool quoted = raw.size() >= 2 && (raw.front() == '"' || raw.front() == '\'') && raw.back() == raw.front();
-    return quoted ? raw.substr(1, raw.size() - 2) : raw;
-}
-
-ConfigValue word_of(const std::string& raw) { return {unquoted_word(raw)}; }
-ConfigValue list_of(const std::string& raw) { return parse_toml_value(unquoted_word(raw)); }
+ConfigValue word_of(const std::string& raw) { return {unquoted(raw)}; }
+ConfigValue list_of(const std::string& raw) { return parse_toml_value(unquoted(raw)); }
 ConfigValue number_or_word_of(const std::string& raw) {
-    const std::string text = unquoted_word(raw);
+    const std::string text = unquoted(raw);
     if (text == "true" || text == "false") return {text == "true"};
-    const auto* end = text.data() + text.size();
-    std::int64_t integer = 0;
-    if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end) return {integer};
-    double number = 0;
-    if (const auto r = std::from_chars(text.data(), end, number); r.ec == std::errc() && r.ptr == end) return {number};
+    if (const auto integer = as_number<std::int64_t>(text)) return {*integer};
+    if (const auto number = as_number<double>(text)) return {*number};
     return {text};
 }
 

@@ -111,6 +111,7 @@ template <class T>
 struct Stated<std::optional<T>> : Stated<T> {};
 
 // Bare or quoted words of the command line become what a file would hold; text stays text where text belongs.
+std::string unquoted(const std::string& text);
 ConfigValue word_of(const std::string& raw);
 ConfigValue number_or_word_of(const std::string& raw);
 ConfigValue list_of(const std::string& raw);

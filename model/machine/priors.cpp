@@ -8,7 +8,6 @@
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 #include "model/machine/generation.h"
-#include "model/machine/transfer.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -180,7 +179,7 @@ std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
     return clusters;
 }
 
-// What goes with the rates of an SM: model/machine/transfer.h.
+// What goes with the rates of an SM: model/machine/priors.h.
 void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& all) {
     Cluster& cluster = layers.experiment.cluster;
     KernelCosts& kernel = cluster.kernel;

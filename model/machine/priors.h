@@ -2,9 +2,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "model/cluster.h"
 #include "model/keys/layers.h"
 
 namespace stepcast {
@@ -23,5 +23,20 @@ Cluster cluster_from_others(const std::string& preset);
 
 // Whether the measured machines, without itself, hold one of its fabric and at most a generation away.
 bool has_like_machine(const Cluster& cluster);
+
+// Constants of one GPU's kernels on another: an SM fills its pipelines, takes exponentials and copies equally fast on all
+// measured devices, A100 to Arc; what differs is how fast its tensor cores and its share of the memory are beside that.
+
+// What is a time on an SM counts more elements where its tensor cores are faster: fill of loops over keys and k, exponentials
+// in widths of a head; and more bytes where its memory is: passes beside the products.
+AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to);
+ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to);
+
+// A cast is as fast as the memory or as the SMs copy, whichever is slower: the rate of an SM is the median of the machines'.
+CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to);
+
+// By what the share of the datasheet peak in products differs from that of `near`: the faster an SM's tensor cores, the less of
+// their rate registers and shared memory can feed. One slope of the logarithm over all machines.
+double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "model/machine/transfer.h"
+#include "model/machine/priors.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,5 @@
 #include "model/machine/transfer_spread.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "model/keys/key_values.h"

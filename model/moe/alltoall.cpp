@@ -3,8 +3,6 @@
 // are cut into c chunks: chunk i computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
 #include "model/moe/layer.h"
 
-#include <optional>
-
 namespace stepcast {
 namespace {
 

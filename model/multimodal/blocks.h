@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "model/block/operators.h"
 #include "model/units.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <set>
@@ -13,6 +12,7 @@
 #include "model/files/csv.h"
 #include "model/experiment.h"
 #include "model/files/plain_text.h"
+#include "model/files/stamp.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -41,16 +41,12 @@ std::string normal(std::string_view text) {
     std::string plain;
     for (const char c : text)
         if (c != ' ' && c != '\t') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    double value = 0;
-    const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-    const bool number = error == std::errc() && end == plain.data() + plain.size();
-    return number ? fmt::format("{:.6g}", value) : plain;
+    const auto number = as_number<double>(plain);
+    return number ? fmt::format("{:.6g}", *number) : plain;
 }
 
-// FNV-1a over 64 bits, folded: the same on every machine.
 RowHash folded_hash(std::string_view text) {
-    std::uint64_t hash = 14695981039346656037ULL;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    std::uint64_t hash = fnv1a(text);
     hash = (hash >> bits) ^ (hash & ((1ULL << bits) - 1));
     return hash == 0 ? 1 : hash;
 }

@@ -14,7 +14,7 @@
 #include "model/files/plain_text.h"
 #include "model/files/stamp.h"
 #include "model/files/whole_files.h"
-#include "model/graph/trace_shape.h"
+#include "model/graph/trace.h"
 #include "model/keys/fields.h"
 #include "model/keys/keys.h"
 #include "model/records/measurements.h"
@@ -174,10 +174,6 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
     }
     return experiment;
 }
-
-}  // namespace
-
-namespace {
 
 // Made where it is not there.
 int opened_folder(const std::string& folder) {

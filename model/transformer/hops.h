@@ -8,7 +8,6 @@
 
 #include <map>
 
-#include "model/pipeline/schedule.h"
 #include "model/transformer/stages.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "model/transformer/joins.h"
+#include "model/transformer/stages.h"
 
 namespace stepcast {
 namespace {

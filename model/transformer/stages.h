@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "model/transformer/chunks.h"
 #include "model/transformer/data_parallel.h"
 #include "model/transformer/layer_plans.h"
-#include "model/transformer/chunks.h"
 
 namespace stepcast {
 
@@ -40,5 +40,17 @@ Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPla
 
 // A rank and the one with its other coordinates on another stage, wherever the rank order puts stages.
 Group between_stages(const LayerContext& context, int a, int b);
+
+// What stages do together after the last backward: copies of weights on two stages sum their gradients, the norm is taken
+// over all.
+
+// dualpipe: the two copies of a layer live on mirrored stages.
+void join_copies(TaskGraph& graph, const LayerContext& context, const Stages& stages);
+
+// Tied embeddings live on the first and the last stage; without join_tied each copy goes its own way.
+void join_embeddings(TaskGraph& graph, const LayerContext& context, const Stages& stages, const Path& path);
+
+// Gradient norm, over all stages unless clip_per_rank; optimizer.
+void update_weights(TaskGraph& graph, const LayerContext& context, const Stages& stages);
 
 }  // namespace stepcast

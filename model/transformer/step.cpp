@@ -6,7 +6,7 @@
 
 #include "model/pipeline/schedule.h"
 #include "model/transformer/hops.h"
-#include "model/transformer/joins.h"
+#include "model/transformer/stages.h"
 #include "model/transformer/moe_system.h"
 
 namespace stepcast {

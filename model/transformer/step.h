@@ -5,7 +5,6 @@
 
 #include "model/experiment.h"
 #include "model/graph/task_graph.h"
-#include "model/pipeline/schedule.h"
 #include "model/routing.h"
 #include "model/step.h"
 

@@ -11,9 +11,6 @@
 //   after the other; all collectives of a stage's data lane go one by one.
 #include "sim/bounds/bounds.h"
 
-#include <algorithm>
-#include <stdexcept>
-
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/bounds/tables.h"

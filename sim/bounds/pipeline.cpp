@@ -1,7 +1,6 @@
 #include "sim/bounds/pipeline.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <string>
 

@@ -2,7 +2,6 @@
 // sim/bounds/paths.cpp.
 #pragma once
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // GEMM time from tiles and waves: knows sizes, so a kernel with 110 thread blocks on 108 SMs takes a second wave.
 #pragma once
 
-#include <span>
-
 #include "model/cluster.h"
 #include "model/graph/op.h"
 

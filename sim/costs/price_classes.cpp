@@ -1,12 +1,10 @@
 #include "sim/costs/price_classes.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "sim/costs/collective_costs.h"
 
 namespace stepcast {
 namespace {

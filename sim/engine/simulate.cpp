@@ -1,7 +1,6 @@
 #include "sim/engine/simulate.h"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include <fmt/format.h>

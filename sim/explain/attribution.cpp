@@ -1,9 +1,8 @@
-#include "sim/explain/attribution.h"
+#include "sim/explain/explain.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "sim/explain/basis.h"
+#include "sim/explain/explain.h"
 
 #include <algorithm>
 #include <map>

@@ -1,12 +1,31 @@
-// Experiment -> Explanation: why the step takes as long as it does, and what would change it.
+// Why a step takes what it takes: its critical path and elasticities, what its cost rests on, where an error comes from.
 #pragma once
 
+#include "model/answers/attribution.h"
 #include "model/answers/explanation.h"
+#include "model/answers/forecast.h"
 #include "model/experiment.h"
+#include "sim/engine/simulate.h"
 
 namespace stepcast {
 
+// Experiment -> Explanation: why the step takes as long as it does, and what would change it.
+
 // Of the first draw of the routing, without noise.
 Explanation explain(const Experiment& experiment);
+
+// The first of the two simulations takes its durations from the cost model, the second from an execution.
+
+// `durations`: measured, by task id of the unfolded step of this experiment (median_durations() of its execution).
+// Issue costs are the cost model's in both. Throws ConfigError when the step has another number of tasks.
+ErrorAttribution attribute_error(const Experiment& experiment, const std::vector<Seconds>& durations, Seconds measured);
+
+// How much of a step rests on constants that were determined on its device, and how much on priors.
+
+// Of the critical path: the share of each constant that prices most of a segment's op (the rate of a GEMM, the cost of a
+// host's call), largest first. `measured`: the cluster's own fit determined it, or a measured table answers. Shares add up
+// to 1; a path without time has none.
+std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
+                                const Cluster& cluster);
 
 }  // namespace stepcast

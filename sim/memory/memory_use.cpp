@@ -4,7 +4,6 @@
 // a layer, its input and inner vectors, and the gradient buckets. Ignores allocator slack and the CUDA context.
 #include <algorithm>
 
-#include "model/step.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"
 

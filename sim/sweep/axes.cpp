@@ -1,25 +1,18 @@
 #include "sim/sweep/axes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
 
 constexpr std::size_t most_values = 1'000'000;  // of one key
-
-std::optional<long> integer_of(std::string_view text) {
-    long value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
 
 // FIRST..LAST, FIRST..LAST*FACTOR or FIRST..LAST+STEP.
 struct Range {
@@ -31,8 +24,8 @@ std::optional<Range> range_of(std::string_view text) {
     if (dots == std::string_view::npos) return std::nullopt;
     const auto rest = text.substr(dots + 2);
     const auto how = rest.find_first_of("*+");
-    const auto first = integer_of(text.substr(0, dots)), last = integer_of(rest.substr(0, how));
-    const auto by = how == std::string_view::npos ? std::optional<long>(1) : integer_of(rest.substr(how + 1));
+    const auto first = as_number<long>(text.substr(0, dots)), last = as_number<long>(rest.substr(0, how));
+    const auto by = how == std::string_view::npos ? std::optional<long>(1) : as_number<long>(rest.substr(how + 1));
     if (!first || !last || !by) return std::nullopt;
     Range range{.first = *first, .last = *last};
     if (how == std::string_view::npos || rest[how] == '+')
@@ -112,7 +105,7 @@ void set_varied(Experiment& e, const std::string& key, const std::string& value)
         return;
     }
     const auto x = value.find('x');
-    const auto count = integer_of(std::string_view(value).substr(0, x));
+    const auto count = as_number<long>(std::string_view(value).substr(0, x));
     if (x == std::string::npos || !count || *count < 1)
         throw ConfigError(fmt::format("--vary machines={}: expected COUNTxCLUSTER, for example 512xdgx-h100", value));
     set_key(e, {"cluster.preset", value.substr(x + 1)});

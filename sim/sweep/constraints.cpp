@@ -1,15 +1,14 @@
 #include "sim/sweep/constraints.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "sim/sweep/split_keys.h"
 
 namespace stepcast {
@@ -22,11 +21,9 @@ std::string_view trimmed(std::string_view text) {
 }
 
 double number_of(std::string_view text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        throw ConfigError(fmt::format("\"{}\" is no number", text));
-    return value;
+    const auto value = as_number<double>(text);
+    if (!value || !std::isfinite(*value)) throw ConfigError(fmt::format("\"{}\" is no number", text));
+    return *value;
 }
 
 // "45 %" or 0.45.

@@ -1,7 +1,6 @@
 #include "sim/sweep/file.h"
 
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/files/stamp.h"
 #include "model/files/whole_files.h"
 
@@ -45,14 +45,12 @@ std::string exact(T value) {
 
 template <class T>
 T number(std::string_view text) {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-        throw ConfigError(fmt::format("\"{}\" is no number", text));
+    const auto value = as_number<T>(text);
+    if (!value) throw ConfigError(fmt::format("\"{}\" is no number", text));
     if constexpr (std::is_floating_point_v<T>)
-        if (!std::isfinite(value) || value < 0)
+        if (!std::isfinite(*value) || *value < 0)
             throw ConfigError(fmt::format("\"{}\" is no time or size; expected 0 or more", text));
-    return value;
+    return *value;
 }
 
 std::string lines_of(std::uint64_t number, const Screened& s) {

@@ -6,9 +6,19 @@
 #include <deque>
 #include <mutex>
 
-#include "sim/sweep/candidate.h"
+#include "sim/sweep/space.h"
 
 namespace stepcast {
+
+// A point that may be among the wanted ones.
+struct Candidate {
+    PointId id;
+    Seconds lower, estimate;
+    Bytes peak;
+    double tokens = 0, price = 0;  // of a step; of all ranks, a second
+    int ranks = 0;
+    friend bool operator==(const Candidate&, const Candidate&) = default;
+};
 
 inline constexpr std::uint64_t most_mapped = 6'000'000;  // legal points
 inline constexpr std::size_t most_map_keys = 16;

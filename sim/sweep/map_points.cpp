@@ -1,4 +1,4 @@
-#include "sim/sweep/map_points.h"
+#include "sim/sweep/search.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 #include <fmt/format.h>
-
-#include "sim/sweep/split_twins.h"
 
 namespace stepcast {
 namespace {

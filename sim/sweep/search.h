@@ -3,16 +3,24 @@
 // processes and interruptions do not change the answer.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
-#include <string_view>
 
+#include "model/experiment.h"
 #include "sim/sweep/file.h"
-#include "sim/sweep/sweep.h"
 #include "sim/sweep/pool.h"
+#include "sim/sweep/sweep.h"
 
 namespace stepcast {
+
+// Switches that change nothing in a split, so that a search simulates splits that do the same only once.
+
+// The split of an experiment with every switch that its graph and memory do not depend on as in Parallelism{}: how a tp of
+// 1, a stage without neighbours or a lone replica overlaps what it never exchanges. Splits of one workload and cluster that
+// are equal after it have the same step and peak, to the last digit. Other workloads than transformers: as it is. Throws
+// ConfigError as rank_groups() does.
+Parallelism without_idle_switches(const Experiment& experiment);
 
 class SweepProgress;
 
@@ -67,5 +75,12 @@ private:
     std::set<PointId> refused_;
     std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
+
+// The points behind a sweep's interactive map.
+
+// From what the search collected; only a resumed one, or one of several processes, walks the space once more. Empty where
+// fewer than two keys vary or nothing is known of any point. Of spaces too large for that, and of workloads without a closed
+// form, only what was simulated. Does not depend on the number of threads.
+std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question, const SweepSearch& search, int threads);
 
 }  // namespace stepcast

@@ -1,12 +1,12 @@
 #include "sim/sweep/space.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "sim/bounds/bounds.h"
 #include "sim/sweep/walk.h"
 
@@ -31,9 +31,7 @@ std::vector<int> up_to(int first, int last) {
 }
 
 int integer_of(const std::string& key, const std::string& text, const Experiment& experiment) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size()) return value;
+    if (const auto value = as_number<int>(text)) return *value;
     if (key == "parallelism.dp" && text == "rest") return SweepBase::rest;
     Experiment tried = experiment;
     set_key(tried, {key, text});

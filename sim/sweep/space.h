@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
-#include <span>
 
 #include "model/answers/sweep_answer.h"
 #include "sim/sweep/axes.h"

@@ -11,9 +11,8 @@
 #include "sim/interval.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
-#include "sim/sweep/map_points.h"
-#include "sim/sweep/mpi.h"
 #include "sim/sweep/search.h"
+#include "sim/sweep/mpi.h"
 
 namespace stepcast {
 namespace {

@@ -1,5 +1,5 @@
 // What else steers a fitted cluster's forecasts, counted.
-#include "calibrate/constants.h"
+#include "calibrate/from_measurements.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,6 @@
 #include <map>
 
 #include "model/experiment.h"
-#include "model/machine/cluster_parameters.h"
 
 using namespace stepcast;
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "calibrate/fit_noise.h"
-#include "model/errors.h"
 
 using namespace stepcast;
 using Catch::Matchers::Contains;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calibrate/exchange_tables.h"
+#include "calibrate/table_readers.h"
 #include "model/experiment.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"

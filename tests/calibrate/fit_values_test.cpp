@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include "calibrate/block_attribution.h"
-#include "calibrate/fit_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/measurement_file.h"
-#include "calibrate/traced_tables.h"
+#include "calibrate/table_readers.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"

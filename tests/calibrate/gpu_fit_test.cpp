@@ -2,10 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <set>
 
 #include "calibrate/gpu_fit.h"

@@ -2,11 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
-#include <functional>
 
-#include "calibrate/host_points.h"
 #include "calibrate/host_sweep.h"
-#include "model/errors.h"
 #include "sim/costs/gemm_table.h"
 #include "tests/model/files.h"
 

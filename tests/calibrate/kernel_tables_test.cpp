@@ -4,10 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <fmt/format.h>
-
-#include "calibrate/exchange_tables.h"
-#include "calibrate/fit_named_kernels.h"
+#include "calibrate/table_readers.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/kernel_comparisons.h"
 #include "model/experiment.h"

@@ -1,10 +1,7 @@
 #include "calibrate/leave_out_blocks.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
-#include "calibrate/fit_named_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"

@@ -2,7 +2,6 @@
 // models, a table of another source. Only such errors, and how many of the steps lie inside p10..p90, speak for new runs.
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -79,7 +78,6 @@ TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of de
     CHECK(found.mean <= 0.12);
     CHECK(found.inside >= 0.3);
 }
-
 
 // A fit of minutes, too long for the suite: test_calibrate "[minutes]" runs it.
 TEST_CASE("another group's steps on A100 are met by constants fitted without them", "[.][minutes]") {

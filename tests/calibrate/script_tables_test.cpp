@@ -1,12 +1,10 @@
 // What scripts/pytorch-truth.sh does with the tables of a PyTorch script, on tables made from known constants.
-#include "calibrate/script_tables.h"
 
 #include <cmath>
 #include <random>
 
 #include <fmt/format.h>
 
-#include "calibrate/fit_kernels.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
 #include "cases/cases.h"

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 #include "cases/predict_all.h"

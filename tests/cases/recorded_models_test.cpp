@@ -3,7 +3,6 @@
 // runs; everything else comes from the MoE layers' runs and from tables of the same GPU.
 #include <catch2/catch.hpp>
 
-#include "model/presets.h"
 #include "sim/predict.h"
 
 using namespace stepcast;

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "exec/host_device.h"
-#include "model/errors.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

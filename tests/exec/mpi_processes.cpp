@@ -9,7 +9,6 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/mpi_group.h"
-#include "exec/mpi_window.h"
 #include "tests/exec/all_ops.h"
 
 using namespace stepcast;

@@ -2,7 +2,6 @@
 
 #include "exec/mpi_address.h"
 #include "exec/mpi_device.h"
-#include "model/errors.h"
 
 using namespace stepcast;
 

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "exec/execute.h"
-#include "model/errors.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

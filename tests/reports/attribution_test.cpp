@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "model/errors.h"
-#include "reports/attribution_plot.h"
-#include "reports/attribution_tables.h"
+#include "reports/plots.h"
+#include "reports/tables.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

@@ -1,9 +1,7 @@
-#include "reports/columns_table.h"
+#include "reports/tables.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-
-#include "reports/campaign_table.h"
 
 using namespace stepcast;
 

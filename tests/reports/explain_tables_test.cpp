@@ -1,11 +1,11 @@
-#include "reports/explain_tables.h"
+#include "reports/tables.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
-#include "reports/elasticity_plot.h"
+#include "reports/plots.h"
 #include "reports/json.h"
 #include "tests/reports/samples.h"
 

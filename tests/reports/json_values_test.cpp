@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "reports/columns_table.h"
+#include "reports/tables.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

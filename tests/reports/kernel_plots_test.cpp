@@ -1,14 +1,13 @@
 // Tables and pictures of single kernels and collectives, of rows made up by hand.
-#include "reports/kernel_plots.h"
+#include "reports/plots.h"
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
-#include "reports/compare_page.h"
+#include "reports/pages.h"
 #include "reports/json.h"
-#include "reports/kernel_tables.h"
+#include "reports/tables.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

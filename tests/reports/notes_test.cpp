@@ -1,4 +1,4 @@
-#include "reports/notes.h"
+#include "reports/tables.h"
 
 #include <catch2/catch.hpp>
 

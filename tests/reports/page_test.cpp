@@ -5,12 +5,9 @@
 
 #include "model/files/whole_files.h"
 #include "reports/compare.h"
-#include "reports/compare_page.h"
+#include "reports/pages.h"
 #include "reports/gnuplot.h"
 #include "reports/inline_svg.h"
-#include "reports/step_page.h"
-#include "reports/sweep_map.h"
-#include "reports/sweep_page.h"
 #include "reports/text.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "model/errors.h"
-#include "reports/gantt_plot.h"
 #include "reports/gnuplot.h"
 #include "tests/reports/samples.h"
 

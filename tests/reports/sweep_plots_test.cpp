@@ -1,4 +1,4 @@
-#include "reports/sweep_plots.h"
+#include "reports/plots.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -6,9 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "model/errors.h"
-#include "reports/series_plot.h"
-#include "reports/sweep_page.h"
+#include "reports/pages.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

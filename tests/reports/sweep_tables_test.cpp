@@ -1,4 +1,4 @@
-#include "reports/sweep_tables.h"
+#include "reports/tables.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

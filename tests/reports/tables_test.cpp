@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "model/framework.h"
-#include "reports/compare_page.h"
+#include "reports/pages.h"
 #include "reports/text.h"
 #include "tests/reports/samples.h"
 

@@ -2,8 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "model/errors.h"
 #include "model/presets.h"

@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "model/presets.h"
 #include "model/step.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/gemm_table.h"

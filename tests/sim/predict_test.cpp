@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "model/errors.h"
 #include "model/multimodal/blocks.h"
 #include "model/presets.h"
 #include "model/step.h"

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/errors.h"
 #include "model/experiment.h"
 #include "model/files/whole_files.h"
 #include "tests/model/files.h"

@@ -1,4 +1,4 @@
-#include "translate/megatron.h"
+#include "translate/readers.h"
 
 #include <catch2/catch.hpp>
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"
 #include "calibrate/profiles/trace_records.h"

@@ -1,10 +1,7 @@
 // The tables that a profile becomes, line by line, on a profile written down as values.
 #include <catch2/catch.hpp>
 
-#include <fmt/format.h>
-
 #include "calibrate/profiles/import_profiles.h"
-#include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"
 
 using namespace stepcast;

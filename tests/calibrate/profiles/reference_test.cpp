@@ -1,5 +1,4 @@
 // Real traces with the figures that were computed for them by other tools: shared/traces beside the source tree.
-#include <cmath>
 #include <map>
 #include <set>
 

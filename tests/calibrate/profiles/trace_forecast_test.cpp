@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 
-#include "model/errors.h"
 #include "model/transformer/step.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"

@@ -6,14 +6,11 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <numeric>
-#include <random>
 #include <thread>
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/execute.h"
-#include "model/errors.h"
 #include "tests/exec/all_ops.h"
 
 using namespace stepcast;

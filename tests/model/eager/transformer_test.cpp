@@ -5,7 +5,6 @@
 #include <map>
 
 #include "model/checks/checks.h"
-#include "model/builders.h"
 #include "model/errors.h"
 #include "model/step.h"
 #include "tests/model/block/plan_lines.h"

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "model/machine/transfer.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,7 +1,6 @@
-#include "model/machine/transfer.h"
+#include "model/machine/priors.h"
 
 #include "model/experiment.h"
-#include "model/machine/priors.h"
 #include "model/machine/transfer_spread.h"
 #include "tests/model/files.h"
 

@@ -1,13 +1,9 @@
 // A contrastive captioner: parameters, groups, pieces and arithmetic by hand, and the step that follows from them.
-#include <algorithm>
 #include <map>
-#include <numeric>
 
 #include <catch2/catch.hpp>
 
-#include "model/errors.h"
 #include "model/multimodal/blocks.h"
-#include "model/builders.h"
 #include "model/multimodal/tensors.h"
 #include "model/step.h"
 

@@ -1,10 +1,9 @@
-#include "sim/explain/attribution.h"
+#include "sim/explain/explain.h"
 
 #include <catch2/catch.hpp>
 
 #include <map>
 
-#include "model/errors.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
 #include "tests/model/files.h"

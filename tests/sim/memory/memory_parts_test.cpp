@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/step.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

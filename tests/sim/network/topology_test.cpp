@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 
-#include "model/errors.h"
 #include "tests/model/files.h"
 #include "tests/sim/clusters.h"
 

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/errors.h"
 #include "sim/sweep/split_keys.h"
 #include "tests/transformers.h"
 

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "model/errors.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"
 

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
 #include "sim/sweep/sweep.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"

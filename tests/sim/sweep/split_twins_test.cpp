@@ -1,4 +1,4 @@
-#include "sim/sweep/split_twins.h"
+#include "sim/sweep/search.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "tests/exec/cuda/emulation/machine.h"
 #include "tests/exec/cuda/emulation/products.h"

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "tests/exec/cuda/emulation/device_code.h"
 #include "tests/exec/cuda/emulation/machine.h"

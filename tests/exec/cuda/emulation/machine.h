@@ -10,7 +10,6 @@
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>

@@ -6,8 +6,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <functional>
-#include <vector>
 
 namespace emulation {
 

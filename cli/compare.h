@@ -1,4 +1,4 @@
-// The verb compare up to what it prints: inputs read, every case predicted.
+// What the verb compare reads, and traces beside their forecasts.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,12 @@
 
 #include "cases/cases.h"
 #include "cli/arguments.h"
+#include "model/answers/kernel_comparison.h"
 #include "reports/compare.h"
-#include "reports/kernel_tables.h"
 
 namespace stepcast {
 
+// The verb compare up to what it prints: inputs read, every case predicted.
 struct Compared {
     std::vector<Comparison> comparisons;
     KernelComparisons kernels;
@@ -23,5 +24,10 @@ Compared compare_inputs(const Options& options, const std::function<void(std::st
 
 // Throws ConfigError where nothing could be predicted, or with --strict not all.
 void require_predicted(const Compared& compared, bool strict);
+
+// `compare` of profiler's traces: with the forecast of --model, or with what follows from their own kernel tables.
+
+// Whether the inputs are traces; then they are compared and printed.
+bool compare_traces(const Options& options);
 
 }  // namespace stepcast

@@ -1,17 +1,32 @@
-// Variables of a launch script and the words that they make. Nothing is ever run. Internal to translate/.
+// What a reader of shell scripts is made of. Internal to translate/.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "translate/shell.h"
-#include "translate/shell_words.h"
 
 namespace stepcast {
 
+// Shell text as commands of words, before any expansion. Nothing is ever run.
+struct ShellWord {
+    std::string raw;  // quotes and variables as written; an array's value with its parentheses
+    int line = 0;
+};
+struct ShellCommand {
+    std::vector<ShellWord> words;
+    std::vector<ShellWord> documents;  // bodies of its here-documents
+    std::string then;  // what stands behind it: "\n", ";", "&&", "||", "|", "&", ";;", ")"
+};
+
+// Throws ConfigError with the line where a quote or bracket is not closed.
+std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path);
+
+// Variables of a launch script and the words that they make. Nothing is ever run.
 using ShellPieces = std::vector<ShellArgument>;  // elements of an array, or one
 
 bool is_name(char c);
@@ -60,5 +75,18 @@ private:
     int depth_ = 0;              // of defaults in defaults
     std::size_t expanded_ = 0;  // bytes that words became so far
 };
+
+// What stands between the brackets of `[ .. ]` and `[[ .. ]]`.
+
+// Words with their variables filled in: one string, -z and -n, comparisons of texts (patterns on the right) and of numbers, joined by
+// && and ||, with ! before. Nothing where it asks for what a reader of the script cannot know, such as a file.
+std::optional<bool> shell_test(std::vector<std::string> words);
+
+// What a batch script asks Slurm for, and what Slurm tells the job of it.
+
+// By long name: "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line; tasks of a node where they follow.
+std::map<std::string, std::string> slurm_directives(const std::string& text);
+// SLURM_NNODES and its like, where they are not there yet.
+void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables);
 
 }  // namespace stepcast

@@ -1,5 +1,4 @@
-// Megatron-LM's arguments and their relatives in NeMo and Megatron-Bridge: one set of names, three ways to write and to
-// default them. Internal to translate/.
+// One reader a framework: its configuration as keys. Internal to translate/.
 #pragma once
 
 #include "translate/document.h"
@@ -7,6 +6,8 @@
 
 namespace stepcast {
 
+// Megatron-LM's arguments and their relatives in NeMo and Megatron-Bridge: one set of names, three ways to write and to
+// default them.
 enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };
 
 // Names with underscores and without section ("tensor_model_parallel_size"). `ranks` of the launch, 0 = not told. `full`: every
@@ -21,5 +22,18 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 // The dump of its arguments that a run prints ("  num_layers ............ 32"), with every default and the world's size.
 bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
+
+// DeepSpeed's JSON configuration.
+Translation translate_deepspeed(Document& document);
+
+// torchtitan's TOML (v0.2.2).
+
+// `model` names the sizes where model.name and model.flavor do not.
+Translation translate_torchtitan(Document& document, const std::string& model);
+
+// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide.
+
+// Values that name others take theirs; what cannot be told keeps its text.
+void interpolate(Document& document);
 
 }  // namespace stepcast

@@ -1,0 +1,77 @@
+// A row of a table of training steps, part by part, as the experiment that it is of. Internal to cases/.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cases/cases.h"
+#include "cases/cluster.h"
+#include "model/dtype.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// A case row of a transformer that no preset experiment describes.
+
+// Workload and split from the row's columns, the machine from its gpu column (or the cluster `named`); what it does not
+// state from its framework, each listed among the assumptions. Throws ConfigError, column first.
+Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf);
+
+// case_of() with clusters already read.
+Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
+
+// How a case row of a transformer splits its work.
+
+// The columns tp .. gbs and recompute; `experiment` has its workload, cluster and framework, from which follow what memory decides
+//. What is not stated is listed in `assumptions`. Throws ConfigError, column first.
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
+                     std::vector<std::string>& assumptions);
+// Modules of a layer that the row's recompute makes again by themselves, each under a checkpoint of its own (Megatron-Core).
+double modules_again(const CaseRow& row, const Workload& workload);
+// How else what the row leaves open may be read, beside the experiment that was made of it.
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment);
+
+// What a row leaves open and memory decides: people raise the micro-batch until it no longer fits, and recompute only
+// what does not fit. An estimate for choosing, not a prediction of memory.
+
+// Bytes of the fullest rank: weights, gradients and optimizer states under the ZeRO stage, and activations in flight
+// after arXiv 2205.05198, section 4, of the layers that are not recomputed.
+Bytes estimated_memory(const Experiment& experiment);
+
+// The largest divisor of the sequences of a replica that fits with the experiment's recompute; 1 when none does.
+int fitting_micro_batch(const Experiment& experiment);
+
+struct ChosenRecompute {
+    Recompute kind = Recompute::none;
+    int layers = 0;  // as Parallelism::recompute_layers
+    friend bool operator==(const ChosenRecompute&, const ChosenRecompute&) = default;
+};
+// The least whose estimate fits into `room` of the memory: none, then the scores of plain attention, then whole layers of a
+// stage, as few as possible.
+inline constexpr double usual_room = 1.15;  // what comes so near was made to fit by other means
+ChosenRecompute fitting_recompute(const Experiment& experiment, double room = usual_room);
+
+// Rows that train something else than all weights on full sequences.
+
+// Adapters beside frozen weights (LoRA, PEFT) are set in the workload; fine-tuning of all weights is the work of
+// pretraining on sequences that are packed full. Both are listed in `assumptions`. Throws ConfigError for work that is no
+// training step (inference, preference optimisation).
+void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions);
+
+// The element type that a row's precision column names.
+
+// Of the operands of matrix products: "fp8 current scaling", "FP8-MX", "float8 (linears)" -> fp8; "NVFP4" -> fp4; "16-mixed"
+// -> fp16. Empty where the text names none.
+std::optional<Dtype> dtype_in(const std::string& precision);
+
+// Rows of one feed-forward layer with or without experts, trained by itself.
+
+// The model's name begins with "single-moe-layer".
+bool is_single_layer(const CaseRow& row);
+
+// `mbs` samples of `seq` tokens through experts of width `ffn` (capacity factor 1), or through one dense block of that width.
+// Throws ConfigError for dispatch by products with one-hot masks, whose cost grows with the square of the tokens.
+Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf);
+
+}  // namespace stepcast
