@@ -164,8 +164,8 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
     } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {
-        p.recompute = Recompute::full;
-        p.recompute_layers = std::max(1, static_cast<int>(again->share * e.workload.layers / p.pp + 0.5));
+        p.recompute_layers = static_cast<int>(again->share * e.workload.layers / p.pp + 0.5);
+        p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
         assumptions.push_back(fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
                                           row.cell("recompute"), 100 * again->share, p.recompute_layers));
     } else if (word.starts_with("minimal") || again) {
@@ -230,6 +230,7 @@ void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism
         assumptions.emplace_back(expert_ffn(w) < w.hidden ? "experts narrower than the model: not split over tp"
                                                           : "experts whole, the framework's: not split over tp");
     if (p.ep == 1) return;
+    p.overlap_experts = lower_case(row.cell("overlap_experts")) == "true";
     if (states(row, "dispatch")) {
         const auto& word = row.cell("dispatch");
         if (word != "all-to-all" && word != "once")

@@ -231,6 +231,15 @@ bool has_word(const std::string& text, const std::string& word) {
     return false;
 }
 
+// Of "NeMo container 26.04.01; pretrain": "26.04.01", which orders as its text does.
+std::string container_of(const std::string& notes) {
+    constexpr std::string_view word = "container ";
+    const auto at = notes.find(word);
+    if (at == std::string::npos) return {};
+    const auto begin = at + word.size();
+    return notes.substr(begin, notes.find_first_not_of("0123456789.", begin) - begin);
+}
+
 // What the recipe behind a published row states though its table does not (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
     CaseRow row = stated;
@@ -239,9 +248,9 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
         if (!cell("source").starts_with(recipe.at("source")) || !cell("model").starts_with(recipe.at("model")) ||
             !has_word(cell("gpu"), recipe.at("device")) ||
             (!recipe.at("precision").empty() && !has_word(recipe.at("precision"), cell("precision"))) ||
-            (!recipe.at("pp").empty() && recipe.at("pp") != cell("pp")))
+            container_of(cell("notes")) < recipe.at("since"))
             continue;
-        for (const char* column : {"recompute", "dispatch"})
+        for (const char* column : {"recompute", "dispatch", "overlap_experts"})
             if (!recipe.at(column).empty() && !states(row, column)) {
                 row.cells[column] = recipe.at(column);
                 assumptions.push_back(fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));

@@ -77,6 +77,9 @@ struct Parallelism {
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
     ExpertProducts expert_products = ExpertProducts::grouped;
+    // 1f1b: a forward and the backward after it go by turns, layer by layer, so that either's expert exchanges run beside the other's
+    // work, with one micro-batch more in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
+    bool overlap_experts = false;
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
     bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward

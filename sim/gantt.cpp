@@ -93,7 +93,7 @@ RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
 std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, const TaskGraph& graph, int stage,
                                const WrittenSlots& written) {
     std::map<TaskId, const WrittenSlot*> by_first;  // slots of a stage do not overlap
-    for (const WrittenSlot& w : written.slots)
+    for (const WrittenSlot& w : written.pieces)
         if (w.stage == stage) by_first.emplace(w.first, &w);
     std::vector<GanttBox> boxes;
     const WrittenSlot* of_last = nullptr;

@@ -24,7 +24,7 @@ StepLabels step_labels(const Experiment& e, const Routing& routing, const TaskGr
     if (!has_slots(e)) return {};
     const WrittenSlots written = written_slots(e, routing, folding);
     StepLabels labels{std::vector<int>(graph.size(), -1), std::vector<int>(graph.size(), -1)};
-    for (const WrittenSlot& slot : written.slots)
+    for (const WrittenSlot& slot : written.pieces)
         for (TaskId t = slot.first; t < slot.last; ++t) labels.micro_batch[t] = slot.slot.micro_batch;
     for (const WrittenLayer& layer : written.layers)
         for (TaskId t = layer.first; t < layer.last; ++t) labels.layer[t] = layer.layer;

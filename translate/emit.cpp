@@ -30,6 +30,7 @@ void check_common(const Experiment& e, Emitter& emitter) {
     emitter.refuse_unless(e.workload.moe.experts == 0 || p.moe_system == MoeSystem::alltoall,
                           fmt::format("parallelism.moe_system {}", to_string(p.moe_system)));
     emitter.refuse_unless(p.overlap_chunks == 1, "parallelism.overlap_chunks above 1");
+    emitter.note_unless(!p.overlap_experts, "parallelism.overlap_experts = true");
     emitter.refuse_unless(e.workload.mamba.heads == 0, "Mamba blocks: their patterns are not written");
     emitter.note_unless(e.workload.adapter_rank == 0, fmt::format("workload.adapter_rank = {}", e.workload.adapter_rank));
     emitter.note_unless(!p.unfused && !p.eager_script, "element-wise operations each by itself: in the model's code");

@@ -120,6 +120,8 @@ void take_pipeline(MegatronSource& s) {
             s.t.set("parallelism.vp", layers / pp / n, each->at);
     }
     take_uneven_ends(s, layers, pp);
+    if (const auto* v = s.d.find_any({"overlap_moe_expert_parallel_comm", "moe_a2a_overlap"}); v && flag_in(*v))
+        s.t.set("parallelism.overlap_experts", "true", v->at);
     for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_comm", false}})
         if (const auto* v = s.d.find(name))
             s.t.set("parallelism.overlap_p2p", flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1 ? "true" : "false",

@@ -126,6 +126,16 @@ void check_recompute(const Workload& w, const Parallelism& p) {
         refuse("parallelism.recompute_layers: {} is above workload.layers = {}", p.recompute_layers, w.layers);
 }
 
+// As Megatron-Core: whose combined passes recompute no layer and gather no weights.
+void check_pairs(const Workload& w, const Parallelism& p) {
+    if (!p.overlap_experts) return;
+    if (w.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || p.schedule != Schedule::one_f_one_b || (p.pp > 1 && p.vp == 1) ||
+        recomputes_layers(p) || p.zero == 3 || p.unfused || p.eager_script)
+        refuse(
+            "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule 1f1b with vp above 1 where pp is, zero "
+            "below 3, fused passes and no layer recomputed; expected false");
+}
+
 void check_shard(const Parallelism& p) {
     if (p.shard != 0 && p.zero != 3)
         refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3", p.shard, p.zero);
@@ -201,6 +211,7 @@ void check_transformer(const Experiment& e) {
     check_window(w);
     check_prediction(w, p);
     check_operations(w, p);
+    check_pairs(w, p);
     if (p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; expected 1",
                p.overlap_chunks);

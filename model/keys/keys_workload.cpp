@@ -168,6 +168,8 @@ const Key table[] = {
      "a token goes once to a rank and once to a node, however many of its experts are there"},
     {"parallelism.expert_products", p<&P::expert_products>,
      "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation and casts"},
+    {"parallelism.overlap_experts", p<&P::overlap_experts>,
+     "1f1b: a forward and a backward go by turns, expert exchanges of the one beside the work of the other"},
     {"parallelism.bucket", p<&P::bucket>, "gradient bucket", 1, 1e15},
     {"parallelism.overlap", p<&P::overlap>, "gradient exchange beside backward"},
     {"parallelism.overlap_params", p<&P::overlap_params>, "zero 1, 2: parameters are gathered beside the next forward"},

@@ -42,6 +42,36 @@ std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, in
     return traits(schedule).orders(stages, chunks, micro_batches);
 }
 
+namespace {
+
+std::vector<Order> unpaired(const Parallelism& p) {
+    return schedule_orders(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+}
+
+}  // namespace
+
+std::vector<Order> schedule_orders(const Parallelism& p) {
+    std::vector<Order> orders = unpaired(p);
+    if (!p.overlap_experts) return orders;
+    for (Order& order : orders)
+        for (std::size_t i = 0; i + 1 < order.size(); ++i)
+            if (order[i].pass == Pass::backward && order[i + 1].pass == Pass::forward) {
+                std::swap(order[i], order[i + 1]);
+                ++i;
+            }
+    return orders;
+}
+
+std::vector<std::size_t> slots_before_pairs(const Parallelism& p) {
+    std::vector<std::size_t> before;
+    for (const Order& order : unpaired(p)) {
+        const auto backward = std::ranges::find(order, Pass::backward, &Slot::pass);
+        const bool pairs = p.overlap_experts && std::ranges::find(backward, order.end(), Pass::forward, &Slot::pass) != order.end();
+        before.push_back(static_cast<std::size_t>((pairs ? backward : order.end()) - order.begin()));
+    }
+    return before;
+}
+
 int chunk_of(Schedule, int stages, int global_chunk) { return global_chunk / stages; }
 
 // Except when interleaved, the second chunk of a stage lies on the way back from the last rank to the first.

@@ -35,6 +35,8 @@ public:
 
     // From where the micro-batch is to the next chunk of its path, or back to the one before.
     void send(StageState& state, const At& at);
+    // Whether the arrival is written.
+    [[nodiscard]] bool has_arrived(const At& at) const { return arrived_.contains(at); }
     // What comes next on the stage follows the arrival; false while it is not written yet.
     bool take_arrived(StageState& state, const At& at);
 

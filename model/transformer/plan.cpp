@@ -2,6 +2,23 @@
 
 namespace stepcast {
 
+std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph) {
+    std::vector<Plan> parts;
+    const auto own = [](int task, int begin) { return task >= begin ? task - begin : PlannedTask::entry; };
+    int begin = 0;
+    const auto close = [&](int end, const std::array<int, 2>& tail) {
+        Plan part{{plan.tasks.begin() + begin, plan.tasks.begin() + end}, plan.variants, {own(tail[0], begin), own(tail[1], begin)}};
+        for (PlannedTask& task : part.tasks)
+            for (int& before : task.after) before = own(before, begin);
+        parts.push_back(std::move(part));
+        begin = end;
+    };
+    for (int i = 0; i < static_cast<int>(plan.tasks.size()); ++i)
+        if (std::holds_alternative<AllToAll>(graph.ops()[plan.tasks[static_cast<std::size_t>(i)].op])) close(i + 1, {i, PlannedTask::entry});
+    close(static_cast<int>(plan.tasks.size()), plan.tail);
+    return parts;
+}
+
 int Planner::append(std::string_view name, OpId op, Lane lane, GroupId group, float host_calls) {
     PlannedTask task;
     task.name = graph_.name_id(name);

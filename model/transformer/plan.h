@@ -31,6 +31,9 @@ struct Plan {
     friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// The plan in parts, each but the last up to and with an exchange of experts' slots, to be stamped one after the other.
+std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph);
+
 // Writes a plan; each task follows the tail, which it becomes.
 class Planner {
 public:

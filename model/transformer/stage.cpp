@@ -10,8 +10,7 @@ Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_i
     : graph_(graph),
       ranks_(std::move(ranks)),
       expert_index_(std::move(expert_index)),
-      last_(ranks_.size(), no_task),
-      beside_(ranks_.size(), no_task) {}
+      chain_{TasksByRank(ranks_.size(), no_task), TasksByRank(ranks_.size(), no_task), {}} {}
 
 // Each group of this shape in the stage, as indices of its ranks. The lowest rank that belongs to none yet is the first
 // of the next.
@@ -47,10 +46,10 @@ void Stage::collect(std::size_t rank, const PlannedTask& task, const TasksByRank
         enters = false;
     }
     if (!enters) return;
-    add(last_[rank]);
-    add(beside_[rank]);
+    add(chain_.last[rank]);
+    add(chain_.beside[rank]);
     if (!also.empty()) add(also[rank]);
-    for (const TasksByRank& tasks : followed_) add(tasks[rank]);
+    for (const TasksByRank& tasks : chain_.followed) add(tasks[rank]);
 }
 
 void Stage::stamp_compute(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also) {
@@ -94,11 +93,11 @@ void Stage::stamp(const Plan& plan, Phase phase, const TasksByRank& also) {
         return task == PlannedTask::entry ? no_task : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
     };
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        last_[r] = end(plan.tail[0], r);
-        beside_[r] = end(plan.tail[1], r);
-        if (last_[r] == no_task) std::swap(last_[r], beside_[r]);
+        chain_.last[r] = end(plan.tail[0], r);
+        chain_.beside[r] = end(plan.tail[1], r);
+        if (chain_.last[r] == no_task) std::swap(chain_.last[r], chain_.beside[r]);
     }
-    followed_.clear();
+    chain_.followed.clear();
 }
 
 TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after) {
@@ -118,11 +117,17 @@ TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, 
     return result;
 }
 
-void Stage::resume(TasksByRank last) {
-    last_ = std::move(last);
-    beside_.assign(ranks_.size(), no_task);
+void Stage::join(Chain other) {
+    chain_.followed.push_back(std::move(other.last));
+    chain_.followed.push_back(std::move(other.beside));
+    for (TasksByRank& tasks : other.followed) chain_.followed.push_back(std::move(tasks));
 }
 
-void Stage::follow(const TasksByRank& tasks) { followed_.push_back(tasks); }
+void Stage::resume(TasksByRank last) {
+    chain_.last = std::move(last);
+    chain_.beside.assign(ranks_.size(), no_task);
+}
+
+void Stage::follow(const TasksByRank& tasks) { chain_.followed.push_back(tasks); }
 
 }  // namespace stepcast

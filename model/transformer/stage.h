@@ -25,9 +25,19 @@ public:
     TasksByRank collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after);
 
     // The last task of each rank; of a plan that ends in two the one that is not a collective.
-    [[nodiscard]] const TasksByRank& last() const { return last_; }
+    [[nodiscard]] const TasksByRank& last() const { return chain_.last; }
     // What comes next on each rank follows these as well.
     void follow(const TasksByRank& tasks);
+
+    // What comes next on each rank follows this; for passes that go by turns each has its own.
+    struct Chain {
+        TasksByRank last, beside;          // beside: the second end of the last plan
+        std::vector<TasksByRank> followed;  // to be waited for by the next plan
+    };
+    void swap_chain(Chain& other) { std::swap(chain_, other); }
+    [[nodiscard]] const Chain& chain() const { return chain_; }
+    // What comes next follows the other chain as well.
+    void join(Chain other);
 
     // Tasks written beside plans: what comes next on each rank follows its own of these instead of last().
     void resume(TasksByRank last);
@@ -43,8 +53,7 @@ private:
 
     TaskGraph& graph_;
     std::vector<int> ranks_, expert_index_;
-    TasksByRank last_, beside_;          // beside_: the second end of the last plan
-    std::vector<TasksByRank> followed_;  // to be waited for by the next plan
+    Chain chain_;
     std::vector<TaskId> stamped_;        // of the plan being stamped, [task][rank]
     std::vector<TaskId> after_;
     std::vector<Place> places_;

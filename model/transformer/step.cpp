@@ -28,7 +28,7 @@ public:
 
     TaskGraph write() {
         fetch_updated_parameters();
-        run(schedule_orders(p_.schedule, p_.pp, chunks_per_stage(p_), micro_batches(p_)));
+        run(schedule_orders(p_), slots_before_pairs(p_));
         for (auto& state : stages_) state->data.finish_gradients();
         join_copies(graph_, context_, stages_);
         join_embeddings(graph_, context_, stages_, paths_[0]);
@@ -36,7 +36,7 @@ public:
         return std::move(graph_);
     }
     [[nodiscard]] WrittenSlots slots() const {
-        WrittenSlots found{{}, slots_, layers_};
+        WrittenSlots found{{}, slots_, pieces_, layers_};
         for (const auto& state : stages_)
             for (std::size_t i = 0; i < state->stage.size(); ++i) {
                 const auto rank = static_cast<std::size_t>(state->stage.graph_rank(i));
@@ -61,7 +61,7 @@ private:
                 for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights);
     }
 
-    void run(const std::vector<Order>& orders) {
+    void run(const std::vector<Order>& orders, const std::vector<std::size_t>& before_pairs) {
         for (std::size_t s = 0; s < orders.size(); ++s)
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
@@ -70,11 +70,11 @@ private:
             moved = false;
             for (std::size_t s = 0; s < orders.size(); ++s)
                 while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s])) {
-                    const Slot& slot = orders[s][stages_[s]->next];
-                    const auto first = static_cast<TaskId>(graph_.size());
-                    if (!run_slot(s, slot)) break;
-                    slots_.push_back({static_cast<int>(s), slot, first, static_cast<TaskId>(graph_.size())});
-                    ++stages_[s]->next;
+                    const std::size_t next = stages_[s]->next;
+                    const Slot* slot = &orders[s][next];
+                    const bool pair = next >= before_pairs[s] && slot->pass == Pass::forward;
+                    if (!(pair ? run_pair(s, slot[0], slot[1]) : run_slot(s, *slot))) break;
+                    stages_[s]->next += pair ? 2 : 1;
                     moved = true;
                 }
             moved = hops_.meet(orders) || moved;
@@ -92,12 +92,27 @@ private:
         throw std::logic_error("build_transformer_step: stage without its chunk");
     }
 
+    [[nodiscard]] At at_of(std::size_t s, const Slot& slot) const {
+        const int direction = directions(p_) == 2 ? slot.chunk : 0;
+        return {slot.micro_batch, direction, position_of(s, slot.chunk, direction), slot.pass != Pass::forward};
+    }
+    [[nodiscard]] int end_of(const At& at) const {
+        return static_cast<int>(paths_[static_cast<std::size_t>(at.direction)].size()) - 1;
+    }
+
     // False while what the slot needs from another stage is not written yet.
     bool run_slot(std::size_t s, const Slot& slot) {
-        const int direction = directions(p_) == 2 ? slot.chunk : 0;
-        const At at{slot.micro_batch, direction, position_of(s, slot.chunk, direction), slot.pass != Pass::forward};
+        const auto first = static_cast<TaskId>(graph_.size());
+        if (!write_slot(s, slot)) return false;
+        slots_.push_back({static_cast<int>(s), slot, first, static_cast<TaskId>(graph_.size())});
+        pieces_.push_back(slots_.back());
+        return true;
+    }
+
+    bool write_slot(std::size_t s, const Slot& slot) {
+        const At at = at_of(s, slot);
         StageState& state = *stages_[s];
-        const int end = static_cast<int>(paths_[static_cast<std::size_t>(direction)].size()) - 1;
+        const int end = end_of(at);
         const auto& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
         if (slot.pass == Pass::forward) {
             if (at.position > 0 && !hops_.take_arrived(state, at)) return false;
@@ -117,6 +132,69 @@ private:
             backward(state, units, slot);
             if (at.position > 0) hops_.send(state, at);
         }
+        return true;
+    }
+
+    // One of two passes that go by turns: its units in its order, each in parts that end with an exchange.
+    struct Turns {
+        const Slot& slot;
+        Phase phase;
+        std::vector<const Unit*> units;
+        bool last = false;  // the last gradients of its chunk
+        std::size_t unit = 0, part = 0;
+        [[nodiscard]] bool done() const { return unit == units.size(); }
+        [[nodiscard]] bool at_end_of_model() const { return !done() && units[unit]->layer < 0; }
+    };
+
+    void write_part(std::size_t s, Turns& turns) {
+        StageState& state = *stages_[s];
+        const Unit& unit = *turns.units[turns.unit];
+        const bool back = turns.phase == Phase::backward;
+        const Plan& plan = back ? unit.plans->backward : unit.plans->forward;
+        const auto [known, fresh] = parts_.try_emplace(&plan);
+        if (fresh) known->second = parts_at_exchanges(plan, graph_);
+        const TaskId first = next_task();
+        stamp(state, known->second[turns.part], turns.phase);
+        mark(first, unit);
+        pieces_.push_back({static_cast<int>(s), turns.slot, first, next_task()});
+        if (++turns.part < known->second.size()) return;
+        if (back) state.data.add_gradients(unit.weights, turns.last);
+        turns.part = 0;
+        ++turns.unit;
+    }
+
+    // Megatron-Core's combined pass (model_chunk_schedule_plan.py): the backward's logits and the forward's embedding first, then a layer of
+    // either in turns: combine back beside attention, dispatch beside the experts back, dispatch back beside the experts, combine beside
+    // attention back.
+    bool run_pair(std::size_t s, const Slot& forward_slot, const Slot& backward_slot) {
+        StageState& state = *stages_[s];
+        const At ahead = at_of(s, forward_slot), back = at_of(s, backward_slot);
+        if ((ahead.position > 0 && !hops_.has_arrived(ahead)) || (back.position < end_of(back) && !hops_.has_arrived(back))) return false;
+        const TaskId first = next_task();
+        Turns forward{forward_slot, Phase::forward, {}}, backward{backward_slot, Phase::backward, {}};
+        for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)]) forward.units.push_back(&unit);
+        for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)]) backward.units.insert(backward.units.begin(), &unit);
+        backward.last = --state.backwards_left[static_cast<std::size_t>(backward_slot.chunk)] == 0;
+        Stage::Chain other = state.stage.chain();  // of the one whose turn it is not
+        if (ahead.position > 0) hops_.take_arrived(state, ahead);
+        state.stage.swap_chain(other);
+        if (back.position < end_of(back)) hops_.take_arrived(state, back);
+        if (backward.at_end_of_model()) write_part(s, backward);
+        while (!backward.done() || !forward.done()) {
+            if (!backward.done()) write_part(s, backward);
+            state.stage.swap_chain(other);
+            if (forward.unit == 0 && forward.at_end_of_model()) write_part(s, forward);
+            if (!forward.done()) write_part(s, forward);
+            state.stage.swap_chain(other);
+        }
+        if (backward.last) state.data.flush();
+        if (back.position > 0) hops_.send(state, back);
+        state.stage.swap_chain(other);
+        if (ahead.position < end_of(ahead)) hops_.send(state, ahead);
+        state.stage.join(std::move(other));
+        const TaskId half = first + (next_task() - first) / 2;
+        slots_.push_back({static_cast<int>(s), forward_slot, first, half});
+        slots_.push_back({static_cast<int>(s), backward_slot, half, next_task()});
         return true;
     }
 
@@ -187,7 +265,8 @@ private:
     Stages stages_;
     Hops hops_;
     std::map<const Unit*, TasksByRank> fetched_;
-    std::vector<WrittenSlot> slots_;
+    std::vector<WrittenSlot> slots_, pieces_;
+    std::map<const Plan*, std::vector<Plan>> parts_;
     std::vector<WrittenLayer> layers_;
 };
 

@@ -27,7 +27,8 @@ struct WrittenLayer {
 };
 struct WrittenSlots {
     std::vector<int> stage_of_rank;  // of the graph
-    std::vector<WrittenSlot> slots;
+    std::vector<WrittenSlot> slots;   // of two that go by turns each has a part of their common tasks
+    std::vector<WrittenSlot> pieces;  // the tasks of each slot; several a slot where two go by turns
     std::vector<WrittenLayer> layers;  // inside them, ascending
 };
 // Of the graph that build_transformer_step() makes.

@@ -31,7 +31,7 @@ std::shared_ptr<FoundPipelines> no_pipelines_yet();
 class StepBounds {
 public:
     // Whether these closed forms know all that the step does. They do not: other workloads than transformers, stages cut
-    // between modules, blocking sends and what they resend, operations counted one by one (parallelism.unfused, eager_script), MoE systems
+    // between modules, blocking sends and what they resend, passes by turns (overlap_experts), operations counted one by one (parallelism.unfused, eager_script), MoE systems
     // but alltoall, ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 

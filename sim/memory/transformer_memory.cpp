@@ -75,10 +75,6 @@ Moment fullest_moment(const Order& order, const std::vector<ChunkMemory>& chunks
     return fullest;
 }
 
-std::vector<Order> orders_of(const Parallelism& p) {
-    return schedule_orders(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
-}
-
 MemoryUse memory_of(const LayerContext& c, const UnitMemory& units, int stage, const Order& order) {
     const StageMemory memory = stage_memory(c, units, stage);
     return memory_of(c, memory.weights, fullest_moment(order, memory.chunks));
@@ -88,14 +84,14 @@ MemoryUse memory_of(const LayerContext& c, const UnitMemory& units, int stage, c
 
 MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
-    return memory_of(context, unit_memory(context), stage, orders_of(e.parallelism)[static_cast<std::size_t>(stage)]);
+    return memory_of(context, unit_memory(context), stage, schedule_orders(e.parallelism)[static_cast<std::size_t>(stage)]);
 }
 
 std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     const StageMemory memory = stage_memory(context, unit_memory(context), stage);
     std::vector<SlotMemory> slots;
-    along(orders_of(e.parallelism)[static_cast<std::size_t>(stage)], memory.chunks, [&](const Moment& m, Bytes after) {
+    along(schedule_orders(e.parallelism)[static_cast<std::size_t>(stage)], memory.chunks, [&](const Moment& m, Bytes after) {
         slots.push_back({memory_of(context, memory.weights, m).peak,
                          memory_of(context, memory.weights, {after, Bytes(0)}).peak});
     });
@@ -105,7 +101,7 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Ro
 MemoryUse transformer_memory(const Experiment& e, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     const UnitMemory units = unit_memory(context);
-    const std::vector<Order> orders = orders_of(e.parallelism);
+    const std::vector<Order> orders = schedule_orders(e.parallelism);
     MemoryUse fullest;
     for (int stage = 0; stage < e.parallelism.pp; ++stage) {
         const MemoryUse use = memory_of(context, units, stage, orders[static_cast<std::size_t>(stage)]);

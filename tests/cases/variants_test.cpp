@@ -146,12 +146,32 @@ TEST_CASE("what a recipe states and its table does not is taken from it, on its 
     };
     CHECK_FALSE(once("H100", ""));
     CHECK(once("H100", "once"));
-    CHECK(once("B200", ""));
-    CHECK_FALSE(once("B200", "all-to-all"));
+    CHECK(once("B300", ""));
+    CHECK_FALSE(once("B300", "all-to-all"));
+    CHECK_FALSE(once("B200", ""));
+    CHECK_FALSE(once("GB200", ""));  // in bf16; what is said of B200 is not of GB200
     CHECK(once("H100", "once", "nemo_docs"));
     CHECK(refused({{"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
                    {"vocab", ""}, {"ep", "8"}, {"dispatch", "twice"}}) ==
           "c.csv:2: dispatch: \"twice\" is neither all-to-all nor once");
+}
+
+// Of DeepSeek-V3's recipes from container 26.06 on. An entry without precision is of all, one of mxfp8 not of bf16; 3 of 61 layers are dense, and of 8
+// stages that is less than half a layer of each, which is none.
+TEST_CASE("a recipe is of its precisions, and from its first container on") {
+    const auto deepseek = [](const std::string& gpu, const std::string& precision, const std::string& container) {
+        return with({{"source", "megatron_bridge_perf"}, {"model", "deepseek-v3"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""},
+                     {"ffn", ""}, {"vocab", ""}, {"gpus", "64"}, {"dp", "8"}, {"pp", "8"}, {"vp", "2"}, {"ep", "8"}, {"zero", "1"}, {"gbs", "512"}, {"gpu", gpu},
+                     {"precision", precision}, {"notes", "NeMo container " + container + "; pretrain"}})
+            .parallelism;
+    };
+    CHECK(deepseek("GB300", "MXFP8", "26.06.01").overlap_experts);
+    CHECK(deepseek("GB300", "NVFP4", "26.08").overlap_experts);
+    CHECK_FALSE(deepseek("GB300", "MXFP8", "26.04.01").overlap_experts);
+    CHECK_FALSE(deepseek("GB300", "BF16", "26.06").overlap_experts);
+    CHECK_FALSE(deepseek("B200", "MXFP8", "26.06").overlap_experts);
+    CHECK(deepseek("H100", "FP8", "26.06").recompute == Recompute::none);
+    CHECK(with({{"overlap_experts", "true"}, {"model", "mixtral-8x7b"}, {"experts", "8"}, {"topk", "2"}, {"ep", "8"}}).parallelism.overlap_experts);
 }
 
 TEST_CASE("a model that presets know by name needs no sizes") {

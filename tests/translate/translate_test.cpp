@@ -155,6 +155,16 @@ TEST_CASE("a value that is refused names the variables that nobody set") {
                Contains("tensor_model_parallel_size: found \"true\"") && Contains("not set in the script: DEGREE (") && Contains("say it with --env"));
 }
 
+TEST_CASE("a launch whose expert exchanges hide behind another micro-batch says so") {
+    const TestFolder folder;
+    const std::string launch = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+                               "--micro-batch-size 1 --global-batch-size 16 --num-experts 8 --bf16";
+    const auto by_turns = translate(folder.write("turns.sh", launch + " --overlap-moe-expert-parallel-comm\n"), {});
+    REQUIRE(by_turns.find("parallelism.overlap_experts"));
+    CHECK(by_turns.find("parallelism.overlap_experts")->value == "true");
+    CHECK_FALSE(translate(folder.write("alone.sh", launch + "\n"), {}).find("parallelism.overlap_experts"));
+}
+
 // Keys of torchtitan before v0.2, and DeepSpeed's JSON with places that a template fills.
 TEST_CASE("old keys, templates and classes of models are not passed over") {
     const TestFolder folder;

@@ -183,6 +183,28 @@ TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no 
           "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; expected 1");
 }
 
+TEST_CASE("passes go by turns where experts are exchanged, under 1f1b in chunks, without layers computed or gathered again") {
+    const auto paired = [](const Change& change) {
+        return told([&](auto& w, auto& p) {
+            w.moe.experts = 4;
+            p.ep = 2;
+            p.pp = 1;
+            p.dp = 4;
+            p.overlap_experts = true;
+            change(w, p);
+        });
+    };
+    CHECK(paired([](auto&, auto&) {}).empty());
+    const std::string refused = "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule 1f1b with vp above 1 where pp is, "
+                                "zero below 3, fused passes and no layer recomputed; expected false";
+    CHECK(paired([](auto&, auto& p) { p.recompute = Recompute::full; }) == refused);
+    CHECK(paired([](auto&, auto& p) { p.zero = 3; }) == refused);
+    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2; }) == refused);
+    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = p.vp = 2; }).empty());
+    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2, p.schedule = Schedule::zb_h1; }) == refused);
+    CHECK(told([](auto&, auto& p) { p.pp = 1, p.dp = 4, p.overlap_experts = true; }) == refused);
+}
+
 TEST_CASE("memory, relative positions and automatic casting are known operation by operation only") {
     CHECK(told([](auto& w, auto&) { w.memory = 64; }) ==
           "workload.memory: 64, but only workload.positions relative has one; expected 0");

@@ -246,6 +246,30 @@ TEST_CASE("no stage of ZB-V waits between its first and last slot from 2p - 1 mi
 }
 
 // arXiv 2412.19437, table 2, with F&B = F + B when nothing of the two overlaps and B = input + weight.
+// 1F1B alone is F0 B0 F1 B1 F2 B2; the forwards behind a backward come before it, as a pair: F0 [F1 B0] [F2 B1] B2, two in flight instead of
+// one. Two stages of two chunks, two micro-batches: the last begins with F0 F1 of its first chunk and F0 of its second; the first runs all
+// four forwards before it has a backward, and so has no pair; nor has a single micro-batch.
+TEST_CASE("passes that go by turns are pairs of a forward and the backward that stood before it") {
+    Parallelism p;
+    p.global_batch = 3;
+    p.overlap_experts = true;
+    const auto f = [](int m, int chunk = 0) { return Slot{m, chunk, Pass::forward}; };
+    const auto b = [](int m, int chunk = 0) { return Slot{m, chunk, Pass::backward}; };
+    CHECK(schedule_orders(p) == std::vector<Order>{{f(0), f(1), b(0), f(2), b(1), b(2)}});
+    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{1});
+    CHECK(in_flight(schedule_orders(p)[0]) == 2);
+    p.global_batch = 1;
+    CHECK(schedule_orders(p) == std::vector<Order>{{f(0), b(0)}});
+    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{2});
+    p.pp = p.vp = p.global_batch = 2;
+    CHECK(schedule_orders(p) == std::vector<Order>{{f(0), f(1), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0), b(1)},
+                                                   {f(0), f(1), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0), b(1)}});
+    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{8, 3});
+    p.overlap_experts = false;
+    CHECK(schedule_orders(p)[1] == Order{f(0), f(1), f(0, 1), b(0, 1), f(1, 1), b(1, 1), b(0), b(1)});
+    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{8, 8});
+}
+
 TEST_CASE("the bubble of DualPipe is (p/2 - 1)(F&B + B - 3W)") {
     for (const int p : {2, 4, 8})
         for (const Times times : {Times{1, 1, 1}, Times{5, 6, 4}, Times{2, 2, 1}}) {

@@ -78,3 +78,27 @@ TEST_CASE("an op for each expert-parallel rank is one task with variants, a sing
     CHECK(plan.tasks[1].op == plan.variants[0][0]);
     CHECK(plan.tail == std::array{1, entry});
 }
+
+// Two products around an exchange, the second beside a gather that a third waits for too: the first part ends with the exchange, the second
+// counts its own tasks from 0.
+TEST_CASE("a plan in parts ends each but the last with an exchange") {
+    TaskGraph graph(4);
+    Planner planner(graph);
+    planner.compute("before", product);
+    planner.collective("exchange", AllToAll{std::vector<Bytes>(4, Bytes(7))}, Group{.ranks = 2});
+    planner.compute("after", product);
+    planner.fork("gather", AllGather{Bytes(7)}, Group{.ranks = 4});
+    planner.compute("beside", product);
+    planner.join();
+    planner.compute("last", product);
+    const Plan plan = planner.take();
+    const std::vector<Plan> parts = parts_at_exchanges(plan, graph);
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0] == Plan{{plan.tasks[0], plan.tasks[1]}, {}, {1, entry}});
+    std::vector<PlannedTask> rest(plan.tasks.begin() + 2, plan.tasks.end());
+    rest[0].after = {entry, entry};
+    rest[1].after = rest[2].after = {0, entry};
+    rest[3].after = {2, 1};
+    CHECK(parts[1] == Plan{rest, {}, {3, entry}});
+    CHECK(parts_at_exchanges(parts[1], graph) == std::vector{parts[1]});
+}
