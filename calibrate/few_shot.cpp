@@ -146,8 +146,6 @@ std::string write_framework_file(const Evaluated& e, const FewShotRequest& reque
         if (!e.fit.constants[j].framework.empty()) chosen.push_back(j);
     Experiment holder;
     holder.framework = any.experiment.framework;
-    holder.framework.stated.clear();
-    holder.framework.replaced.clear();
     holder.framework.fitted = fitted_of(e, chosen, true, request, cases);
     const std::string path = framework_path(request);
     holder.framework.name = std::filesystem::path(path).stem().string();

@@ -57,7 +57,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
     static const std::map<std::string, std::vector<std::string>> columns{{"rule", {"source", "names", "framework"}},
                                                                          {"device", {"family", "form", "cluster"}},
                                                                          {"memory", {"family", "size", "bandwidth"}},
-                                                                         {"recipe", {"source", "model", "device", "recompute", "dispatch"}}};
+                                                                         {"recipe", {"source", "model", "device", "precision", "pp", "recompute", "dispatch"}}};
     if (!sources_.empty()) return sources_.at(table);
     std::map<std::string, std::map<int, SourceRow>> found;
     for (const TomlEntry& entry : read_toml(sources_path()).entries) {

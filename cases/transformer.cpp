@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -222,13 +223,23 @@ void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptio
                                       1e3 * e.cluster.host.module_backward.si()));
 }
 
+// Whether `word` is one of the text's words ("b200" is none of "gb200").
+bool has_word(const std::string& text, const std::string& word) {
+    const auto part_of_one = [&](std::size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '-'); };
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        if ((at == 0 || !part_of_one(at - 1)) && !part_of_one(at + word.size())) return true;
+    return false;
+}
+
 // What the recipe behind a published row states though its table does not (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
     CaseRow row = stated;
     const auto cell = [&](const char* column) { return lower_case(row.cell(column)); };
     for (const SourceRow& recipe : shelf.sources("recipe")) {
         if (!cell("source").starts_with(recipe.at("source")) || !cell("model").starts_with(recipe.at("model")) ||
-            !contains(cell("gpu"), recipe.at("device")))
+            !has_word(cell("gpu"), recipe.at("device")) ||
+            (!recipe.at("precision").empty() && !has_word(recipe.at("precision"), cell("precision"))) ||
+            (!recipe.at("pp").empty() && recipe.at("pp") != cell("pp")))
             continue;
         for (const char* column : {"recompute", "dispatch"})
             if (!recipe.at(column).empty() && !states(row, column)) {

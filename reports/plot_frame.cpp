@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -102,6 +103,7 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
 }
 
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels) {
+    if (parts.size() != labels.size()) throw std::logic_error("a plot's parts and their labels");
     std::string text;
     for (std::size_t i = 0; i < parts.size(); ++i)
         text += (i == 0 ? "plot " : ", \\\n  ") + parts[i] +

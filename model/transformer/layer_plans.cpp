@@ -8,11 +8,15 @@ namespace {
 
 // What a layer costs the host beside its launches: the modules' own code.
 // So do its tensor-parallel exchanges (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
+// Latent attention has modules down to and up from the keys' width, and the queries', where others have one projection of all three
+// (Megatron-Core's multi_latent_attention.py): two more without a width of the queries, three with one.
 void plan_module(Planner& planner, const LayerContext& c) {
     planner.host("layer", HostWork{HostWork::Kind::layer, 1}, false);
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
         planner.host("exchanges",
                      HostWork{HostWork::Kind::exchange, c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0}, false);
+    if (c.experiment.workload.attention == AttentionKind::mla)
+        planner.host("latent_modules", HostWork{HostWork::Kind::module, c.experiment.workload.mla.q_rank > 0 ? 3.0 : 2.0}, false);
 }
 
 // What a micro-batch costs it besides: the loop around the model, where that is known.

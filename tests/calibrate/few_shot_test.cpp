@@ -116,6 +116,18 @@ TEST_CASE("a row that contradicts its like is named and has little weight") {
     CHECK_THAT(text, Contains("rows contradict each other: a took ") && Contains(", g of the same configuration "));
     CHECK_THAT(text, Contains("far from the others, of little weight: g, ") && !Contains("little weight: a"));
     CHECK(read_cluster(what.out).kernel.training_gemm == Approx(0.8 * read_cluster("dgx-a100").kernel.training_gemm).epsilon(0.1));
+    std::swap(rows.front(), rows.back());  // the first row as well as the last
+    CHECK_THAT(calibrate_few_shot(request(folder, rows)), Contains("rows contradict each other: g took ") && Contains("little weight: g, "));
+}
+
+// Rows that lie a tenth above and below in turns scatter by 0.1: five times that is beyond the log 4/3 = 0.29 between "a" and its like, which
+// are 0.25 and more apart.
+TEST_CASE("rows that scatter as much as they differ contradict nothing") {
+    const TestFolder folder;
+    std::vector<Row> rows = slower_machine(folder);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds *= i % 2 == 0 ? 0.9 : 1.1;
+    rows.push_back({"g", "gpt-narrow", 2048, 1, 4.0 / 3 * rows[0].seconds});
+    CHECK_THAT(calibrate_few_shot(request(folder, rows)), !Contains("contradict") && !Contains("far from the others"));
 }
 
 // Small layers on a host that needs 2 ms for each, ten times what the device needs; models of 2 and 8 layers tell that from

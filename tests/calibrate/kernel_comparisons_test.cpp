@@ -79,6 +79,21 @@ TEST_CASE("a collective runs on as many nodes of its device as it states") {
     }
 }
 
+// Two names of one GPU in one table: each name's rows are read once, under it.
+TEST_CASE("rows under another name of a GPU are not counted twice") {
+    const TestFolder folder;
+    Cluster own = read_cluster("dgx-a100");
+    own.gpu.name = "Abacus 9";
+    own.gpu.aliases = {"Abacus 9 PCIe"};
+    const auto path = folder.write("g.csv", gemms + "Abacus 9,gemm,512,512,512,1,bf16,9\nAbacus 9 PCIe,gemm,512,512,1024,1,bf16,15\n");
+    const KernelComparisons found = read_own_kernels(path, own);
+    REQUIRE(found.rows.size() == 2);
+    CHECK(found.rows[0].device == "Abacus 9");
+    CHECK(found.rows[0].measured.si() == Approx(9e-6));
+    CHECK(found.rows[1].device == "Abacus 9 PCIe");
+    CHECK(found.rows[1].measured.si() == Approx(15e-6));
+}
+
 // A row of the fit is known by its content: [fitted] of the cluster that the row is compared on keeps it.
 TEST_CASE("a kernel that the cluster was fitted on is no evidence") {
     const TestFolder folder;

@@ -66,6 +66,8 @@ TEST_CASE("a rank multiplies groups of rows, forward and for their weights") {
                 for (int row = group == 0 ? 0 : 2; row < (group == 0 ? 2 : 5); ++row) sum += weights.input(0)[row * 4 + l] * weights.input(32)[row * 3 + j];
                 CHECK(weights.output(0)[group * 12 + l * 3 + j] == Approx(sum).margin(1e-6));
             }
+    // One row is a group as well: two gradients of 12 lie on two lines.
+    CHECK(Ran(GroupedGemm{{1, 0, 1}, 3, 4, Dtype::fp32, true}).next == 32);
 }
 
 // Two sequences of two heads, 4 queries and 6 keys of 3: 48 floats of queries, 72 of keys on 80, 72 of values, then 48 of the gradient that comes.

@@ -145,6 +145,11 @@ TEST_CASE("measured against predicted: linear within a factor of four, and bars 
     CHECK(after(exact, "set xrange [") == Approx(10 - (0.08 * 10 + 0.2 * 20)));
     CHECK_THAT(wide, Contains("bars: p10..p90 of the prediction") && Contains("set logscale xy"));
     CHECK(after(wide, "set xrange [") == Approx(10 / std::pow(5, 0.06)));
+    // What the marks mean is said where cases have different evidence: a line in the legend beside nothing that is drawn.
+    std::vector<Comparison> marked{compared("a", "s", 10, 20, 20, 20)};
+    marked[0].what.evidence = Evidence::seen;
+    CHECK_THAT(script(marked), Contains("NaN with lines lc '#ffffff' title \"open: fitted on, full: seen, diamond: unseen\""));
+    CHECK_THAT(exact, !Contains("NaN with lines"));
 }
 
 // The x axis reaches 1.15 beyond 16 and 256 experts, the y axis is logarithmic from a factor of 20 on.

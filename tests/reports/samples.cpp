@@ -140,7 +140,7 @@ std::string temporary_folder(const std::string& name) {
 std::string folder_of_scripts(const std::string& name, const std::function<void(const std::string&)>& draw) {
     namespace fs = std::filesystem;
     const std::string folder = temporary_folder("script_" + name), program = temporary_folder("gnuplot_" + name), before = std::getenv("PATH");
-    std::ofstream(program + "/gnuplot") << "#!/bin/sh\ncat\necho '</svg>'\n";
+    std::ofstream(program + "/gnuplot") << "#!/bin/sh\ncat\necho '<svg></svg>'\n";
     fs::permissions(program + "/gnuplot", fs::perms::owner_all);
     setenv("PATH", (program + ":" + before).c_str(), 1);
     draw(folder);

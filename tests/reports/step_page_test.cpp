@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
@@ -99,6 +101,19 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
     CHECK(forecast_page(on_four(), f, none, std::nullopt).facts.size() == 5);
 }
 
+// 1 + 2 + 3 + 4 + 5 = 15 GiB, with 6 beside 21.
+TEST_CASE("the table of memory holds each part and what all take") {
+    constexpr double gib = 1024.0 * 1024 * 1024;
+    Forecast f;
+    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib), Bytes(3 * gib), Bytes(4 * gib), Bytes(5 * gib), true, Bytes(80 * gib), Bytes(6 * gib)};
+    const Table table = memory_table(f);
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (const auto& row : table.rows) rows.emplace_back(row.at(0).text, row.at(1).text);
+    CHECK(rows == std::vector<std::pair<std::string, std::string>>{{"weights", "1.00 GiB"}, {"gradients", "2.00 GiB"}, {"optimizer", "3.00 GiB"},
+                                                                   {"activations", "4.00 GiB"}, {"buffers", "5.00 GiB"},
+                                                                   {"context and allocator", "6.00 GiB"}, {"all", "21.00 GiB"}});
+}
+
 // 80 GiB: 75.5 leave 4.5, more than a twentieth; 76 leave 4 exactly, 76.5 3.5: tight. 81 are 1 too much.
 TEST_CASE("memory is good, tight or too much, and unknown where the device is") {
     constexpr double gib = 1024.0 * 1024 * 1024;
@@ -170,17 +185,19 @@ TEST_CASE("a folder of a forecast has its page and its plots") {
             write_forecast(to, forecast_page(on_four(), samples::forecast(), why, std::nullopt), gantt(), why);
         });
     };
+    const auto drawn = [](const char* plot) { return fmt::format("aria-label=\"{}\"", plot); };
     const std::string plain = written(std::nullopt);
     CHECK(fs::exists(plain + "/gantt.svg"));
     CHECK_FALSE(fs::exists(plain + "/elasticity.svg"));
-    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing"));
+    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing") && Contains(drawn("gantt")) && !Contains(drawn("elasticity")));
     const std::string why = written(explanation());
     CHECK_THAT(samples::file_text(why + "/elasticity.svg"), Contains("moe_layer_mix_moe on pcie-a100-x4"));
+    CHECK_THAT(samples::file_text(why + "/report.html"), Contains(drawn("gantt")) && Contains(drawn("elasticity")));
     const std::string both = samples::folder_of_scripts("columns", [&](const std::string& to) {
         write_columns(to, {column("a", 1, 2, 3), column("b", 1, 2, 3)}, {gantt(), gantt()}, {{"program", "stepcast 1"}});
     });
     CHECK(fs::exists(both + "/gantt.svg"));
-    CHECK_THAT(samples::file_text(both + "/report.html"), Contains("stepcast 1") && Contains("Which of the two is faster?"));
+    CHECK_THAT(samples::file_text(both + "/report.html"), Contains("stepcast 1") && Contains("Which of the two is faster?") && Contains(drawn("gantt")));
 }
 
 TEST_CASE("a page says where its numbers come from") {

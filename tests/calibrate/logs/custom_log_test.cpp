@@ -91,6 +91,17 @@ TEST_CASE("a home-made log is read with a pattern file; numbers that go back beg
     CHECK_THROWS_WITH(import_log(log, options), Contains("needs --pattern FILE"));
 }
 
+// Steps 0, 1, 11 and 13: nine lie before the third line and one before the last, so that two of the lines are means.
+TEST_CASE("lines that are means over steps between them are counted") {
+    const LogFolder folder;
+    ImportOptions options;
+    options.pattern = folder.file("mine.toml", "system = \"mine\"\nmean_since_last = true\nlines = [\"step={#} took {step:s}\"]\n");
+    const auto notes = [&](const char* text) { return import_log(folder.file("a.log", text), options).runs.at(0).notes; };
+    CHECK_THAT(notes("step=0 took 1 s\nstep=1 took 1 s\nstep=11 took 1 s\nstep=13 took 1 s\n").at(0), Contains("2 of its 4 lines are means"));
+    CHECK_THAT(notes("step=0 took 1 s\nstep=10 took 1 s\n").at(0), Contains("1 of its 2 lines are means"));
+    for (const std::string& note : notes("step=5 took 1 s\nstep=6 took 1 s\n")) CHECK_THAT(note, !Contains("are means"));
+}
+
 TEST_CASE("Megatron-LM's log is recognised; timers belong to the iteration before them") {
     const LogFolder folder;
     const std::string line =

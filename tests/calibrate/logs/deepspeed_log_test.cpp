@@ -78,6 +78,22 @@ TEST_CASE("recent and very old spellings of DeepSpeed's breakdown are the same s
     CHECK_THAT(run.notes.at(0), Contains("1 of its 1 steps have no time stamp"));
 }
 
+// 1.00 s lies between the ends of the two steps. A timer of nothing is a time; one below nothing is no timer.
+TEST_CASE("a DeepSpeed timer may read 0, and a job may have one rank") {
+    const LogFolder folder;
+    const auto step = [](const std::string& clock, const std::string& update) {
+        return stamp(clock) + "rank=0 time (ms) | forward: 4.00 | backward: 8.00 | step: " + update + "\n";
+    };
+    const ImportedRun run = import_log(folder.file("a.log", stamp("09:55:04,000") + "world_size ....... 1\n" + step("09:55:05,000", "0.00") +
+                                                                step("09:55:06,000", "-1.00") + step("09:55:07,000", "2.00")))
+                                .runs.at(0);
+    CHECK(run.ranks == 1);
+    CHECK(run.steps == 2);
+    CHECK(series(run, "optimizer") == Points{{1, 0}, {2, 0.002}});
+    CHECK(series(run, "step") == Points{{2, 2.0}});
+    CHECK_THAT(run.notes.at(0), Contains("a.log:3: ") && Contains("is cut or not understood"));
+}
+
 TEST_CASE("several ranks, cut lines and carriage returns in a DeepSpeed log are kept apart, counted and said") {
     const LogFolder folder;
     std::string other = old_step("09:55:05,562");

@@ -202,6 +202,10 @@ TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
     const TestFolder folder;
     const std::string trace = folder.write("rank1.json", small_trace), out = folder.path() + "/run.csv";
     const auto said = import_profiles({.paths = {trace}, .out = out, .system = "", .model = "", .context = {.nodes = 2}});
+    // The times of the first case: 120 us from first to last, of which kernels take 95; 20 of 40 us of communication have none beside them.
+    REQUIRE(said.at(0) == trace + ": rank 1 of 2, NVIDIA H100 80GB HBM3; 17 events, 5 kernels, 1 steps");
+    REQUIRE(said.at(1) == "  GPU: 0.120 ms from first to last work, 0.095 ms busy, 0.025 ms idle; computing 0.075 ms, communicating 0.040 ms "
+                          "(0.020 ms exposed), copies 0.000 ms");
     REQUIRE(std::filesystem::exists(folder.path() + "/run.gemms.csv"));
     REQUIRE(std::filesystem::exists(folder.path() + "/run.launches.csv"));
     REQUIRE_FALSE(std::filesystem::exists(folder.path() + "/run.attention.csv"));
@@ -253,7 +257,7 @@ std::string rank_trace(int rank, int world, const std::string& events) {
 
 // Four ranks, two of tensor parallelism by two of data parallelism: groups tp {0,1} and {2,3}, dp {0,2} and {1,3}. A rank's duration
 // of the tp call is 10 + rank, of the dp call 20 + 2 rank: the least of tp are 10 and 12 (median 11, on two nodes of two GPUs in
-// the node), of dp 20 and 22 (median 21, across).
+// the node), of dp 20 and 22 (median 21, across). What takes longest in all comes first: 22 + 26, 20 + 24, then the four of tp, 46.
 TEST_CASE("ranks of several process groups: calls meet within their group, and members tell the nodes") {
     const TestFolder folder;
     std::vector<std::string> files;
@@ -272,6 +276,9 @@ TEST_CASE("ranks of several process groups: calls meet within their group, and m
     REQUIRE_THAT(text, Contains("all_reduce,2,1,2000,11,H100,2,2,0.5,measured,tp"));
     REQUIRE_THAT(text, Contains("all_reduce,2,2,2000,20,H100,1,2,2,measured,5"));
     REQUIRE_THAT(text, Contains("all_reduce,2,2,2000,22,H100,1,2,2,measured,6"));
+    const auto at = [&](const char* end) { return text.find(std::string("measured,") + end); };
+    REQUIRE(at("6") < at("tp"));
+    REQUIRE(at("tp") < at("5"));
 }
 
 // Rank 0 sends (30 us, 20 of them waiting), rank 1 receives in 10. Rank 1 sends on to rank 2, whose trace is not here.

@@ -57,7 +57,7 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
     const std::string rows = "[21,21,21,21]";
     const ListedBlock once = listed_block(e, block());
-    CHECK(once.forward == Lines{"ffn_norm r5376 w5376", "router 42x8x64", "router_choice r2688 w1344 x6", "expert_layer 1 calls", "exchange_counts 1 calls",
+    CHECK(once.forward == Lines{"ffn_norm r5376 w5376", "router 42x8x64", "router_choice r2688 w1344 x6", "expert_layer 1 calls", "exchange_counts 1 calls waits",
                                 "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_up " + rows + "x64x64 x2", "activation r10752 w5376",
                                 "experts_down " + rows + "x64x32 x2", "sort_by_expert r10752 w8448 x2", "ep_all_to_all all_to_all 8448", "residual r10752 w5376"});
     CHECK(once.backward == Lines{"expert_layer 1 calls", "ep_all_to_all all_to_all 8448", "sort_by_expert r8448 w10752 x2", "experts_down " + rows + "x32x64 x2",
@@ -68,13 +68,13 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     e.parallelism.dispatch_once = false;
     const auto ahead = [&] { return listed_block(e, block()).forward; };
     const Lines slots = ahead();
-    CHECK(Lines(slots.begin() + 3, slots.begin() + 7) == Lines{"exchange_setup 1 calls", "permute r10752 w10752 x4", "ep_all_to_all all_to_all 10752", "sort_by_expert r10752 w10752"});
+    CHECK(Lines(slots.begin() + 3, slots.begin() + 7) == Lines{"exchange_setup 1 calls waits", "permute r10752 w10752 x4", "ep_all_to_all all_to_all 10752", "sort_by_expert r10752 w10752"});
     CHECK(Lines(slots.end() - 4, slots.end()) == Lines{"sort_by_expert r10752 w10752", "ep_all_to_all all_to_all 10752", "unpermute r10752 w5376 x3", "residual r10752 w5376"});
     e.parallelism.expert_products = ExpertProducts::fused;  // the all-to-all's kernels sort
     CHECK(std::ranges::count_if(ahead(), [](const std::string& line) { return line.starts_with("sort"); }) == 0);
     e.parallelism.expert_products = ExpertProducts::grouped;
     e.framework.host.expert_layer = Seconds(1e-4);  // it issues each of the four
-    CHECK(ahead()[3] == "experts 4 calls");
+    CHECK(ahead()[3] == "experts 4 calls waits");
     e.parallelism.dp = e.parallelism.ep = 1;
     e.parallelism.dispatch_once = true;  // one rank sends nothing, and permutes
     CHECK(ahead()[3] == "permute r10752 w10752 x4");

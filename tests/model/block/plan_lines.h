@@ -12,7 +12,7 @@
 namespace stepcast {
 
 // "norm r8 w8", bytes that a pass reads and writes, "long" of an optimizer's; "up 4x8x16 *24", m x n x k and the batch of a product; "x3" where
-// it is several kernels; collectives with their bytes.
+// it is several kernels; collectives with their bytes; "waits" where the host does for the device.
 inline std::string line_of(const Op& op) {
     if (const auto* p = std::get_if<MemoryPass>(&op))
         return fmt::format("r{} w{}{}", p->read.si(), p->written.si(), p->access == MemoryPass::Access::optimizer ? " long" : "");
@@ -36,7 +36,9 @@ inline std::vector<std::string> lines_of(TaskGraph graph, const Plan& plan) {
     for (const PlannedTask& task : plan.tasks) {
         const Place place(0, task.lane);
         const TaskId id = graph.add(task.name, Phase::forward, task.op, {&place, 1}, {}, task.host_calls, task.group);
-        lines.push_back(fmt::format("{} {}{}", graph.name(id), line_of(graph.op(id)), task.host_calls > 1 ? fmt::format(" x{}", task.host_calls) : ""));
+        const bool waits = task.lane == Lane::host && !task.starts;
+        lines.push_back(fmt::format("{} {}{}{}", graph.name(id), line_of(graph.op(id)), task.host_calls > 1 ? fmt::format(" x{}", task.host_calls) : "",
+                                    waits ? " waits" : ""));
     }
     return lines;
 }

@@ -220,6 +220,7 @@ TEST_CASE("fields that change the work are modelled or refused by name") {
     CHECK(refusal_of("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " + sizes + "}").find("layer_types: \"linear_attention\"") != std::string::npos);
     const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
     CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, 1]" + moe + sizes + "}").workload.moe.dense_layers == 2);
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0]" + moe + sizes + "}").workload.moe.dense_layers == 1);
     CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]" + moe + sizes + "}").find("mlp_only_layers") != std::string::npos);
     CHECK(whole("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 1, 1]" + moe + sizes + "}").workload.moe.dense_layers == 1);
     CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" + moe + sizes + "}").find("moe_layer_freq: only leading zeros") != std::string::npos);

@@ -132,7 +132,7 @@ TEST_CASE("what stands around the towers, and the two losses") {
     CHECK(lines(plan_caption_head_backward) ==
           Lines{"caption_logits 15x8x100 unaligned", "caption_logits 100x8x15 unaligned", "decoder_final_norm_backward r960 w240 x2"});
     CHECK(lines(plan_losses_forward) ==
-          Lines{"input 1 calls", "gather_images all_gather 320", "gather_texts all_gather 320", "similarity 5x20x8 unaligned", "similarity 5x20x8 unaligned",
+          Lines{"input 1 calls waits", "gather_images all_gather 320", "gather_texts all_gather 320", "similarity 5x20x8 unaligned", "similarity 5x20x8 unaligned",
                 "contrastive_loss r1200 w1200 x8", "caption_loss r3000 w3000 x2"});  // 1500 logits
     CHECK(lines(plan_losses_backward) ==
           Lines{"caption_loss_backward r6000 w6000 x2", "contrastive_loss_backward r800 w800 x8", "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned",

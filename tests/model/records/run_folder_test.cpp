@@ -9,6 +9,7 @@
 #include "model/files/whole_files.h"
 #include "model/graph/trace.h"
 #include "model/presets.h"
+#include "model/records/measurements.h"
 #include "model/records/run_folder.h"
 #include "tests/model/files.h"
 
@@ -86,6 +87,11 @@ TEST_CASE("a run reads back as it was written") {
     CHECK(back.experiment == small_moe());
     CHECK(back.overrides.size() == 1);
     CHECK_NOTHROW(require_traces_of(two_tasks(), back, folder.path.string()));
+    // An accepted sample is 1, the other 0, as other programs read them.
+    std::vector<double> accepted;
+    for (const Sample& s : read_measurements(folder.path.string() + "/run.csv"))
+        if (s.phase == "accepted") accepted.push_back(s.value);
+    CHECK(accepted == std::vector<double>{1, 0});
 }
 
 TEST_CASE("a run that is written sample by sample can be read after each") {

@@ -70,6 +70,24 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
     CHECK(first(forward)[1].starts_with("attention_norm"));
 }
 
+// One projection of queries, keys and values is replaced by those of the queries, down to the keys' latent width and up from it: two modules
+// more; with a latent width of the queries four instead of the one: three more.
+TEST_CASE("latent attention calls two or three modules more") {
+    Experiment e = small_model();
+    e.workload.attention = AttentionKind::mla;
+    e.workload.mla = {.q_rank = 0, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};
+    const auto second = [&](const Plan& (*of)(const LayerPlans&)) {
+        const Planned p(e);
+        return lines_of(p.graph, of(p.plans)).at(1);
+    };
+    const auto forward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.forward; };
+    const auto backward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.backward; };
+    CHECK(second(forward) == "latent_modules 2 calls");
+    e.workload.mla.q_rank = 24;
+    CHECK(second(forward) == "latent_modules 3 calls");
+    CHECK(second(backward) == "latent_modules 3 calls");
+}
+
 // A layer of modules, gate and up apart: q, k, v, output, gate, its activation, up, down. The cut is behind the up projection, so the product of
 // gate and up is the next stage's; the host's part of the layer is the first's.
 TEST_CASE("stages cut by modules part a layer behind its up projection") {

@@ -22,6 +22,26 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
+// Logits: norm in and out 2 x 64 of 2 bytes and 1000 of 4 bytes a token; their gradient is made beside them (2 bytes), with the matrix's and
+// twice the input's. A further token: what two norms read, 64 each, and what they wrote, joined to the 128 that the product reads; a layer as
+// above; logits of its own. Each further token keeps the same again; the work is that of the largest.
+TEST_CASE("each further token that is predicted keeps a layer and logits of its own") {
+    Experiment e = small_model();
+    e.workload.fused_loss = false;
+    const Routing balanced;
+    const auto head = [&](int tokens) {
+        e.workload.mtp_layers = tokens;
+        return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
+    };
+    const LayerMemory layer = layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1);
+    const BlockMemory none = head(0), one = head(1), two = head(2);
+    CHECK(none.kept == 48 * Bytes(2 * 128 + 4 * 1000));
+    CHECK(none.work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(2));
+    CHECK(one.kept - none.kept == layer.kept() + none.kept + 48 * Bytes(2 * (64 + 64 + 128)));
+    CHECK(two.kept - one.kept == one.kept - none.kept);
+    CHECK(two.work == none.work);
+}
+
 // Run again whole: the input's 64 elements a token. Alternate: of four products queries, keys and values (128) and up (256) stay, and
 // attention's 64. Over 2 ranks with the sequence split those halve; what is summed over the ranks stays too, 64 / 2 each.
 TEST_CASE("a layer that runs again keeps its input, and what an alternate recompute leaves") {
