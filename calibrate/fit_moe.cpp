@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "calibrate/logs/import.h"
-#include "calibrate/moe_run_model.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 

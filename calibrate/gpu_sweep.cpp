@@ -1,4 +1,4 @@
-#include "calibrate/gpu_sweep.h"
+#include "calibrate/gpu_fit.h"
 
 #include <algorithm>
 #include <cmath>

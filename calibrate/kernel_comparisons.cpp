@@ -19,7 +19,7 @@
 #include "model/experiment.h"
 #include "model/machine/priors.h"
 #include "model/presets.h"
-#include "model/machine/transfer_spread.h"
+#include "model/machine/scatter.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "model/answers/kernel_comparison.h"
-#include "model/machine/transfer_spread.h"
+#include "model/machine/scatter.h"
 
 namespace stepcast {
 

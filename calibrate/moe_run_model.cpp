@@ -1,4 +1,4 @@
-#include "calibrate/moe_run_model.h"
+#include "calibrate/fit_moe.h"
 
 #include <cmath>
 #include <stdexcept>

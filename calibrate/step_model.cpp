@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/machine/cluster_parameters.h"
+#include "model/machine/calibration.h"
 #include "model/step.h"
 #include "sim/engine/simulate.h"
 #include "sim/explain/elasticity.h"

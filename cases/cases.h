@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/answers/attribution.h"
+#include "model/answers/traced_step.h"
 #include "model/answers/forecast.h"
 #include "model/experiment.h"
 #include "model/records/measurements.h"

@@ -1,7 +1,7 @@
 #include "cli/startup.h"
 
 #include "cli/commit.h"  // written by every build: cmake/commit.cmake
-#include "sim/sweep/mpi.h"
+#include "sim/sweep/pool.h"
 
 namespace stepcast {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
-#include "exec/stop_rule.h"
 #include "model/errors.h"
 
 namespace stepcast {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "exec/host_fused.h"
+#include "exec/host_ops.h"
 #include "exec/host_machine.h"
 #include "exec/shared_collectives.h"
 #include "model/graph/op_kinds.h"

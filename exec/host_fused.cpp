@@ -1,9 +1,8 @@
-#include "exec/host_fused.h"
+#include "exec/host_ops.h"
 
 #include <algorithm>
 
 #include "exec/footprint.h"
-#include "exec/host_ops.h"
 
 namespace stepcast {
 

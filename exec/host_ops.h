@@ -1,8 +1,10 @@
 // What each op does on the host, on buffers that the caller owns. Matrices are row-major; everything is fp32.
 #pragma once
 
+#include <functional>
 #include <span>
 
+#include "exec/host_memory.h"
 #include "model/graph/op.h"
 
 namespace stepcast {
@@ -37,5 +39,22 @@ float stream_transposed(std::span<const float> source, std::span<float> target);
 
 // `calls` empty calls, the work of a host without a framework.
 void call_host(double calls);
+
+// A fused kernel on the host: products of blocks of rows, some of whose rows are on other ranks.
+
+// How a rank reaches the others' memory, which threads share and processes do not.
+struct RemoteRows {
+    // Fills `rows` from rank `peer`'s input, from `offset` floats on (modulo what it has).
+    std::function<void(int peer, std::size_t offset, std::span<float> rows)> fetch;
+    // Puts `rows` where rank `peer` keeps what this rank scatters to it; no two ranks write one place.
+    std::function<void(int peer, std::span<const float> rows)> deliver;
+};
+
+// Remote blocks come first, their peers in turn. Gather fetches a block's rows before the block is multiplied, scatter
+// delivers its results afterwards.
+void run_fused(const FusedGemm& op, int rank, int rank_count, HostMemory& memory, const RemoteRows& remote);
+
+// Floats that one block scatters to another rank, the largest of the graph's fused kernels.
+std::size_t scattered_floats(const TaskGraph& graph);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "exec/mpi_address.h"
+#include "exec/mpi_device.h"
 
 #include "exec/mpi_group.h"
 

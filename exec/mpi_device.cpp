@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "exec/host_fused.h"
+#include "exec/host_ops.h"
 #include "exec/host_machine.h"
 #include "exec/host_rank.h"
 #include "exec/mpi_group.h"

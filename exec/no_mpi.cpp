@@ -1,4 +1,3 @@
-#include "exec/mpi_address.h"
 #include "exec/mpi_device.h"
 #include "model/errors.h"
 

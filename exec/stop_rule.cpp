@@ -1,4 +1,4 @@
-#include "exec/stop_rule.h"
+#include "exec/execute.h"
 
 #include <algorithm>
 #include <cmath>

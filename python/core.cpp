@@ -25,7 +25,7 @@
 #include "sim/explain/explain.h"
 #include "sim/gantt.h"
 #include "sim/predict.h"
-#include "sim/sweep/mpi.h"
+#include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"
 
 namespace py = pybind11;

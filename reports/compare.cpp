@@ -9,7 +9,6 @@
 
 #include "model/errors.h"
 #include "model/records/measurements.h"
-#include "reports/regret.h"
 #include "reports/text.h"
 
 namespace stepcast {

@@ -13,7 +13,7 @@ namespace stepcast {
 // Errors are (predicted p50 - measured) / measured. bias is their signed mean; inside_interval the share of predicted
 // cases whose measurement lies in p10..p90; rank_correlation Spearman's, within each model (series of a source) of at
 // least three cases, averaged with their cases as weights; empty when none has three. regret is the mean over the
-// decisions (reports/regret.h) that the cases hold; empty without one. peak_mape is the mean error of the
+// decisions that the cases hold; empty without one. peak_mape is the mean error of the
 // predicted peak memory over the with_peak cases that state a measured one.
 struct CompareSummary {
     int cases = 0, predicted = 0, refused = 0;
@@ -63,5 +63,21 @@ std::optional<double> series_inside(const Comparison& comparison);
 
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);
+
+// Whether the predicted best mapping is the measured best one: what a planner would have lost by believing.
+
+// One training job of a source that was measured under at least two mappings: the same workload, global batch, device
+// and number of ranks, split differently. Rows of one mapping count once, with their mean measured step.
+struct Decision {
+    std::string source, model;
+    int ranks = 0, mappings = 0;
+    Seconds best;    // measured step of the mapping that was fastest
+    Seconds chosen;  // of the one that was predicted to be; of several predicted alike, the slowest
+    friend bool operator==(const Decision&, const Decision&) = default;
+};
+double regret(const Decision& decision);  // chosen / best - 1
+
+// In the order of their first rows; cases without a forecast do not count.
+std::vector<Decision> decisions_of(const std::vector<Comparison>& comparisons);
 
 }  // namespace stepcast

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/answers/attribution.h"
+#include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/forecast.h"
 

@@ -1,4 +1,4 @@
-#include "reports/regret.h"
+#include "reports/compare.h"
 
 #include <algorithm>
 

@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "cases/cases.h"
-#include "model/answers/attribution.h"
+#include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/explanation.h"
 #include "model/answers/forecast.h"
 #include "model/answers/kernel_comparison.h"
 #include "model/answers/sweep_answer.h"
-#include "model/answers/traced_step.h"
 #include "model/records/measurement.h"
 #include "reports/page.h"
 #include "reports/table.h"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/multimodal/blocks.h"
+#include "model/multimodal/parts.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"

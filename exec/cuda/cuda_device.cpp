@@ -15,7 +15,7 @@
 #include "exec/cuda/check.h"
 #include "exec/cuda/check_graph.h"
 #include "exec/footprint.h"
-#include "exec/mpi_address.h"
+#include "exec/mpi_device.h"
 #include "model/errors.h"
 
 namespace stepcast {

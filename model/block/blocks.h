@@ -6,7 +6,7 @@
 
 #include "model/block/operators.h"
 #include "model/graph/op.h"
-#include "model/transformer/rank_shape.h"
+#include "model/transformer/layer.h"
 
 namespace stepcast {
 

@@ -3,13 +3,29 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
-#include "model/block/expert_rows.h"
 #include "model/block/operators.h"
 #include "model/graph/op_kinds.h"
 #include "model/transformer/layer.h"
 
 namespace stepcast {
+
+// Who computes which slots in a layer with experts, on one rank.
+struct ExpertRows {
+    long ranks = 1;     // expert-parallel
+    long tokens = 0;    // that this rank routes
+    long slots = 0;     // tokens x top_k
+    long gathered = 1;  // tensor-parallel ranks whose slots an expert sees
+    Group all_to_all, tensor;
+    std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced
+    [[nodiscard]] long most() const;      // of one rank
+};
+ExpertRows expert_rows(const LayerContext& context);
+
+// dispatch_once: tokens that a rank receives when each comes once, over the slots that they stand for; of one node, that
+// share of the slots' bytes which comes from others.
+double once_over_slots(const Moe& moe, long places);
 
 class Fused {
 public:

@@ -153,7 +153,7 @@ void read_rows(const ConfigValue& found, std::string_view example, std::vector<R
 }
 
 template <class Row>
-std::string rows_text(const std::vector<Row>& rows) {
+std::string text_of_rows(const std::vector<Row>& rows) {
     std::string text;
     for (const Row& row : rows) {
         RowWriter fields;
@@ -260,10 +260,10 @@ std::string value_text(double value) { return fmt::format("{}", value); }  // sh
 std::string value_text(const std::string& value) { return value; }
 std::string value_text(const std::vector<int>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 std::string value_text(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
-std::string value_text(const Curve& value) { return rows_text(value); }
-std::string value_text(const std::vector<AttentionKernel>& value) { return rows_text(value); }
-std::string value_text(const std::vector<ExpertKernel>& value) { return rows_text(value); }
-std::string value_text(const std::vector<GemmPoint>& value) { return rows_text(value); }
+std::string value_text(const Curve& value) { return text_of_rows(value); }
+std::string value_text(const std::vector<AttentionKernel>& value) { return text_of_rows(value); }
+std::string value_text(const std::vector<ExpertKernel>& value) { return text_of_rows(value); }
+std::string value_text(const std::vector<GemmPoint>& value) { return text_of_rows(value); }
 
 std::string unquoted(const std::string& text) {
     const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();

@@ -1,4 +1,4 @@
-#include "model/machine/cluster_parameters.h"
+#include "model/machine/calibration.h"
 
 #include <cmath>
 #include <stdexcept>

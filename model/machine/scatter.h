@@ -2,7 +2,9 @@
 // (model/presets/scatter.toml), written by `calibrate --fit scatter` from tables of measured steps.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/cluster.h"
@@ -48,5 +50,22 @@ const ScatterTable& shipped_scatter();  // read once; an empty one where there i
 // Of steps in a framework on a device: what the device's own fit left (cluster.noise.step), as far as the framework was
 // not fitted what frameworks differ by, and, the more blocks there are, what steps of both have shown.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
+
+// How far forecasts of a machine without measurements are off: what leaving each measured one out in turn shows, as data
+// (model/presets/transfer.toml, written by `calibrate --cross-validate device --out`).
+
+// Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows outside of p10 .. p90, by class of
+// kernels; of machines that have a like one among the measured (model/machine/priors.h), and of the others.
+struct TransferSpreads {
+    std::map<std::string, double> alike, alone;
+    friend bool operator==(const TransferSpreads&, const TransferSpreads&) = default;
+};
+
+// "products", "attention", "experts", "casts", "dispatch" or "collectives".
+std::string transfer_class(std::string_view kind);
+double transfer_spread(std::string_view kind, bool alike);  // of the shipped file
+
+TransferSpreads read_transfer_spreads(const std::string& path);  // throws ConfigError with file:line:column
+std::string write_transfer_spreads(const TransferSpreads& spreads, const std::string& date);
 
 }  // namespace stepcast

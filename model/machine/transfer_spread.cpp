@@ -1,4 +1,4 @@
-#include "model/machine/transfer_spread.h"
+#include "model/machine/scatter.h"
 
 #include <fmt/format.h>
 

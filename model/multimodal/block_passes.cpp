@@ -11,7 +11,7 @@
 //   GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two products r2 w1, SiLU r2 w1
 // Reading every second 16-bit element moves all bytes. Ignores launch gaps.
 #include "model/graph/op_kinds.h"
-#include "model/multimodal/plans.h"
+#include "model/multimodal/parts.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/multimodal/blocks.h"
+#include "model/multimodal/parts.h"
 
 namespace stepcast {
 namespace {

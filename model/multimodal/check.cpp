@@ -1,7 +1,7 @@
 // One function a rule. A complaint begins with the key that it is about.
 #include "model/checks/checks.h"
 #include "model/keys/keys.h"
-#include "model/multimodal/tensors.h"
+#include "model/multimodal/parts.h"
 
 namespace stepcast {
 namespace {

@@ -3,7 +3,7 @@
 // positions added. The caption loss is computed in fp32 under autocast: logits cast (r2 w4 bytes), log-softmax (r4
 // w4); its backward sets a gradient of that size to zero (w4), reads it with the probabilities (r8 w4) and casts back
 // (r4 w2).
-#include "model/multimodal/plans.h"
+#include "model/multimodal/parts.h"
 
 namespace stepcast {
 namespace {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-#include "model/multimodal/zero_one.h"
+#include "model/multimodal/parts.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "model/multimodal/tensors.h"
+#include "model/multimodal/parts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/multimodal/blocks.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/multimodal/zero_one.h"
+#include "model/multimodal/parts.h"
 
 #include <algorithm>
 

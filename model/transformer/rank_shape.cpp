@@ -1,4 +1,4 @@
-#include "model/transformer/rank_shape.h"
+#include "model/transformer/layer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/answers/explanation.h"
-#include "model/machine/cluster_parameters.h"
+#include "model/machine/calibration.h"
 #include "sim/costs/price_classes.h"
 #include "sim/engine/event_engine.h"
 #include "sim/explain/critical_path.h"

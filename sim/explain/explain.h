@@ -1,7 +1,7 @@
 // Why a step takes what it takes: its critical path and elasticities, what its cost rests on, where an error comes from.
 #pragma once
 
-#include "model/answers/attribution.h"
+#include "model/answers/traced_step.h"
 #include "model/answers/explanation.h"
 #include "model/answers/forecast.h"
 #include "model/experiment.h"

@@ -1,5 +1,5 @@
 // States of P parameters on one of n ranks: weights 2 P, gradients 2 P, of the own piece an fp32 weight and two
-// moments 12 P / n (pieces padded as in model/multimodal/tensors.h), the bucket buffer (two with overlap). Kept for
+// moments 12 P / n (pieces padded as in model/multimodal/parts.h), the bucket buffer (two with overlap). Kept for
 // the backward of a block (16 bit, in units of its tensors; r rows, k keys, f inner, s scores):
 //   attention  norm in and out, queries, keys, values, result (r; of a cross block norm in and out, keys, values k);
 //              scores s, under autocast the fp32 softmax 2 s and its cast s; sub-norm r; feed-forward norm in and out
@@ -10,8 +10,7 @@
 
 #include <algorithm>
 
-#include "model/multimodal/plans.h"
-#include "model/multimodal/tensors.h"
+#include "model/multimodal/parts.h"
 #include "model/rank_groups.h"
 #include "sim/memory/memory.h"
 

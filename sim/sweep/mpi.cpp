@@ -1,4 +1,4 @@
-#include "sim/sweep/mpi.h"
+#include "sim/sweep/pool.h"
 
 #include <mpi.h>
 
@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "model/errors.h"
-#include "sim/sweep/serialise.h"
 
 namespace stepcast {
 namespace {

@@ -1,5 +1,5 @@
 #include "model/errors.h"
-#include "sim/sweep/mpi.h"
+#include "sim/sweep/pool.h"
 
 namespace stepcast {
 namespace {

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "sim/on_threads.h"
-#include "sim/sweep/mpi.h"
 
 namespace stepcast {
 namespace {

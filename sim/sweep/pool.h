@@ -1,8 +1,11 @@
 // Who shares the work of a sweep: threads of this process, and under an MPI launcher the other processes too.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "sim/sweep/worker.h"
 
@@ -15,5 +18,30 @@ using RunJobs = std::function<std::vector<SweepJobResult>(std::span<const SweepJ
 // `threads` 0: one a core, or one alone where a launcher started several processes. Points of a map are collected in `map`
 // where it is given and all of this process's threads; other processes collect none.
 RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map = nullptr);
+
+// A sweep over processes that an MPI launcher started (mpirun -n 64 stepcast sweep ..): the first process hands out jobs to
+// whoever is free, itself included. Without MPI in the build: no_mpi.cpp.
+
+// How many processes the launcher started, and which of them this is; 1 and 0 without a launcher.
+int mpi_processes();
+int mpi_process();
+
+// "Open MPI v4.1.4"; "" in a build without MPI.
+std::string mpi_library();
+
+// Of the first process.
+RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question);
+
+// Of the others: serves jobs until the first process has no more.
+void help_mpi_team(const SweepSpace& space, const SweepQuestion& question);
+
+// Jobs and results of a sweep as words, for messages between processes of one program.
+using Words = std::vector<std::uint64_t>;
+
+Words serialised(const SweepJob& job);
+Words serialised(const SweepJobResult& result);
+// Throw std::logic_error for words that were not made so.
+SweepJob job_of(std::span<const std::uint64_t> words);
+SweepJobResult result_of(std::span<const std::uint64_t> words);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "sim/sweep/reasons.h"
+#include "sim/sweep/worker.h"
 
 #include <algorithm>
 #include <cctype>

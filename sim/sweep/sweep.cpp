@@ -12,7 +12,7 @@
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/sweep/search.h"
-#include "sim/sweep/mpi.h"
+#include "sim/sweep/pool.h"
 
 namespace stepcast {
 namespace {

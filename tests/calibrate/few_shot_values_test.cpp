@@ -7,7 +7,7 @@
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/experiment.h"
-#include "model/machine/cluster_parameters.h"
+#include "model/machine/calibration.h"
 #include "model/presets.h"
 #include "tests/calibrate/step_rows.h"
 

@@ -11,7 +11,6 @@
 
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "calibrate/moe_run_model.h"
 #include "model/graph/step_times.h"
 #include "model/presets.h"
 #include "model/records/measurements.h"

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "calibrate/gpu_fit.h"
-#include "calibrate/gpu_sweep.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"

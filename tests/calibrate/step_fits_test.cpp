@@ -9,7 +9,7 @@
 #include "calibrate/fit_steps.h"
 #include "calibrate/from_measurements.h"
 #include "model/experiment.h"
-#include "model/machine/cluster_parameters.h"
+#include "model/machine/calibration.h"
 #include "model/records/measurement.h"
 #include "model/records/measurements.h"
 #include "tests/calibrate/step_rows.h"

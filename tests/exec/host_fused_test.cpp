@@ -1,4 +1,4 @@
-#include "exec/host_fused.h"
+#include "exec/host_ops.h"
 
 #include <catch2/catch.hpp>
 

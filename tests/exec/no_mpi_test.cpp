@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "exec/mpi_address.h"
 #include "exec/mpi_device.h"
 
 using namespace stepcast;

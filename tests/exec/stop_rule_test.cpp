@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "exec/stop_rule.h"
+#include "exec/execute.h"
 
 using namespace stepcast;
 

@@ -1,8 +1,7 @@
-#include "reports/regret.h"
+#include "reports/compare.h"
 
 #include <catch2/catch.hpp>
 
-#include "reports/compare.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "model/keys/keys.h"
-#include "model/machine/cluster_parameters.h"
+#include "model/machine/calibration.h"
 #include "model/step.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "model/multimodal/blocks.h"
+#include "model/multimodal/parts.h"
 #include "model/presets.h"
 #include "model/step.h"
 #include "sim/noise.h"

@@ -1,6 +1,5 @@
 #include "model/keys/key_values.h"
 #include "model/machine/calibration.h"
-#include "model/machine/cluster_parameters.h"
 
 #include <catch2/catch.hpp>
 

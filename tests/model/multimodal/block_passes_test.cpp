@@ -2,7 +2,7 @@
 // bytes: rows 480 bytes, inner 960, scores 5 x 2 x 6 x 6 x 2 = 720.
 #include <catch2/catch.hpp>
 
-#include "model/multimodal/plans.h"
+#include "model/multimodal/parts.h"
 #include "tests/model/block/plan_lines.h"
 
 using namespace stepcast;

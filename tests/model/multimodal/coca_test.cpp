@@ -3,8 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/multimodal/blocks.h"
-#include "model/multimodal/tensors.h"
+#include "model/multimodal/parts.h"
 #include "model/step.h"
 
 using namespace stepcast;

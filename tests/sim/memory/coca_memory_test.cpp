@@ -2,7 +2,7 @@
 // scores 720. The other towers are smaller; 5 x 4 words of 10 are 200 logits.
 #include <catch2/catch.hpp>
 
-#include "model/multimodal/tensors.h"
+#include "model/multimodal/parts.h"
 #include "sim/memory/memory.h"
 
 using namespace stepcast;

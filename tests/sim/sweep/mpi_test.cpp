@@ -1,5 +1,5 @@
 // Started again by mpirun, as three processes of the case that started it.
-#include "sim/sweep/mpi.h"
+#include "sim/sweep/pool.h"
 
 #include <catch2/catch.hpp>
 

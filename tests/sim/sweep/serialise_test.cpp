@@ -1,4 +1,4 @@
-#include "sim/sweep/serialise.h"
+#include "sim/sweep/pool.h"
 
 #include <catch2/catch.hpp>
 

@@ -169,7 +169,7 @@ TEST_CASE("workloads without fast rules go through check_experiment(), complaint
         walk(SweepSpace(e, axes({"parallelism.dp=2,4,8", "parallelism.micro_batch=1,2", "workload.hidden=64,128"})));
     CHECK(walked.legal.size() == 4);
     CHECK(walked.illegal == 8);
-    REQUIRE(walked.reasons.size() == 2);  // sim/sweep/reasons.h makes one of them, with a range
+    REQUIRE(walked.reasons.size() == 2);  // count_reason() makes one of them, with a range
     for (const auto& [reason, points] : walked.reasons) {
         CHECK_THAT(reason, Catch::Contains("data 2 x tensor 1") || Catch::Contains("data 8 x tensor 1"));
         CHECK(points == 4);

@@ -1,0 +1,149 @@
+// The verb calibrate on this machine: its processor, or its GPUs.
+#include "cli/calibrate.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "calibrate/gpu_fit.h"
+#include "calibrate/host_sweep.h"
+#include "exec/cuda_plugin.h"
+#include "exec/execute.h"
+#include "exec/host_device.h"
+#include "exec/host_machine.h"
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/files/whole_files.h"
+#include "model/presets.h"
+#include "reports/plots.h"
+#include "reports/tables.h"
+
+namespace stepcast {
+namespace {
+
+using Progress = std::function<void(std::string_view)>;
+
+std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs,
+                                 const std::function<ExecuteOptions(std::size_t sweep)>& how, const Progress& progress) {
+    std::vector<SweepResult> results;
+    for (TaskGraph& graph : graphs) {
+        if (progress) progress(fmt::format("sweep {} of {}", results.size() + 1, graphs.size()));
+        Measurement measurement = execute(graph, device, how(results.size()));
+        results.push_back({std::move(graph), std::move(measurement)});
+    }
+    return results;
+}
+
+void require_cores(int ranks) {
+    if (const std::size_t cores = allowed_cores().size();
+        static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
+        throw ConfigError("--ranks " + std::to_string(ranks) + ": this machine has " + std::to_string(cores) +
+                          " cores; ranks that share a core measure each other, expected at most one a core");
+}
+
+// Where gnuplot is missing, why there is no plot: the cluster file is written by then.
+std::string host_plots(const Cluster& cluster, const std::string& stem) {
+    const auto plot = [](const std::vector<FittedCurve>& curves, const std::string& x, const std::string& y,
+                         const std::string& title, const std::string& path) {
+        std::vector<CurvePlot> plots;
+        for (const FittedCurve& curve : curves) plots.push_back({curve.name, curve.measured, curve.fitted});
+        plot_curves(plots, title, x, y, path);
+        return path + ".png\n";
+    };
+    try {
+        return plot(fitted_curves(cluster), "bytes", "time [s]",
+                    "Host: memory passes and collectives, latency and rate fitted", stem + "-curves") +
+               plot(fitted_rates(cluster), "k of C[m,n] = A[m,k] B[k,n]", "rate [FLOP/s]",
+                    "Host: matrix products, efficiency and fill of k fitted", stem + "-gemm");
+    } catch (const ConfigError& error) {
+        return std::string("no plot: ") + error.what() + "\n";
+    }
+}
+
+// The preset that describes this GPU, or the cluster that was named.
+std::optional<Cluster> datasheet_of(const std::string& asked, const std::string& gpu) {
+    if (!asked.empty()) return read_cluster(asked);
+    for (const std::string& name : preset_names(PresetKind::cluster))
+        if (Cluster cluster = read_cluster(name); names_device(gpu, cluster.gpu)) return cluster;
+    return {};
+}
+
+// Of one kind, as curves over its size.
+FitPlot plot_of(const FitResult& result) {
+    FitPlot plot{result.cases.empty() ? "" : result.cases.front().kind, {}};
+    for (const CaseResult& c : result.cases) plot.points.push_back({c.kind, c.measured, c.fitted});
+    return plot;
+}
+
+// Names of the plots; where none can be drawn, why: everything else is written by then.
+std::string gpu_plots(const GpuFit& fit, const std::string& stem) {
+    std::string text;
+    for (const FitResult& result : fit.results) {
+        const FitPlot plot = plot_of(result);
+        if (plot.points.empty()) continue;
+        const std::string path = stem + "-" + plot.kind;
+        try {
+            plot_fit(plot, fit.cluster.name, path);
+            text += path + ".png\n";
+        } catch (const ConfigError& error) {
+            text += std::string("no plot: ") + error.what() + "\n";
+        }
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string calibrate_host(const Options& options, const Progress& progress) {
+    const int ranks = options.ranks > 0 ? options.ranks : 2;
+    require_cores(ranks);
+    const auto device = open_host_device(ranks);
+    const std::vector<SweepResult> results = measure(*device, host_sweeps(ranks), [&](std::size_t sweep) {
+        ExecuteOptions how = sweep_options(options.steps);
+        how.check_idle = sweep == 0;
+        return how;
+    }, progress);
+    if (progress) progress("");
+    if (!device->reports()) return "";
+    const Cluster cluster = fit_host(results, processor_name(), available_memory() / ranks);
+    write_whole({{options.out, write_cluster(cluster)}});
+    const std::filesystem::path out(options.out);
+    std::string text = options.out + "\n" + host_plots(cluster, (out.parent_path() / out.stem()).string());
+    if (const std::string doubt = busy_warning(results); !doubt.empty()) text += doubt + "\n";
+    return text + provenance_text(cluster) + "\n";
+}
+
+std::string calibrate_cuda(const Options& options, const Progress& progress) {
+    CudaDeviceAndGpu opened = open_cuda_device({.ranks = options.ranks});
+    constexpr int ada = 89;
+    const std::vector<SweepResult> results =
+        measure(*opened.device, gpu_sweeps(opened.device->rank_count(), opened.gpu.capability >= ada, opened.gpu.memory_bandwidth),
+                [&](std::size_t) {
+                    ExecuteOptions how = sweep_options(options.steps);
+                    how.warmup = 2;  // the first loads kernels, the second finds the clock where work puts it
+                    return how;
+                }, progress);
+    if (!opened.device->reports()) return "";
+    const GpuPoints points = collect_gpu_points(results);
+    const std::filesystem::path out(options.out);
+    const std::string stem = (out.parent_path() / out.stem()).string();
+    const std::vector<PlannedFile> tables = gpu_tables(points, opened.gpu.name, stem);
+    write_whole(tables);  // first: where nothing can be fitted, they can be taken elsewhere
+    const Nameplate plate{opened.gpu.name, opened.gpu.multiprocessors, opened.gpu.memory, opened.gpu.memory_bandwidth};
+    const std::optional<Cluster> known = datasheet_of(options.cluster, plate.name);
+    Start start = start_cluster(points, plate, known ? &*known : nullptr);
+    start.cluster.name = out.stem().string();
+    const GpuFit fit = fit_gpu(start, points, progress);
+    write_whole({{options.out, write_cluster(fit.cluster)}});
+    if (progress) progress("");
+    std::string text = options.out + "\n";
+    for (const PlannedFile& table : tables) text += table.path + "\n";
+    text += gpu_plots(fit, stem);
+    for (const FitResult& result : fit.results) text += describe(result);
+    return text + provenance_text(fit.cluster) + "\n";
+}
+
+}  // namespace stepcast
