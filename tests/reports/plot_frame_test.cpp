@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <stdexcept>
 
 #include "tests/reports/samples.h"
 
@@ -72,6 +73,8 @@ TEST_CASE("labels under bars have room for the longest") {
 }
 
 TEST_CASE("parts without a label are in no legend") {
+    CHECK_THROWS_AS(plot_command({"a", "b"}, {"A"}), std::logic_error);  // each part has one, be it empty
+    CHECK_THROWS_AS(plot_command({"a"}, {"A", "B"}), std::logic_error);
     CHECK(plot_command({"a", "b", "c"}, {"", "B", ""}) == "plot a notitle, \\\n  b title \"B\", \\\n  c notitle\n");
     CHECK_FALSE(PlotRange{1, 4}.is_wide());
     CHECK(PlotRange{1, 4.1}.is_wide());
