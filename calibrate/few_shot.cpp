@@ -129,7 +129,7 @@ Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, boo
         for (const BlockErrors& block : blocks) errors.insert(errors.end(), block.errors.begin(), block.errors.end());
         if (!errors.empty()) fitted.errors.push_back(summary_of(errors, fmt::format("left out by {}", to_string(by))));
     }
-    fitted.errors.push_back(summary_of(e.fit.posterior.errors, "fitted"));
+    fitted.errors.push_back(summary_of(e.fit.posterior.rows.errors, "fitted"));
     return fitted;
 }
 
@@ -204,14 +204,14 @@ std::string contradictions(const std::vector<Case>& cases, const Posterior& p) {
     std::string text;
     for (const auto& [what, rows] : alike)
         for (std::size_t k = 1; k < rows.size(); ++k)
-            if (std::abs(p.errors[rows[0]] - p.errors[rows[k]]) > limit)
+            if (std::abs(p.rows.errors[rows[0]] - p.rows.errors[rows[k]]) > limit)
                 text += fmt::format("rows contradict each other: {} took {}, {} of the same configuration {}\n",
                                     cases[rows[0]].case_id, to_string(cases[rows[0]].measured_step),
                                     cases[rows[k]].case_id, to_string(cases[rows[k]].measured_step));
     for (std::size_t i = 0; i < cases.size(); ++i)
-        if (std::abs(p.errors[i]) > limit)
+        if (std::abs(p.rows.errors[i]) > limit)
             text += fmt::format("far from the others, of little weight: {}, measured {}, fitted {:+.0f} %\n",
-                                cases[i].case_id, to_string(cases[i].measured_step), 100 * std::expm1(p.errors[i]));
+                                cases[i].case_id, to_string(cases[i].measured_step), 100 * std::expm1(p.rows.errors[i]));
     return text;
 }
 
@@ -229,6 +229,10 @@ std::string constants_table(const StepFit& fit) {
     return text;
 }
 
+// A host that is faster than its device has no slope: where the rows tell less of its time than this error, the fit also begins
+// where it would hold the device up.
+constexpr double felt = 0.25;
+
 StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress) {
     StepFit fit{step_constants(request.target, cases), {}, {}};
     if (fit.constants.empty()) throw ConfigError("calibrate: the rows exercise no constant of that kind");
@@ -239,10 +243,12 @@ StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const
     };
     Vector start(fit.constants.size(), 0.0);
     fit.posterior = solved(start);
-    // A host that is faster than its device has no slope: the fit also begins where it would hold the device up.
-    for (std::size_t j = 0; j < start.size(); ++j)
-        if (fit.constants[j].key == "host.layer") start[j] = 1.5;
-    if (Posterior slower = solved(start); slower.cost < fit.posterior.cost) fit.posterior = std::move(slower);
+    for (std::size_t j = 0; j < start.size(); ++j) {
+        if (fit.constants[j].key != "host.layer" || fit.posterior.sigma[j] < felt) continue;
+        start[j] = 1.5;
+        if (Posterior slower = solved(start); slower.cost < fit.posterior.cost) fit.posterior = std::move(slower);
+        break;
+    }
     return fit;
 }
 
@@ -258,8 +264,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
                          const Progress& progress) {
     std::vector<std::string> keys;
     for (const StepConstant& c : constants) keys.push_back(c.key);
-    return [&cases, keys, progress, pass = 0, known = std::map<Vector, RowErrors>()](const Vector& x) mutable {
-        if (const auto before = known.find(x); before != known.end()) return before->second;  // every block begins at the whole fit
+    return [&cases, keys, progress, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
         ++pass;
         std::vector<double> factors;
         for (const double value : x) factors.push_back(std::exp(value));
@@ -268,6 +273,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
         std::mutex telling;
         const auto work = [&] {
             for (std::size_t i = next++; i < cases.size(); i = next++) {
+                if (!rows[i]) continue;
                 const StepSlopes s = step_with_slopes(cases[i], keys, factors);
                 found.errors[i] = std::log(s.step / cases[i].measured_step);
                 for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
@@ -277,7 +283,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
             }
         };
         on_threads(0, work);
-        return known.emplace(x, std::move(found)).first->second;
+        return found;
     };
 }
 
@@ -289,7 +295,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     for (std::size_t j = 0; j < e.fit.constants.size(); ++j) any = any || determined(e.fit, j);
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size());
-    const HeldOutError own = summary_of(e.fit.posterior.errors, "fitted");
+    const HeldOutError own = summary_of(e.fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, Interruptible::stopped);
     if (!any)
         throw ConfigError(fmt::format("calibrate: these {} rows determine none of {} constants: nothing is written; "

@@ -52,12 +52,15 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
     for (const Case& c : cases) names.insert(block_of(c, by));
     std::vector<BlockErrors> found;
     if (names.size() < 2) return found;
+    const RowModel lines = straight_lines(fit.posterior.x, fit.posterior.rows);
     for (const std::string& name : names) {
         if (enough && enough()) break;
         std::vector<bool> used;
         for (const Case& c : cases) used.push_back(block_of(c, by) != name);
-        const Posterior without = most_probable(fit.model, priors_of(fit.constants), used, fit.posterior.x, enough);
-        const RowErrors there = fit.model(without.x);
+        const Posterior without = most_probable(lines, priors_of(fit.constants), used, fit.posterior.x);
+        std::vector<bool> block_rows = used;
+        block_rows.flip();
+        const RowErrors there = fit.model(without.x, block_rows);
         BlockErrors block{name, {}, 0};
         for (std::size_t i = 0; i < cases.size(); ++i) {
             if (used[i]) continue;

@@ -13,6 +13,7 @@ struct StepFit {
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
+// Each block's rows at the constants that the others have in straight lines from the whole fit: no pass over the others.
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough);
 // Which shipped frameworks forecast the rows much better, with nothing fitted, than the fit that began at request.framework: a

@@ -10,9 +10,12 @@ namespace {
 constexpr double huber_limit = 1.5;   // residuals beyond so many sigmas count linearly
 constexpr double rows_of_belief = 4;  // what usual_noise is worth
 constexpr double least_noise = 0.01;
-constexpr int most_steps = 12, most_halvings = 4;
-constexpr double immovable = 1e30;    // a precision that no row moves
-constexpr double close_enough = 0.1;  // of a constant's error: steps below it change nothing that counts
+constexpr int most_passes = 12, most_halvings = 4, most_steps = 60;
+constexpr double reach = 1.5;          // of a logarithm: so far slopes are believed
+constexpr double immovable = 1e30;     // a precision that no row moves
+constexpr double standing = 1e-4;      // of a constant's error: where steps on straight lines, which are no pass, come to an end
+// Of the objective, which is 1 higher one standard deviation away: what a next pass must promise, and what the last must have brought.
+constexpr double least_promise = 0.02, least_gain = 0.1;
 
 // Inverse of a symmetric positive matrix, by Cholesky.
 DenseMatrix inverse(const DenseMatrix& a) {
@@ -114,45 +117,83 @@ double noise_of(const Problem& p, const Vector& errors) {
     return std::max(least_noise, std::sqrt(squares / rows / share));
 }
 
+Vector bounded(const Problem& p, Vector x) {
+    for (std::size_t j = 0; j < x.size(); ++j) x[j] = std::clamp(x[j], p.priors[j].lower, p.priors[j].upper);
+    return x;
+}
+
+Vector part_of_way(const Problem& p, const Vector& from, const Vector& to, double part) {
+    Vector x = from;
+    for (std::size_t j = 0; j < x.size(); ++j) x[j] += part * std::clamp(to[j] - from[j], -reach, reach);
+    return bounded(p, std::move(x));
+}
+
+// Where Newton's steps come to stand if the rows go on in straight lines from x, with the noise that they then have.
+Vector solved_on_lines(Problem& p, const RowErrors& from, const Vector& x) {
+    const RowModel lines = straight_lines(x, from);
+    RowErrors at = from;
+    Vector y = x;
+    for (int n = 0; n < most_steps; ++n) {
+        const Vector step = newton_step(p, at, y), errors = errors_of(inverse(normal_matrix(p, at))), before = y;
+        for (std::size_t j = 0; j < step.size(); ++j) y[j] += step[j];
+        y = bounded(p, std::move(y));
+        double moved = 0;
+        for (std::size_t j = 0; j < y.size(); ++j) moved = std::max(moved, std::abs(y[j] - before[j]) / errors[j]);
+        at = lines(y, p.used);
+        const double noise = noise_of(p, at.errors), widened = std::log(noise / p.noise);
+        p.noise = noise;
+        if (moved < standing && std::abs(widened) < standing) break;
+    }
+    return y;
+}
+
+Posterior posterior_at(const Problem& p, const Vector& x, RowErrors at) {
+    const double rows = rows_of_belief + static_cast<double>(std::count(p.used.begin(), p.used.end(), true));
+    Posterior found;
+    found.x = x;
+    found.covariance = inverse(normal_matrix(p, at));
+    found.sigma = errors_of(found.covariance);
+    for (std::size_t j = 0; j < x.size(); ++j)
+        found.at_bound.push_back(x[j] <= p.priors[j].lower + 1e-9 || x[j] >= p.priors[j].upper - 1e-9);
+    found.noise = p.noise;
+    found.cost = objective(p, at.errors, x) + 2 * rows * std::log(p.noise);
+    found.rows = std::move(at);
+    return found;
+}
+
 }  // namespace
+
+RowModel straight_lines(const Vector& x, const RowErrors& at) {
+    return [x, at](const Vector& y, const std::vector<bool>&) {
+        RowErrors there = at;
+        for (std::size_t i = 0; i < at.errors.size(); ++i)
+            for (std::size_t j = 0; j < x.size(); ++j) there.errors[i] += at.slopes.at(i, j) * (y[j] - x[j]);
+        return there;
+    };
+}
 
 Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
                         const Vector& start, const std::function<bool()>& enough) {
     Problem p{priors, used};
-    const auto bounded = [&](Vector x) {
-        for (std::size_t j = 0; j < x.size(); ++j) x[j] = std::clamp(x[j], priors[j].lower, priors[j].upper);
-        return x;
-    };
-    Vector x = bounded(start);
-    RowErrors at = model(x);
-    for (int n = 0; n < most_steps && !(enough && enough()); ++n) {
-        const double before = objective(p, at.errors, x);
-        const Vector step = newton_step(p, at, x), errors = errors_of(inverse(normal_matrix(p, at)));
-        double moved = 0, length = 1;
-        for (int halving = 0; halving <= most_halvings; ++halving, length /= 2) {
-            Vector tried = x;
-            for (std::size_t j = 0; j < x.size(); ++j) tried[j] += length * std::clamp(step[j], -1.5, 1.5);
-            tried = bounded(tried);
-            RowErrors there = model(tried);
-            if (objective(p, there.errors, tried) > before && halving < most_halvings) continue;
-            if (objective(p, there.errors, tried) > before) break;
-            for (std::size_t j = 0; j < x.size(); ++j) moved = std::max(moved, std::abs(tried[j] - x[j]) / errors[j]);
+    Vector x = bounded(p, start);
+    RowErrors at = model(x, used);
+    const auto stopped = [&] { return enough && enough(); };
+    for (int n = 0; n < most_passes && !stopped(); ++n) {
+        const Vector solved = solved_on_lines(p, at, x);
+        const double before = objective(p, at.errors, x), there = objective(p, straight_lines(x, at)(solved, used).errors, solved);
+        if (before - there < least_promise) break;
+        double part = 1, gained = -1;
+        for (int halving = 0; halving <= most_halvings && gained < 0 && !stopped(); ++halving, part /= 2) {
+            const Vector tried = part_of_way(p, x, solved, part);
+            RowErrors found = model(tried, used);
+            gained = before - objective(p, found.errors, tried);
+            if (gained < 0) continue;
             x = tried;
-            at = std::move(there);
-            break;
+            at = std::move(found);
         }
-        const double noise = noise_of(p, at.errors);
-        const bool settled = std::abs(std::log(noise / p.noise)) < 0.02;
-        p.noise = noise;
-        if (moved < close_enough && settled) break;
+        if (gained < least_gain) break;
     }
-    const double rows = rows_of_belief + static_cast<double>(std::count(used.begin(), used.end(), true));
-    Posterior found{x,       {}, {}, inverse(normal_matrix(p, at)), p.noise, objective(p, at.errors, x) + 2 * rows * std::log(p.noise),
-                    at.errors};
-    found.sigma = errors_of(found.covariance);
-    for (std::size_t j = 0; j < x.size(); ++j)
-        found.at_bound.push_back(x[j] <= priors[j].lower + 1e-9 || x[j] >= priors[j].upper - 1e-9);
-    return found;
+    return posterior_at(p, x, std::move(at));
 }
 
 }  // namespace stepcast

@@ -13,7 +13,10 @@ struct RowErrors {
     Vector errors;
     DenseMatrix slopes;
 };
-using RowModel = std::function<RowErrors(const Vector& x)>;
+// Rows without their flag may be left at nothing.
+using RowModel = std::function<RowErrors(const Vector& x, const std::vector<bool>& rows)>;
+// As if every row went on from x in a straight line: no row is asked again.
+RowModel straight_lines(const Vector& x, const RowErrors& at);
 
 // Of the logarithm of each unknown: where it is believed to be and how surely, and where it must stay.
 struct PriorBelief {
@@ -26,12 +29,14 @@ struct Posterior {
     DenseMatrix covariance;
     double noise = 0;          // scatter of a row about its prediction, one standard deviation
     double cost = 0;           // less is more probable, of solutions of one problem from different starts
-    Vector errors;             // of all rows at x
+    RowErrors rows;            // at x, of those used
 };
 
-// Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 by damped Gauss-Newton steps that
-// never leave the bounds; rho is Huber's. The noise is estimated with them, believed beforehand to be `usual_noise` as if
-// from four rows. `done` after each step may say that the caller wants no more.
+// Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 within the bounds; rho is Huber's.
+// The noise is estimated with them, believed beforehand to be `usual_noise` as if from four rows. A pass over the rows is dear and
+// algebra is not: each pass goes to where the rows' straight lines from the last one have their minimum (half of the way and so on where that
+// is no better), until another promises nothing or the last brought nothing that counts beside the constants' errors. `enough` after a pass may say that the
+// caller wants no more.
 Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
                         const Vector& start, const std::function<bool()>& enough = {});
 

@@ -5,7 +5,6 @@
 
 #include "model/machine/calibration.h"
 #include "model/step.h"
-#include "sim/engine/simulate.h"
 #include "sim/explain/elasticity.h"
 
 namespace stepcast {
@@ -15,15 +14,9 @@ constexpr double nudge = 0.05;  // of a logarithm
 
 bool in_graph(const std::string& key) { return key == eager_traffic_key; }
 
-Seconds simulated(const Experiment& e) {
-    const TaskGraph graph = build_step(e, routing_of(e));
-    Timeline timeline;
-    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
-    return timeline.end;
-}
-
 Experiment at_factors(const Experiment& base, const std::vector<std::string>& keys, const std::vector<double>& factors) {
     Experiment e = base;
+    e.cluster.fitted.reset();  // what it was fitted from is no part of its times, and long to copy
     for (std::size_t j = 0; j < keys.size(); ++j) {
         if (in_graph(keys[j]))
             e.parallelism.eager_traffic *= factors[j];
@@ -44,14 +37,15 @@ Slopes of_whole(const Experiment& e, const std::vector<std::string>& keys) {
     const WhatIf step(graph, e.cluster);
     Slopes found{step.timeline().end.si(), {}};
     for (const std::string& key : keys) {
+        Seconds more;
         if (!in_graph(key)) {
-            const Cluster other = with_scaled(e.cluster, key, std::exp(nudge));
-            found.changes.push_back(step.along_path(other).si() / nudge);
-            continue;
+            more = step.along_path(with_scaled(e.cluster, key, std::exp(nudge)));
+        } else if (e.parallelism.eager) {
+            Experiment other = e;
+            other.parallelism.eager_traffic *= std::exp(nudge);
+            more = step.along_path(build_step(other, routing_of(other)));
         }
-        Experiment other = e;
-        other.parallelism.eager_traffic *= std::exp(nudge);
-        found.changes.push_back(e.parallelism.eager ? (simulated(other).si() - found.step) / nudge : 0);
+        found.changes.push_back(more.si() / nudge);
     }
     return found;
 }

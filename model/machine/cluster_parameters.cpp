@@ -77,7 +77,7 @@ Cluster with_scaled(const Cluster& cluster, const std::string& key, double facto
     Experiment e;
     e.cluster = cluster;
     if (!found || !scale_key(*found, e, factor)) throw std::logic_error("with_scaled: " + key + " is no parameter");
-    return e.cluster;
+    return std::move(e.cluster);
 }
 
 }  // namespace stepcast

@@ -48,20 +48,24 @@ PriceClasses::Paths PriceClasses::paths(const Cluster& cluster) const {
     return paths;
 }
 
+Seconds PriceClasses::price(std::uint32_t c, const TaskGraph& sizes, const Cluster& cluster, const Paths& paths) const {
+    const TaskId t = examples_[c];
+    const GroupId group = graph_.group_id(t);
+    const Seconds time = group == 0 ? op_time(sizes.op(t), graph_.phase(t), graph_.places(t), cluster)
+                                    : time_in_step(sizes.op(t), paths.at(group), cluster);
+    // Rates that are legal one by one can be out of all proportion together; sums of such times are no times.
+    constexpr Seconds longest(1e8);
+    if (!(time >= Seconds(0) && time < longest))
+        throw ConfigError(fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} s: one of its "
+                                      "rates is far too low, or a time too long",
+                                      graph_.name(t), time.si(), cluster.name, longest.si()));
+    return time;
+}
+
 std::vector<Seconds> PriceClasses::price(const Cluster& cluster, const Paths& paths) const {
     std::vector<Seconds> prices;
     prices.reserve(size());
-    for (const TaskId t : examples_) {
-        const GroupId group = graph_.group_id(t);
-        prices.push_back(group == 0 ? op_time(graph_.op(t), graph_.phase(t), graph_.places(t), cluster)
-                                    : time_in_step(graph_.op(t), paths.at(group), cluster));
-        // Rates that are legal one by one can be out of all proportion together; sums of such times are no times.
-        constexpr Seconds longest(1e8);
-        if (!(prices.back() >= Seconds(0) && prices.back() < longest))
-            throw ConfigError(fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} s: one of its "
-                                          "rates is far too low, or a time too long",
-                                          graph_.name(t), prices.back().si(), cluster.name, longest.si()));
-    }
+    for (std::uint32_t c = 0; c < size(); ++c) prices.push_back(price(c, graph_, cluster, paths));
     return prices;
 }
 

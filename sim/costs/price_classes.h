@@ -26,6 +26,8 @@ public:
     using Paths = std::map<GroupId, RingPath>;
     [[nodiscard]] Paths paths(const Cluster& cluster) const;
 
+    // Of class c, with the sizes that its task has in `sizes`: this graph, or one of the same tasks.
+    [[nodiscard]] Seconds price(std::uint32_t c, const TaskGraph& sizes, const Cluster& cluster, const Paths& paths) const;
     // By class; `paths` of a cluster with the same_paths().
     [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster, const Paths& paths) const;
     // Every task at the price of its class, kernels of each rank at its own rate (cluster.gpu.rank_rates; empty = all

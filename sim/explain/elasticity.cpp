@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <stdexcept>
 
 #include "sim/costs/link_uses.h"
 
@@ -33,12 +34,25 @@ std::vector<Seconds> WhatIf::price(const Cluster& other) const {
     return classes_.price(other, same_paths(other, cluster_) ? paths_ : classes_.paths(other));
 }
 
-Seconds WhatIf::along_path(const Cluster& other) const {
-    const std::vector<Seconds> prices = price(other);
-    Seconds more = calls_on_path_ * (host_call_time(other) - host_call_time(cluster_));
-    for (std::size_t c = 0; c < prices.size(); ++c)
-        if (prices_[c] > Seconds(0)) more += time_on_path_[c] * (prices[c] / prices_[c] - 1);
+template <class Price>
+Seconds WhatIf::repriced_path(const Price& new_price) const {
+    Seconds more;
+    for (std::uint32_t c = 0; c < prices_.size(); ++c)
+        if (time_on_path_[c] > Seconds(0) && prices_[c] > Seconds(0)) more += time_on_path_[c] * (new_price(c) / prices_[c] - 1);
     return more;
+}
+
+Seconds WhatIf::along_path(const Cluster& other) const {
+    std::optional<PriceClasses::Paths> moved;
+    if (!same_paths(other, cluster_)) moved = classes_.paths(other);
+    const PriceClasses::Paths& paths = moved ? *moved : paths_;
+    return calls_on_path_ * (host_call_time(other) - host_call_time(cluster_)) +
+           repriced_path([&](std::uint32_t c) { return classes_.price(c, graph_, other, paths); });
+}
+
+Seconds WhatIf::along_path(const TaskGraph& resized) const {
+    if (resized.size() != graph_.size()) throw std::logic_error("along_path: a graph of other tasks");
+    return repriced_path([&](std::uint32_t c) { return classes_.price(c, resized, cluster_, paths_); });
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {

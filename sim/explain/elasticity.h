@@ -24,6 +24,8 @@ public:
     // price (a task that contention stretched stays stretched by the same factor). Without contention the old path is
     // still a chain of the new step, which therefore never changes by less than this; for small changes they are equal.
     [[nodiscard]] Seconds along_path(const Cluster& other) const;
+    // With other sizes of ops on the same cluster: of a graph that has the same tasks in the same order, else std::logic_error.
+    [[nodiscard]] Seconds along_path(const TaskGraph& resized) const;
     [[nodiscard]] Seconds simulated(const Cluster& other);
     // The step of what every price changes, without sign. The step without contention cannot change by more: it is the
     // longest of all chains of tasks, and none changes by more than its own changes together. Infinite where the
@@ -32,6 +34,9 @@ public:
 
 private:
     [[nodiscard]] std::vector<Seconds> price(const Cluster& other) const;
+    // With class c at new_price(c).
+    template <class Price>
+    [[nodiscard]] Seconds repriced_path(const Price& new_price) const;
 
     const TaskGraph& graph_;
     const Cluster& cluster_;

@@ -50,7 +50,7 @@ namespace {
 
 // Rows that see one unknown in proportion: error = slope x - truth.
 RowModel proportional(const Vector& slopes, const Vector& truth) {
-    return [=](const Vector& x) {
+    return [=](const Vector& x, const std::vector<bool>&) {
         RowErrors rows{{}, {slopes.size(), 1, slopes}};
         for (std::size_t i = 0; i < slopes.size(); ++i) rows.errors.push_back(slopes[i] * x[0] - truth[i]);
         return rows;
