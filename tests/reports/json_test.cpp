@@ -137,6 +137,7 @@ TEST_CASE("A comparison that predicted nothing has null errors, not zeros") {
     const Json j = Json::parse(to_json(summarise(all), all));
     CHECK(j["mape"].is_null());
     CHECK(j["inside_interval"].is_null());
+    CHECK(j["peak_mape"].is_null());
 }
 
 // Accepted 10, 12, 11 ms: mean 11, median 11; p10 lies at position 0.2 of {10, 11, 12}: 10.2; p90 at 1.8: 11.8.
