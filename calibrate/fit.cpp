@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "calibrate/fit_parameter.h"
@@ -143,7 +144,7 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
         unknown.erase(std::remove_if(unknown.begin(), unknown.end(), [&](std::size_t j) { return !condition(j); }),
                       unknown.end());
     };
-    double tightest = 1e300, worst = 0;
+    double tightest = std::numeric_limits<double>::infinity(), worst = 0;
     for (const std::size_t j : unknown) tightest = std::min(tightest, p.parameters[j].sigma);
     keep([&](std::size_t j) { return p.parameters[j].sigma <= 1.5 * tightest; });
     for (const std::size_t j : unknown) worst = std::max(worst, data_errors[j]);

@@ -29,7 +29,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string did_you_mean(std::string_view word, std::span<const std::string> valid) {
     if (word.size() < 3 || word.size() > 200) return "";  // everything is near two letters; the distance is quadratic
     const std::string* nearest = nullptr;
-    std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+    std::size_t least = word.size() / 3 + 1;
     for (const auto& candidate : valid) {
         const auto distance = edit_distance(word, candidate);
         if (distance < least) {

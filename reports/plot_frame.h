@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,7 @@ double legend_edge(const std::vector<std::string>& legend);
 std::string frame(const PlotWords& words);
 
 struct PlotRange {
-    double low = 1e300, high = 0;
+    double low = std::numeric_limits<double>::infinity(), high = 0;
     [[nodiscard]] bool is_wide() const { return low > 0 && high > 4 * low; }
     void add(double value) {
         low = std::min(low, value);

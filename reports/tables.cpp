@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -168,7 +169,7 @@ Table kernel_times(const Forecast& f) {
     }
     std::vector<Row> rows;
     for (const auto& [key, row] : by_name) rows.push_back(row);
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.busiest > b.busiest; });
+    std::ranges::stable_sort(rows, std::ranges::greater{}, &Row::busiest);
     Table table{"", {{"kernels", 40, true}, {"phase", 14, true}, {"busiest rank", 12}, {"average", 12}, {"ranks", 6}}, {}};
     for (const Row& row : rows)
         table.rows.push_back({{row.name}, {std::string(to_string(row.phase))}, time_cell(row.busiest),

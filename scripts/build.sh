@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Configures and builds a preset: scripts/build.sh release|dev|asan [TARGET...]
+# Configures and builds a preset: scripts/build.sh release|dev|asan|tsan [TARGET...]
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [[ ! "${1:-}" =~ ^(release|dev|asan)$ ]]; then
-    echo "usage: scripts/build.sh release|dev|asan [TARGET...]" >&2
+if [[ ! "${1:-}" =~ ^(release|dev|asan|tsan)$ ]]; then
+    echo "usage: scripts/build.sh release|dev|asan|tsan [TARGET...]" >&2
     exit 1
 fi
 preset=$1

@@ -33,7 +33,7 @@ Times joined(Times times) {
     return out;
 }
 
-// What of `all` lies outside `covered`; both joined.
+// What of `all` lies outside `covered`; both in rising order, without overlaps.
 Times outside(const Times& all, const Times& covered) {
     Times out;
     auto next = covered.begin();
@@ -69,7 +69,7 @@ GanttKind kind_of(Phase phase) {
 // What the devices of one rank do.
 struct RankWork {
     std::vector<TaskId> kernels;  // in issue order
-    Times computing, exchanging;
+    Times computing, exchanging;  // a kernel after the other; joined
 };
 RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
     RankWork work;
@@ -84,7 +84,6 @@ RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
         (computes ? work.computing : work.exchanging).emplace_back(timeline.start[t], timeline.finish[t]);
         if (computes) work.kernels.push_back(t);
     }
-    work.computing = joined(std::move(work.computing));
     work.exchanging = joined(std::move(work.exchanging));
     return work;
 }

@@ -1,6 +1,7 @@
 #include "sim/step_labels.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "model/transformer/step.h"
@@ -15,7 +16,7 @@ bool has_slots(const Experiment& e) {
 }
 
 struct SlotTimes {
-    Seconds start{1e300}, finish;
+    Seconds start{std::numeric_limits<double>::infinity()}, finish;
 };
 
 }  // namespace

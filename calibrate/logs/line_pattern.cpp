@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "calibrate/logs/log_lines.h"
 #include "model/errors.h"
@@ -224,13 +225,12 @@ LogPattern read_log_pattern(const std::string& path) {
 }
 
 std::vector<std::string> shipped_patterns() {
-    std::vector<std::string> paths;
+    std::set<std::string> paths;
     std::error_code missing;
     const auto folder = std::filesystem::path(home_folder()) / "calibrate" / "patterns";
     for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
-        if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
-    std::sort(paths.begin(), paths.end());
-    return paths;
+        if (entry.path().extension() == ".toml") paths.insert(entry.path().string());
+    return {paths.begin(), paths.end()};
 }
 
 }  // namespace stepcast

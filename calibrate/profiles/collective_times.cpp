@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -226,7 +227,7 @@ std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks)
         t.waiting = t.waiting / sum.kernels;
         all.push_back(t);
     }
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.total > b.total; });
+    std::ranges::stable_sort(all, std::ranges::greater{}, &CollectiveTimes::total);
     return all;
 }
 

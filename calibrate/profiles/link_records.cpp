@@ -277,13 +277,13 @@ void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
         if (call.graph) ++p.counts.graph_launches;
         if (call.waits) p.waits.push_back({call.start - origin, call.finish() - origin});
     }
-    std::sort(p.waits.begin(), p.waits.end(), [](const HostWait& a, const HostWait& b) { return a.start < b.start; });
+    std::ranges::sort(p.waits, {}, &HostWait::start);
 }
 
 void add_memory_and_steps(TraceRecords& records, std::int64_t origin, Profile& p) {
     p.memory = std::move(records.memory);
     for (ProfiledMemory& point : p.memory) point.time -= origin;
-    std::sort(p.memory.begin(), p.memory.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+    std::ranges::sort(p.memory, {}, &ProfiledMemory::time);
     for (const HostSpan& s : records.steps)
         p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
                            Seconds(static_cast<double>(s.length.ns()) * 1e-9)});

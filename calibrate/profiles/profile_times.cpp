@@ -1,6 +1,7 @@
 #include "calibrate/profiles/profile_times.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -85,7 +86,7 @@ std::vector<Times> gather(const Profile& profile, const std::vector<Call>& calls
         finish(times, of);
         all.push_back(times);
     }
-    std::sort(all.begin(), all.end(), [](const Times& a, const Times& b) { return a.total > b.total; });
+    std::ranges::sort(all, std::ranges::greater{}, &Times::total);
     return all;
 }
 

@@ -259,7 +259,7 @@ private:
         std::vector<Place> places;
         std::vector<TaskId> after;
         std::vector<std::pair<int, TaskId>> by_rank;
-        Seconds shortest(1e30);
+        Seconds shortest(std::numeric_limits<double>::infinity());
         const Profile& first = *states_[together.front()].profile;
         const DeviceSpan& shown = *states_[together.front()].items[states_[together.front()].next].span;
         for (const std::size_t r : together) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -35,7 +36,7 @@ double length(const std::vector<Interval>& all) {
 
 DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
     std::vector<Interval> computing, all;
-    double first = 1e300, last = 0;
+    double first = std::numeric_limits<double>::infinity(), last = 0;
     for (const Span& s : trace.spans) {
         if (s.place.rank() != rank || !on_device(s.place.lane())) continue;
         first = std::min(first, s.start.si());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace stepcast {
 
@@ -32,7 +33,7 @@ std::string calibrated_text(const Forecast& forecast) {
         const auto at = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == b.kind; });
         at == kinds.end() ? void(kinds.emplace_back(b.kind, b.share)) : void(at->second += b.share);
     }
-    std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::ranges::stable_sort(kinds, std::ranges::greater{}, &std::pair<std::string, double>::second);
     std::string which;
     for (const auto& [kind, share] : kinds)
         if (share >= 0.01) which += fmt::format("{}{} {:.0f} %", which.empty() ? "" : ", ", kind, 100 * share);

@@ -42,7 +42,7 @@ void flatten(const toml::table& table, const std::string& path, TomlFile& file) 
     std::vector<Item> items;
     for (const auto& [key, node] : table)
         items.push_back({node.source().begin, std::string(key.str()), &node, key.source().begin});
-    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.at < b.at; });
+    std::ranges::sort(items, {}, &Item::at);
     std::vector<std::pair<std::string, const toml::table*>> below;
     for (const auto& [at, key, node, key_at] : items) {
         const auto full = path.empty() ? key : path + "." + key;

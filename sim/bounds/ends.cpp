@@ -18,8 +18,7 @@ double StepBounds::Tables::latest(std::size_t first, std::size_t last, const Fea
 // Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
 void StepBounds::Tables::bind_slots() {
     const Parallelism& p = now_.parallelism;
-    if (settled_.size() < paths_->size())
-        for (auto* times : {&lower_settled_, &settled_}) times->resize(paths_->size());
+    for (auto* times : {&lower_settled_, &settled_}) times->resize(paths_->size());
     const PathTable::Times lower = paths_->settled(lower_), estimate = paths_->settled(estimate_);
     for (std::size_t i = 0; i < paths_->size(); ++i) {
         lower_settled_[i] = paths_->settled_time(i, rounds_.count, lower);

@@ -31,7 +31,7 @@ Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k
         if (distance == 0) return p.time;
         if (distance >= nearest.back().distance) continue;
         nearest.back() = {distance, std::log(flops(p.m, p.n, p.k) / p.time.si())};
-        std::sort(nearest.begin(), nearest.end(), [](const Near& a, const Near& b) { return a.distance < b.distance; });
+        std::ranges::sort(nearest, {}, &Near::distance);
     }
     if (nearest.front().distance == INFINITY)
         throw ConfigError("cluster.kernel.gemm_table: no " + std::string(to_string(dtype)) +

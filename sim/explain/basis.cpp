@@ -1,6 +1,7 @@
 #include "sim/explain/explain.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "model/machine/calibration.h"
@@ -95,7 +96,7 @@ std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, cons
         if (time > Seconds(0))
             basis.push_back({std::string(kind_of_constant(key)), key,
                              is_determined(cluster, key) || is_tabulated(cluster, key), time / all});
-    std::stable_sort(basis.begin(), basis.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
+    std::ranges::stable_sort(basis, std::ranges::greater{}, &CostBasis::share);
     return basis;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -94,9 +95,7 @@ std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, doubl
         found.push_back(
             {p.key, p.value, most > negligible * step.timeline().end ? step.simulated(other) : along, along});
     }
-    std::ranges::stable_sort(found, [](const Elasticity& a, const Elasticity& b) {
-        return std::abs(a.simulated.si()) > std::abs(b.simulated.si());
-    });
+    std::ranges::stable_sort(found, std::ranges::greater{}, [](const Elasticity& e) { return std::abs(e.simulated.si()); });
     return found;
 }
 
@@ -134,7 +133,7 @@ Seconds estimate(const WhatIf& step, const Elasticity& e, const Neighbours& n, d
 }
 
 void sort_by_width(std::vector<Uncertainty>& found) {
-    std::ranges::stable_sort(found, [](const Uncertainty& a, const Uncertainty& b) { return a.widening > b.widening; });
+    std::ranges::stable_sort(found, std::ranges::greater{}, &Uncertainty::widening);
 }
 
 }  // namespace

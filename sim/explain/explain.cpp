@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -45,7 +46,7 @@ std::vector<PathShare> shares_of(const TaskGraph& graph, const std::vector<PathS
     }
     std::vector<PathShare> shares;
     for (auto& [key, share] : by_kind) shares.push_back(share);
-    std::ranges::stable_sort(shares, [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
+    std::ranges::stable_sort(shares, std::ranges::greater{}, &PathShare::time);
     return shares;
 }
 

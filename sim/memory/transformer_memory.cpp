@@ -58,7 +58,7 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
         const ChunkMemory& chunk = chunks[static_cast<std::size_t>(slot.chunk)];
         Moment during;
         if (slot.pass == Pass::forward)
-            during = {now += chunk.kept, Bytes(0)};
+            during = {now += chunk.kept, {}};
         else
             during = {now - chunk.kept + chunk.backward_kept, chunk.backward_work};
         if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= chunk.kept;
@@ -93,7 +93,7 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Ro
     std::vector<SlotMemory> slots;
     along(schedule_orders(e.parallelism)[static_cast<std::size_t>(stage)], memory.chunks, [&](const Moment& m, Bytes after) {
         slots.push_back({memory_of(context, memory.weights, m).peak,
-                         memory_of(context, memory.weights, {after, Bytes(0)}).peak});
+                         memory_of(context, memory.weights, {after, {}}).peak});
     });
     return slots;
 }

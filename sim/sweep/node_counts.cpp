@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "model/errors.h"
 #include "sim/predict.h"
@@ -30,7 +31,7 @@ void add_node_counts(SweepQuestion& q) {
     if (!q.within) return;
     if (!q.training)
         throw ConfigError("--within: of which training? expected --tokens 15T or --steps 100000 beside it");
-    double fewest = 1e300, most = 0;
+    double fewest = std::numeric_limits<double>::infinity(), most = 0;
     std::vector<std::string> clusters;
     for (const Axis& axis : q.axes) {
         if (axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" || axis.key == "machines") return;

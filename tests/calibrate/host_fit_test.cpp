@@ -244,6 +244,14 @@ TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     CHECK(points.op_noise == Approx(std::log(11.0 / 9) / 1.349));
     CHECK(points.step_noise == Approx(std::log(11.0 / 9) / 1.349));
     CHECK(points.empty_task == Seconds(0));
+    // and the cluster takes both, of as many sweeps as there are
+    Sweep passes;
+    add_passes(passes);
+    add_products(passes);
+    const SweepResult both[] = {r, passes.result({8, 10, 12})};
+    CHECK(fit_host(both, "core", Bytes(7e9)).noise.step == collect_points(both).step_noise);
+    CHECK(fit_host(both, "core", Bytes(7e9)).noise.op == collect_points(both).op_noise);
+    CHECK(collect_points(both).step_noise > 0);
 
     // None accepted: the lower quartile of 8, 10, 12 and 1000 is 9.5.
     r.measurement.steps.assign(4, MeasuredStep{{}, false, 1});

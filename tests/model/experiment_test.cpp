@@ -1,8 +1,10 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "model/experiment.h"
+#include "model/experiment_text.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -30,6 +32,13 @@ TEST_CASE("a preset experiment holds its workload preset, its cluster preset and
     CHECK(e.cluster.name == "four ranks");
     CHECK(e.cluster.gpu.peaks[Dtype::fp16] == FlopsPerSecond(300e12));
     CHECK(e.routing.kind == RoutingSpec::Kind::random_gate);
+}
+
+TEST_CASE("an experiment's files are its own and those that it names") {
+    const TestHome home;
+    std::vector<std::string> names;
+    for (const std::string& path : files_of_experiment("moe_layer_mix_moe", {})) names.push_back(std::filesystem::path(path).filename());
+    CHECK(names == std::vector<std::string>{"moe_layer_mix_moe.toml", "moe_layer.toml", "four.toml"});
 }
 
 // clusters/four.toml: nameplate 3 us, fitted 4 us; the experiment says 5 us, --set 6 us, then 7 us.

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
 #include "tests/model/files.h"
@@ -30,6 +31,17 @@ TEST_CASE("a GPU's name finds its cluster") {
     const TestHome home;
     const auto name = read_cluster("four").gpu.name;
     CHECK(preset_path(PresetKind::cluster, name) == preset_path(PresetKind::cluster, "four"));
+}
+
+// A letter in three may be wrong: one of 3 to 5, two of 6. Neighbours that changed places are one; of two as near the first.
+TEST_CASE("a word is near another when at most a third of its letters differ") {
+    const auto told = [](const char* word, const std::vector<std::string>& valid) { return did_you_mean(word, valid); };
+    CHECK(told("abcxx", {"abcde"}).empty());
+    CHECK(told("abcdxx", {"abcdef"}) == ", did you mean \"abcdef\"?");
+    CHECK(told("abx", {"abc", "abd"}) == ", did you mean \"abc\"?");
+    CHECK(told("bac", {"abc"}) == ", did you mean \"abc\"?");
+    CHECK(told("xyc", {"abc"}).empty());
+    CHECK(told("ab", {"abc"}).empty());
 }
 
 TEST_CASE("an unknown preset names the nearest, or all") {

@@ -41,6 +41,13 @@ TEST_CASE("show says who said each value last") {
     CHECK_THAT(text, !Contains("[parallelism]\npreset"));
 }
 
+TEST_CASE("show names the framework that an experiment starts from, and none where it names none") {
+    const TestFolder folder;
+    const std::string moe = "[workload]\npreset = \"moe_layer\"\n[cluster]\npreset = \"dgx-a100\"\n";
+    CHECK_THAT(show(folder.write("mine.toml", moe + "[framework]\npreset = \"nemo\"\n"), {}), Contains("[framework]\npreset = \"") && Contains("frameworks/nemo.toml\"\n"));
+    CHECK_THAT(show(folder.write("none.toml", moe), {}), !Contains("[framework]\npreset"));
+}
+
 // By name where it is a preset, by its tables where it is a file; a place with a line break stays one line.
 TEST_CASE("show takes experiments, workloads and clusters, by name or by what a file holds") {
     const TestHome home;

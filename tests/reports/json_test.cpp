@@ -72,7 +72,8 @@ TEST_CASE("What is not finite is null, and a name that is no UTF-8 is no obstacl
     Forecast f = samples::forecast();
     f.step.mean = Seconds(std::nan(""));
     f.tokens_per_second = std::numeric_limits<double>::infinity();
-    f.notes = {"\xff"};
+    f.notes = {"\xff", "2 \xc2\xb5s"};  // microseconds, as they stand
+    CHECK(to_json(f).find("2 \xc2\xb5s") != std::string::npos);
     const Json j = Json::parse(to_json(f));
     CHECK(j["step_s"]["mean"].is_null());
     CHECK(j["tokens_per_s"].is_null());
@@ -136,6 +137,7 @@ TEST_CASE("A comparison that predicted nothing has null errors, not zeros") {
     const Json j = Json::parse(to_json(summarise(all), all));
     CHECK(j["mape"].is_null());
     CHECK(j["inside_interval"].is_null());
+    CHECK(j["peak_mape"].is_null());
 }
 
 // Accepted 10, 12, 11 ms: mean 11, median 11; p10 lies at position 0.2 of {10, 11, 12}: 10.2; p90 at 1.8: 11.8.

@@ -143,6 +143,9 @@ TEST_CASE("a sweep's page begins with its answer and says what cannot be told ap
     CHECK(has("Not distinguishable from the first"));
     CHECK(has("Proof"));
     CHECK_FALSE(page.map.empty());
+    CHECK(page.sections[0].paragraphs.empty());  // no one asked what ends in time
+    answer.within = Seconds(86400);
+    CHECK_THAT(sweep_page(answer, {}).sections[0].paragraphs.at(0), Catch::StartsWith("none ends within"));
     const std::vector<std::string>& said = page.sections[0].sentences;
     REQUIRE(said.size() == 3);
     CHECK_THAT(said[0], Catch::StartsWith("~ not distinguishable from 1 (1 of 2)"));
@@ -207,14 +210,14 @@ TEST_CASE("a page's parts in HTML") {
     Page page{.title = "t", .question = "q", .answer = "a", .beside_answer = "b"};
     page.facts = {{"plain", "1"}, {"good", "2", Tone::good}, {"doubt", "3", Tone::doubt}, {"bad", "4; 5", Tone::bad}};
     page.provenance = {{"cluster", "one; two <; three"}};
-    page.sections = {{.title = "first", .paragraphs = {"p"}, .tables = {{"x", {{"c", 3, true}}, {{{"v"}}}}, {"y", {{"d", 3}}, {{{"w"}}}}}, .sentences = {"s1", "s2"}, .listing = "l1\nl2", .is_folded = true},
+    page.sections = {{.title = "first", .paragraphs = {"p"}, .tables = {{"x", {{"c", 3, true}}, {{{"v"}}}}, {"y", {{"d", 3}}, {{{"w"}}}}}, .sentences = {"s1", "s2"}, .listing = "l1\nl2\nl3", .is_folded = true},
                      {.title = "empty", .plots = {"none.png"}}};
     const std::string html = html_of(page, "nowhere");
     CHECK_THAT(html, Catch::Contains("<dl class=\"facts\">\n<div class=\"plain\"><dt>plain</dt><dd>1</dd></div>\n<div class=\"good\"><dt>good</dt><dd>✓ 2</dd></div>\n"
                                      "<div class=\"doubt\"><dt>doubt</dt><dd>△ 3</dd></div>\n<div class=\"bad\"><dt>bad</dt><dd>✕ 4; 5</dd></div>\n</dl>"));
     CHECK_THAT(html, Catch::Contains("<dd>one<br>two &lt;<br>three</dd>"));
     CHECK_THAT(html, Catch::Contains("<details><summary><h2>first</h2></summary>\n<p>p</p>\n<div class=\"tables\">\n<div class=\"table narrow\""));
-    CHECK_THAT(html, Catch::Contains("<ul>\n<li>s1</li>\n<li>s2</li>\n</ul>\n<pre tabindex=\"0\">l1\nl2\n</pre>\n</details>"));
+    CHECK_THAT(html, Catch::Contains("<ul>\n<li>s1</li>\n<li>s2</li>\n</ul>\n<pre tabindex=\"0\">l1\nl2\nl3\n</pre>\n</details>"));
     CHECK(count_of(html, "<h2>empty") == 0);
     CHECK(count_of(html, "Mind this") == 0);
     CHECK(count_of(html, "class=\"map\"") == 0);

@@ -94,6 +94,23 @@ TEST_CASE("a DeepSpeed timer may read 0, and a job may have one rank") {
     CHECK_THAT(run.notes.at(0), Contains("a.log:3: ") && Contains("is cut or not understood"));
 }
 
+// A job that begins again in the same file: what it says of its world is said anew, and no step of the first is the second's.
+TEST_CASE("two jobs in one DeepSpeed log are two runs") {
+    const LogFolder folder;
+    const auto job = [](const std::string& hour, const std::string& ms) {
+        std::string text = stamp(hour + ":55:04,000") + "DeepSpeed info: version=0.6.0, git-hash=unknown, git-branch=unknown\n" +
+                           stamp(hour + ":55:04,500") + "world_size ....... 1\n";
+        for (const char* second : {"05", "06"})
+            text += stamp(hour + ":55:" + second + ",000") + "rank=0 time (ms) | forward: " + ms + " | backward: 8.00 | step: 1.00\n";
+        return text;
+    };
+    const ImportResult result = import_log(folder.file("a.log", job("09", "4.00") + job("10", "5.00")));
+    REQUIRE(result.runs.size() == 2);
+    CHECK(series(result.runs[0], "forward") == Points{{1, 0.004}, {2, 0.004}});
+    CHECK(series(result.runs[1], "forward") == Points{{1, 0.005}, {2, 0.005}});
+    CHECK(series(result.runs[1], "step") == Points{{2, 1.0}});
+}
+
 TEST_CASE("several ranks, cut lines and carriage returns in a DeepSpeed log are kept apart, counted and said") {
     const LogFolder folder;
     std::string other = old_step("09:55:05,562");

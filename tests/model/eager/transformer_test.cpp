@@ -151,6 +151,19 @@ TEST_CASE("tf32 is for products, not for fused attention") {
     CHECK(dtype_of_attention(AttentionKind::plain) == Dtype::tf32);
 }
 
+// One kernel a pass and layer, of 8 x 12 heads of 1024 x 1024 pairs.
+TEST_CASE("fused attention goes forward in the forward and backward in the backward") {
+    const TaskGraph graph = step_of(gpt2(2, AttentionKind::flash));
+    std::map<Phase, std::vector<bool>> backward;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (const auto* op = std::get_if<Attention>(&graph.op(t))) {
+            backward[graph.phase(t)].push_back(op->backward);
+            CHECK(op->batch == 8);
+            CHECK(op->heads == 12);
+        }
+    CHECK(backward == std::map<Phase, std::vector<bool>>{{Phase::forward, {false, false}}, {Phase::backward, {true, true}}});
+}
+
 // Three of four experts have tokens. Forward: gate, cast, softmax, top-k 2, histogram 2 + 2, sort 8, division and gather,
 // then 3 kernels an expert, then concatenation, zeros, copy, filling, cast, product, sum. Three reads by the host.
 TEST_CASE("an expert without tokens is not called") {

@@ -78,6 +78,13 @@ TEST_CASE("casts are as fast as the memory or the SMs") {
     const CastCosts same = moved_casts({measured}, {}, measured.gpu);
     CHECK(same.efficiency == Approx(0.8).epsilon(1e-3));
     CHECK(same.cache_gain == Approx(1.01));
+    // of several the middle one: SMs that copy 40, 20 and 30 GB/s; of the last two what lies between
+    std::vector<Cluster> three(3, measured);
+    three[1].kernel.cast.efficiency = 0.4;
+    three[2].kernel.cast.efficiency = 0.6;
+    CHECK(moved_casts(three, {}, measured.gpu).efficiency == Approx(0.6).epsilon(1e-3));
+    three.erase(three.begin());
+    CHECK(moved_casts(three, {}, measured.gpu).efficiency == Approx(0.5).epsilon(1e-3));
     const CastCosts slow = moved_casts({measured}, {}, gpu(500, 2000, 200));
     CHECK(slow.efficiency == Approx(0.95));
     CHECK(slow.cache_gain == Approx(4 / 0.95).epsilon(1e-3));

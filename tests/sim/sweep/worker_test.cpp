@@ -109,6 +109,18 @@ TEST_CASE("what parts of a sweep screened adds up, and of a cell the shorter est
                           .candidates = {a, b}, .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(7)}, {{1, 1}, Seconds(8)}}});
 }
 
+// Draws of the routing have a peak each: less memory than the largest of them fits none, more fits all.
+TEST_CASE("a split fits where the worst of its routings does") {
+    Experiment e = small_moe();
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    e.routing.draws = 3;
+    e.cluster.gpu.memory = Bytes(1e15);
+    const StepBound roomy = PointEvaluator(e).bound(e.parallelism);
+    CHECK(roomy.fits);
+    e.cluster.gpu.memory = 0.5 * roomy.peak;
+    CHECK_FALSE(PointEvaluator(e).bound(e.parallelism).fits);
+}
+
 // 3,600 an hour and rank, four ranks: four a second. 16 sequences of 128 tokens.
 TEST_CASE("what is known of a point beside its step follows from the machine and the batch") {
     Experiment e = small_gpt();
