@@ -8,14 +8,12 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
-#include <mutex>
 
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 #include "model/records/provenance.h"
-#include "sim/on_threads.h"
 
 namespace stepcast {
 namespace {
@@ -81,8 +79,6 @@ std::string text_of(const StepConstant& c, double x) {
     const double value = c.start * std::exp(std::clamp(x, c.prior.lower, c.prior.upper));
     return c.key.starts_with("host.") ? to_string(Seconds(value)) : fmt::format("{:.5g}", value);
 }
-
-std::vector<bool> all_of(std::size_t count) { return std::vector<bool>(count, true); }
 
 constexpr double narrowed = 0.7;  // of its prior's width: then the rows have determined it
 bool determined(const StepFit& fit, std::size_t j) {
@@ -239,7 +235,7 @@ StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const
     begin_at(cases, fit.constants);
     fit.model = step_rows_model(cases, fit.constants, progress);
     const auto solved = [&](const Vector& start) {
-        return most_probable(fit.model, priors_of(fit.constants), all_of(cases.size()), start, Interruptible::stopped);
+        return most_probable(fit.model, priors_of(fit.constants), std::vector<bool>(cases.size(), true), start, Interruptible::stopped);
     };
     Vector start(fit.constants.size(), 0.0);
     fit.posterior = solved(start);
@@ -258,33 +254,6 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
     std::vector<PriorBelief> priors;
     for (const StepConstant& c : constants) priors.push_back(c.prior);
     return priors;
-}
-
-RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
-                         const Progress& progress) {
-    std::vector<std::string> keys;
-    for (const StepConstant& c : constants) keys.push_back(c.key);
-    return [&cases, keys, progress, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
-        ++pass;
-        std::vector<double> factors;
-        for (const double value : x) factors.push_back(std::exp(value));
-        RowErrors found{Vector(cases.size()), {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
-        std::atomic<std::size_t> next = 0;
-        std::mutex telling;
-        const auto work = [&] {
-            for (std::size_t i = next++; i < cases.size(); i = next++) {
-                if (!rows[i]) continue;
-                const StepSlopes s = step_with_slopes(cases[i], keys, factors);
-                found.errors[i] = std::log(s.step / cases[i].measured_step);
-                for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
-                if (!progress || i % 16 != 0) continue;
-                const std::lock_guard lock(telling);
-                progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));
-            }
-        };
-        on_threads(0, work);
-        return found;
-    };
 }
 
 std::string calibrate_few_shot(const FewShotRequest& request, const Progress& progress) {

@@ -1,11 +1,17 @@
 #include "calibrate/step_model.h"
 
-#include <algorithm>
-#include <cmath>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+
+#include "calibrate/few_shot.h"
 #include "model/machine/calibration.h"
 #include "model/step.h"
 #include "sim/explain/elasticity.h"
+#include "sim/on_threads.h"
 
 namespace stepcast {
 namespace {
@@ -74,6 +80,33 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
     StepSlopes found{Seconds(s.step), {}};
     for (const double change : s.changes) found.slopes.push_back(change / s.step);
     return found;
+}
+
+RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
+                         const std::function<void(std::string_view)>& progress) {
+    std::vector<std::string> keys;
+    for (const StepConstant& c : constants) keys.push_back(c.key);
+    return [&cases, keys, progress, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
+        ++pass;
+        std::vector<double> factors;
+        for (const double value : x) factors.push_back(std::exp(value));
+        RowErrors found{Vector(cases.size()), {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
+        std::atomic<std::size_t> next = 0;
+        std::mutex telling;
+        const auto work = [&] {
+            for (std::size_t i = next++; i < cases.size(); i = next++) {
+                if (!rows[i]) continue;
+                const StepSlopes s = step_with_slopes(cases[i], keys, factors);
+                found.errors[i] = std::log(s.step / cases[i].measured_step);
+                for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
+                if (!progress || i % 16 != 0) continue;
+                const std::lock_guard lock(telling);
+                progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));
+            }
+        };
+        on_threads(0, work);
+        return found;
+    };
 }
 
 }  // namespace stepcast
