@@ -272,7 +272,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
                                       rows.cases.size(), e.fit.constants.size(), constants_table(e.fit), other_base));
     for (const LeftOut by : request.blocks)
         e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, Interruptible::stopped));
-    if (request.target != FitTarget::hardware)
+    if (request.target == FitTarget::framework || request.target == FitTarget::both)
         text += "framework written to " + write_framework_file(e, request, rows.cases) + "\n";
     if (request.target != FitTarget::framework)
         text += "cluster written to " + write_cluster_file(e, request, rows.cases) + "\n";

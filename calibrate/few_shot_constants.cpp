@@ -103,6 +103,16 @@ std::vector<Experiment> shipped_settings() {
     return found;
 }
 
+// Expert exchanges are set up by a framework that says what that takes, else by the machine's libraries.
+bool is_the_clusters(const Candidate& c, const std::vector<Case>& cases) {
+    return c.used == &Uses::experts &&
+           std::ranges::none_of(cases, [](const Case& row) { return row.experiment.framework.host.exchange_setup.has_value(); });
+}
+// Attention kernels that were measured alone say more than steps, of which attention is a part.
+bool is_known(const Candidate& c, const std::vector<Case>& cases) {
+    return c.used == &Uses::flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
+}
+
 }  // namespace
 
 FitTarget parse_fit_target(std::string_view text) {
@@ -118,14 +128,14 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
     constexpr double widest = 1.5;
     std::vector<StepConstant> constants;
     for (const Candidate& c : candidates) {
-        const bool software = *c.framework != '\0';
-        if (c.used && !(uses.*c.used)) continue;
-        if (target == FitTarget::framework ? !software : target == FitTarget::hardware && software) continue;
+        const bool software = *c.framework != '\0' && !(target == FitTarget::cluster && is_the_clusters(c, cases));
+        if ((c.used && !(uses.*c.used)) || (target == FitTarget::cluster && is_known(c, cases))) continue;
+        if (target == FitTarget::framework ? !software : target != FitTarget::both && software) continue;
         const std::vector<double> values = shipped_values(c, shipped);
         const std::string text = value_in(cases.front().experiment, c.key);
         const bool has_value = text != "0" && !text.starts_with("0 ");
         const double usual = values.empty() ? si_of(c.key, c.usual) : values[values.size() / 2];
-        StepConstant constant{c.key, c.framework, has_value ? si_of(c.key, text) : usual, {}};
+        StepConstant constant{c.key, software ? c.framework : "", has_value ? si_of(c.key, text) : usual, {}};
         constant.prior.sigma = std::clamp(spread(values), c.least_sigma, std::max(widest, c.least_sigma));
         constant.prior.lower = std::min(0.0, std::log(si_of(c.key, c.lower) / constant.start));
         constant.prior.upper = std::max(0.0, std::log(si_of(c.key, c.upper) / constant.start));

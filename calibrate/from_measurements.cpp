@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
+#include "calibrate/few_shot.h"
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
-#include "calibrate/fit_steps.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_readers.h"
 #include "model/errors.h"
@@ -143,19 +143,6 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
     return text;
 }
 
-std::string fit_cases(const Cluster& start, const CalibrationRequest& request,
-                      const std::function<void(std::string_view)>& progress) {
-    const StepRows rows = read_step_rows(request.measurements, request.cluster);
-    const StepsFit fit = fit_steps(start, rows.cases, progress);
-    std::string text = fmt::format(
-        "{} measured steps of {}; passed over: {} of other devices, {} that cannot be predicted; "
-        "start {}, written to {}\n",
-        rows.cases.size(), start.gpu.name, rows.other_devices, rows.refused, start.name,
-        written(fit.result.cluster, start, request));
-    for (const std::string& name : fit.outliers) text += "set aside as an outlier, not fitted: " + name + "\n";
-    return text + describe(fit.result);
-}
-
 }  // namespace
 
 bool are_tables(const std::vector<std::string>& paths) {
@@ -179,7 +166,10 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked,
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);
-        case Family::cases: return fit_cases(start, request, progress);
+        case Family::cases:
+            return calibrate_few_shot({.measurements = request.measurements, .cluster = request.cluster, .framework = "", .out = request.out,
+                                       .date = request.date, .target = FitTarget::cluster},
+                                      progress);
     }
     throw std::logic_error("calibrate: unknown family of tables");
 }

@@ -2,7 +2,7 @@
 # Fits the shipped clusters from a folder of published tables:
 #   scripts/calibrate-clusters.sh FOLDER [CLUSTER...]
 # First the kernel and link laws, from the nameplate of model/presets/clusters/CLUSTER.toml (what stands above [fitted]);
-# then, where steps of the device were measured, a handful of constants that only whole steps tell. Minutes a cluster.
+# then, where steps of the device were measured, a handful of constants that only whole steps tell, in seconds. Minutes a cluster.
 # The folder holds the tables named below and cases; the repository does not.
 # dgx-h100.toml was made by these commands one by one, the steps from the values of a first fit: run anew it may differ a little.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac

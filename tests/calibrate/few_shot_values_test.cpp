@@ -1,6 +1,7 @@
 // The pieces of a few-shot fit: slopes of steps, blocks left out, beliefs about constants.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -129,6 +130,27 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     Case experts = row;
     experts.experiment.workload.moe.experts = 8;
     CHECK(step_constants(FitTarget::framework, {experts}).size() == 2);  // not spread over ranks
+    // Over ranks: the machine's, unless the rows' framework says what setting up takes.
+    experts.experiment.parallelism.ep = 2;
+    const auto setup_of = [&](FitTarget target) {
+        for (const StepConstant& c : step_constants(target, {experts}))
+            if (c.key == "host.exchange_setup") return c.framework;
+        return std::string("none");
+    };
+    CHECK(setup_of(FitTarget::cluster).empty());
+    CHECK(setup_of(FitTarget::hardware) == "none");
+    CHECK(setup_of(FitTarget::framework) == "host.exchange_setup");
+    experts.experiment.framework.host.exchange_setup = Seconds(1e-4);
+    CHECK(setup_of(FitTarget::cluster) == "none");
+    // Attention that was measured alone stays as it is in a cluster that others start from.
+    const auto moves_attention = [&](FitTarget target, double tile) {
+        Case c = row;
+        c.experiment.cluster.kernel.attention.tile = tile;
+        return std::ranges::any_of(step_constants(target, {c}), [](const StepConstant& s) { return s.key == "kernel.attention_efficiency"; });
+    };
+    CHECK(moves_attention(FitTarget::cluster, 0));
+    CHECK_FALSE(moves_attention(FitTarget::cluster, 64));
+    CHECK(moves_attention(FitTarget::hardware, 64));
     // A start outside of the bounds may stay there.
     Case far = row;
     far.experiment.cluster.kernel.training_gemm = 1.6;
