@@ -84,8 +84,8 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     if (f.optimizer_groups_a_layer > 0) {
         adopt.set("workload.optimizer_groups", w.optimizer_groups, f.optimizer_groups_a_layer * (w.layers + 1));
         adopt.set("workload.optimizer_calls", w.optimizer_calls, f.optimizer_calls);
-    } else if (const Parallelism& p = e.parallelism; f.optimizer_calls > 1 && f.host.expert_layer && !f.dispatch_once && w.moe.experts > 0) {
-        // Experts that run one by one are two tensors each in the loops around the optimizer.
+    } else if (const Parallelism& p = e.parallelism; f.optimizer_calls > 1 && w.moe.experts > 0) {
+        // Every expert is two tensors in the loops around the optimizer.
         adopt.set("workload.optimizer_groups", w.optimizer_groups, 1 + 2 * (w.moe.experts / p.ep) * (w.layers / p.pp));
         adopt.set("workload.optimizer_calls", w.optimizer_calls, f.optimizer_calls);
     }

@@ -56,7 +56,7 @@ struct Framework {
     std::optional<double> shard_rate;  // ZeRO 3 over nodes: rate of an exchange over the law's
     double head_share = 1;             // of the positions, those whose logits are made; 1 = as the model says
     int mean_sequence = 0;             // cases: tokens of a padded sequence in the mean; 0 = all are full
-    int optimizer_groups_a_layer = 0;  // parameters of a layer that are updated one by one; 0 = fused ..
+    int optimizer_groups_a_layer = 0;  // parameters of a layer that are updated one by one; 0 = fused, or an expert's two alone ..
     int optimizer_calls = 1;           // .. with so many calls each
     bool expert_graphs = false;        // on Blackwell, expert layers but their experts run as CUDA graphs
     ExpertProducts expert_products = ExpertProducts::grouped;  // fused: in narrow types on Blackwell, else each

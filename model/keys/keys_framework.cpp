@@ -54,7 +54,7 @@ const Key table[] = {
     {"framework.mean_sequence", f<&F::mean_sequence>,
      "cases: tokens of a padded sequence in the mean; 0 = all are full", 0, 1 << 24},
     {"framework.optimizer_groups_a_layer", f<&F::optimizer_groups_a_layer>,
-     "parameters of a layer that the optimizer updates one by one; 0 = fused", 0, 1000},
+     "parameters of a layer that the optimizer updates one by one; 0 = fused, or two an expert with more calls than one", 0, 1000},
     {"framework.optimizer_calls", f<&F::optimizer_calls>, "calls of the optimizer for each of them", 1, 1000},
     {"framework.expert_graphs", f<&F::expert_graphs>, "on Blackwell, expert layers but their experts run as CUDA graphs"},
     {"framework.expert_products", f<&F::expert_products>,

@@ -1,6 +1,6 @@
 // fast_moe: gate, counts over the links, permute; then per all-to-all one group of sends and receives for each local
-// expert index; experts one by one in a host loop, every module called, those without tokens too. The backward
-// mirrors it: four all-to-alls a step. Source: docs/recorded-runs.md.
+// expert index, for which the host waits (FastMoE's smgr->sync); experts one by one in a host loop, every module called, those without tokens
+// too. The backward mirrors it: four all-to-alls a step. Source: docs/recorded-runs.md.
 #include "model/moe/layer.h"
 
 namespace stepcast {
@@ -26,28 +26,31 @@ void add_experts(Program& program, const MoeLayer& layer, const Routing& routing
     const std::vector<bool> none(static_cast<std::size_t>(layer.experts));
     const std::vector<int> load = world_load(routing);
     add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, none);
+    program.synchronise(phase);
     for (int r = 0; r < layer.ranks; ++r)
         for (const long rows : rows_of_rank(layer, load, r)) {
-            program.on_rank(r, "module", phase, HostWork{HostWork::Kind::module, 1}, Lane::host);
+            program.ahead(r, "module", phase, HostWork{HostWork::Kind::module, 1});
             if (rows > 0) add_expert(program, layer, r, rows, phase);
         }
     add_all_to_all_groups(program, layer, routing, phase, Direction::combine, none);
+    program.synchronise(phase);
 }
 
 }  // namespace
 
 void add_fast_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
     need_counts(routing, "fast_moe");
-    program.on_each("framework", Phase::forward, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
+    program.ahead("framework", Phase::forward, HostWork{HostWork::Kind::framework, framework_calls});
     add_gate_forward(program, layer);
     program.on_all("counts", Phase::forward, counts_all_to_all(layer));
+    program.synchronise(Phase::forward);
     add_slot_pass(program, layer, "permute", Phase::forward);
     add_experts(program, layer, routing, Phase::forward);
     add_slot_pass(program, layer, "weighted_sum", Phase::forward);
 }
 
 void add_fast_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    program.on_each("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
+    program.ahead("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls});
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
     add_experts(program, layer, routing, Phase::backward);
     add_slot_pass(program, layer, "permute_backward", Phase::backward);

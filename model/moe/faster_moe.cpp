@@ -1,6 +1,8 @@
 // faster_moe: fast_moe with shadowed experts. The most loaded experts' weights are broadcast from their owner and
 // computed on every rank for its own tokens; in the backward their gradients are reduced to the owner. Its scheduler
-// calls the module of an expert only when it has tokens. The pipelining group is the world, so nothing overlaps.
+// calls the module of an expert only when it has tokens. The pipelining group is the world, so no exchange runs beside experts;
+// the host, unless launches block, calls modules while the device exchanges. It waits for the device where it reads the counts, before it
+// decides what is shadowed, and at the end of a pass (FastMoE's smgr->sync).
 #include <algorithm>
 #include <numeric>
 
@@ -32,15 +34,10 @@ std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, co
 void add_experts(Program& program, const MoeLayer& layer, const Routing& routing, const Shadowing& s, Phase phase) {
     for (int r = 0; r < layer.ranks; ++r) {
         for (const long rows : rows_of_rank(layer, routing, s, r)) {
-            program.on_rank(r, "module", phase, HostWork{HostWork::Kind::module, 1}, Lane::host);
+            program.ahead(r, "module", phase, HostWork{HostWork::Kind::module, 1});
             add_expert(program, layer, r, rows, phase);
         }
     }
-}
-
-void add_host_work(Program& program, Phase phase) {
-    program.on_each("framework", phase, HostWork{HostWork::Kind::framework, framework_calls}, Lane::host);
-    program.on_each("schedule", phase, HostWork{HostWork::Kind::schedule, 1}, Lane::host);
 }
 
 }  // namespace
@@ -70,9 +67,10 @@ std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing
 void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
     need_counts(routing, "faster_moe");
     const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
-    add_host_work(program, Phase::forward);
+    program.ahead("framework", Phase::forward, HostWork{HostWork::Kind::framework, framework_calls});
     add_gate_forward(program, layer);
     program.on_all("counts", Phase::forward, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
+    program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);  // reads the counts
     add_slot_pass(program, layer, "permute", Phase::forward);
     for (int e = 0; e < layer.experts; ++e)
         if (s.shadowed[static_cast<std::size_t>(e)])
@@ -80,12 +78,14 @@ void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routi
     add_all_to_all_groups(program, layer, routing, Phase::forward, Direction::dispatch, s.shadowed);
     add_experts(program, layer, routing, s, Phase::forward);
     add_all_to_all_groups(program, layer, routing, Phase::forward, Direction::combine, s.shadowed);
+    program.synchronise(Phase::forward);
     add_slot_pass(program, layer, "weighted_sum", Phase::forward);
 }
 
 void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
     const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
-    add_host_work(program, Phase::backward);
+    program.ahead("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls});
+    program.ahead("schedule", Phase::backward, HostWork{HostWork::Kind::schedule, 1});
     add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
     add_all_to_all_groups(program, layer, routing, Phase::backward, Direction::dispatch, s.shadowed);
     add_experts(program, layer, routing, s, Phase::backward);
@@ -93,6 +93,7 @@ void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Rout
         if (s.shadowed[static_cast<std::size_t>(e)])
             program.on_all("shadow_reduce", Phase::backward, Reduce{layer.expert_weights(), layer.owner(e)});
     add_all_to_all_groups(program, layer, routing, Phase::backward, Direction::combine, s.shadowed);
+    program.synchronise(Phase::backward);
     add_slot_pass(program, layer, "permute_backward", Phase::backward);
     add_gate_backward(program, layer);
 }

@@ -51,7 +51,7 @@ void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routin
             }
         }
         if (!moves) continue;
-        program.on_each("exchange_setup", phase, HostWork{HostWork::Kind::exchange_setup, 1}, Lane::host);
+        program.ahead("exchange_setup", phase, HostWork{HostWork::Kind::exchange_setup, 1});
         program.on_all(name, phase, std::move(group));
     }
 }

@@ -31,12 +31,16 @@ void Program::on_each(std::string_view name, Phase phase, const Op& op, Lane lan
     for (int r = 0; r < rank_count(); ++r) on_rank(r, name, phase, op, lane);
 }
 
-void Program::ahead(std::string_view name, Phase phase, const HostWork& work) {
-    for (int r = 0; r < rank_count(); ++r) {
-        const Place place(r, Lane::host);
-        graph_.add(name, phase, work, {&place, 1}, {}, 0);
-    }
+void Program::ahead(int rank, std::string_view name, Phase phase, const HostWork& work) {
+    const Place place(rank, Lane::host);
+    graph_.add(name, phase, work, {&place, 1}, {}, 0);
 }
+
+void Program::ahead(std::string_view name, Phase phase, const HostWork& work) {
+    for (int r = 0; r < rank_count(); ++r) ahead(r, name, phase, work);
+}
+
+void Program::synchronise(Phase phase) { on_each("synchronise", phase, HostWork{HostWork::Kind::read, 0}, Lane::host); }
 
 void Program::follow_all(TaskId task) { std::fill(last_.begin(), last_.end(), task); }
 

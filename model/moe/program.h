@@ -22,8 +22,12 @@ public:
     // The same single-rank op on every rank.
     void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute);
 
-    // Work of every host that waits for no device: without launch blocking the host runs ahead.
+    // Work of one host, or of every host, that waits for no device: without launch blocking the host runs ahead.
+    void ahead(int rank, std::string_view name, Phase phase, const HostWork& work);
     void ahead(std::string_view name, Phase phase, const HostWork& work);
+
+    // Every host waits for its device.
+    void synchronise(Phase phase);
 
     // What comes next on every rank follows `task`, which was added to the graph directly.
     void follow_all(TaskId task);

@@ -176,13 +176,32 @@ Lines lines_of_rank(Add add, const Routing& routing, int rank, bool unfused = fa
 TEST_CASE("fast_moe: every task of a rank") {
     const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
     CHECK(lines_of_rank(add_fast_moe_forward, routing, 0) ==
-          Lines{"framework 12 calls", "gate 6x4x8", "top_k r48 w48", "counts all_to_all 32", "permute r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192",
-                "exchange_setup 1 calls", "dispatch all_to_all 48", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336", "expert_gemm2 7x8x24", "module 1 calls",
-                "exchange_setup 1 calls", "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "weighted_sum r192 w192"});
+          Lines{"framework 12 calls", "gate 6x4x8", "top_k r48 w48", "counts all_to_all 32", "synchronise 0 calls", "permute r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192",
+                "exchange_setup 1 calls", "dispatch all_to_all 48", "synchronise 0 calls", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336", "expert_gemm2 7x8x24", "module 1 calls",
+                "exchange_setup 1 calls", "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "weighted_sum r192 w192"});
     CHECK(lines_of_rank(add_fast_moe_backward, routing, 0) ==
-          Lines{"framework 12 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192", "exchange_setup 1 calls", "dispatch all_to_all 48",
+          Lines{"framework 12 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192", "exchange_setup 1 calls", "dispatch all_to_all 48", "synchronise 0 calls",
                 "module 1 calls", "dgrad2 7x24x8", "wgrad2 24x8x7", "gelu_backward r672 w336", "dgrad1 7x8x24", "wgrad1 8x24x7", "module 1 calls", "exchange_setup 1 calls",
-                "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+                "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+}
+
+// The host waits for the device where it reads counts and where an exchange or a pass has its end, and calls modules without waiting.
+TEST_CASE("FastMoE's host waits for its device where it synchronises alone") {
+    const auto waiting = [](Add add) {
+        const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1};
+        TaskGraph graph(2, false);
+        Program program(graph);
+        add(program, layer, counts({2, 0, 17, 3, 5, 0, 4, 3}));
+        Lines found;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (graph.on_host(t) && graph.places(t).front().rank() == 0 && !graph.predecessors(t).empty())
+                found.push_back(std::string(graph.name(t)) + " after " + std::string(graph.name(graph.predecessors(t).front())));
+        return found;
+    };
+    CHECK(waiting(add_fast_moe_forward) == Lines{"synchronise after counts", "synchronise after dispatch", "synchronise after combine"});
+    CHECK(waiting(add_fast_moe_backward) == Lines{"synchronise after dispatch", "synchronise after combine"});
+    CHECK(waiting(add_faster_moe_forward) == Lines{"schedule after counts", "synchronise after combine"});
+    CHECK(waiting(add_faster_moe_backward) == Lines{"synchronise after combine"});
 }
 
 // Width 8: 16 x 64 / 6.25e9 s over 3 x 8 x 64 / 11.5e12 + 4 x 32 / 6.25e9 s is 7.95 slots. Expert 2 has 21, the next 7: it is shadowed, and rank 0
@@ -190,15 +209,15 @@ TEST_CASE("fast_moe: every task of a rank") {
 TEST_CASE("faster_moe: every task of a rank") {
     const Routing routing = counts({2, 0, 17, 3, 5, 0, 4, 3});
     CHECK(lines_of_rank(add_faster_moe_forward, routing, 0) ==
-          Lines{"framework 12 calls", "schedule 1 calls", "gate 6x4x8", "top_k r48 w48", "counts all_gather 64", "permute r192 w192", "shadow_broadcast broadcast 768",
+          Lines{"framework 12 calls", "gate 6x4x8", "top_k r48 w48", "counts all_gather 64", "schedule 1 calls", "permute r192 w192", "shadow_broadcast broadcast 768",
                 "exchange_setup 1 calls", "dispatch all_to_all 80", "exchange_setup 1 calls", "dispatch all_to_all 48", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336",
                 "expert_gemm2 7x8x24", "module 1 calls", "expert_gemm1 17x24x8", "gelu r816 w816", "expert_gemm2 17x8x24", "exchange_setup 1 calls", "combine all_to_all 80",
-                "exchange_setup 1 calls", "combine all_to_all 48", "weighted_sum r192 w192"});
+                "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "weighted_sum r192 w192"});
     const Lines backward = lines_of_rank(add_faster_moe_backward, routing, 1);  // 6 rows of expert 3, 4 of the shadowed one
     CHECK(backward == Lines{"framework 12 calls", "schedule 1 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 80", "exchange_setup 1 calls",
                             "dispatch all_to_all 48", "module 1 calls", "dgrad2 6x24x8", "wgrad2 24x8x6", "gelu_backward r576 w288", "dgrad1 6x8x24", "wgrad1 8x24x6", "module 1 calls",
                             "dgrad2 4x24x8", "wgrad2 24x8x4", "gelu_backward r384 w192", "dgrad1 4x8x24", "wgrad1 8x24x4", "shadow_reduce reduce 768", "exchange_setup 1 calls",
-                            "combine all_to_all 80", "exchange_setup 1 calls", "combine all_to_all 48", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
+                            "combine all_to_all 80", "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
 }
 
 // 10 rows go from rank 0 to rank 1 and 5 back: 240 bytes in one exchange.
