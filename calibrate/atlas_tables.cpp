@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace stepcast {
 namespace {
 
@@ -18,6 +20,13 @@ double skew_of(const TableRow& row) {
 double weight_bytes_of(const std::string& dtype, Dtype operands) {
     if (dtype.find("mxfp4") != std::string::npos) return 0.53;
     return operands == Dtype::fp4 ? 0.5625 : size_of(operands).si();
+}
+
+// Whether a row of [[tuned]] names the kernels, the device and experts x width of the layer.
+bool names_shape(const SourceRow& tiles, const MoeLayerRow& layer, const Gpu& gpu) {
+    const std::string shape = fmt::format(" {}x{},", layer.experts, layer.ffn / layer.tp);
+    return layer.implementation.starts_with(tiles.at("kernels")) && layer.implementation.find(tiles.at("form")) != std::string::npos &&
+           names_device(tiles.at("device"), gpu) && (" " + tiles.at("shapes") + ",").find(shape) != std::string::npos;
 }
 
 }  // namespace
@@ -84,7 +93,7 @@ void add_cast(const TableRow& row, BuildingBlocks& blocks) {
     blocks.casts.push_back(found);
 }
 
-void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& tuned) {
     MoeLayerRow found;
     found.where = row.where();
     found.implementation = row.text("dtype") + (row.text("implementation").empty() ? "" : " ") + row.text("implementation");
@@ -98,6 +107,7 @@ void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) 
     found.skew = skew_of(row);
     found.dtype = row.read("dtype", [&] { return operand_dtype(row.text("dtype")); });
     found.weight_bytes = weight_bytes_of(row.text("dtype"), found.dtype);
+    found.tuned = std::ranges::any_of(tuned, [&](const SourceRow& tiles) { return names_shape(tiles, found, gpu); });
     found.time = row.time(Flops(0));
     found.row = row.hash();
     if (found.experts % found.ep != 0)

@@ -171,6 +171,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
     if (kind == TableKind::samples || kind == TableKind::cases)
         throw std::logic_error("read_building_blocks: " + path + " is no building-block table");
     TableRow row(reader);
+    const std::vector<SourceRow> tuned = kind == TableKind::moe_layers ? Shelf().sources("tuned") : std::vector<SourceRow>{};
     while (row.next()) {
         if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
             ++blocks.other_device_rows;
@@ -186,7 +187,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
         if (kind == TableKind::collectives) add_collective(row, blocks);
         if (kind == TableKind::attentions) add_attention(row, gpu, blocks);
         if (kind == TableKind::casts) add_cast(row, blocks);
-        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks);
+        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, tuned);
         if (kind == TableKind::exchanges) add_exchange(row, blocks);
         add_script_row(kind, row, gpu, blocks);
     }

@@ -85,6 +85,7 @@ struct MoeLayerRow {
     std::string implementation = {};  // as the table names dtype and kernels
     double weight_bytes = 2;
     RowHash row = 0;
+    bool tuned = false;  // its framework's package holds tiles that were searched for this shape (model/presets/sources.toml)
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 // A list among the constants: how many numbers the field of a key has; 0 for a single number.
 std::size_t entries(const Key& key, Experiment& holder) {
-    constexpr std::size_t of_attention = 12, of_experts = 7;  // numbers in a row
+    constexpr std::size_t of_attention = 13, of_experts = 6;  // numbers in a row
     std::size_t count = 0;
     use_field<Curve, std::vector<GemmPoint>, std::vector<double>>(key, holder, [&](auto& list) { count = list.size(); });
     use_field<std::vector<AttentionKernel>>(key, holder, [&](auto& rows) { count = of_attention * rows.size(); });

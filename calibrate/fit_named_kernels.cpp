@@ -47,6 +47,8 @@ ExpertLayer layer_of(const MoeLayerRow& row) {
     layer.tokens = row.tokens;
     layer.hidden = row.hidden;
     layer.ffn = row.ffn / row.tp;
+    layer.experts = row.experts;
+    layer.top_k = row.top_k;
     layer.dtype = row.dtype;
     layer.weight_bytes = row.weight_bytes;
     RoutingSpec spec;
@@ -139,21 +141,24 @@ std::vector<FitParameter> attention_parameters(const std::string& name, const st
                                          {"kernel.attention_traffic", "1", 0.7, "0.02", "20"}};
     if (!name.starts_with("unmasked")) {  // those are timed by themselves
         parameters.push_back({"kernel.attention_cache", "1", 0.7, "0.02", "40"});
-        parameters.push_back({"kernel.attention_token", "0.1 ns", 1, "0.001 ns", "100 ns"});
+        parameters.push_back({"kernel.attention_token", "1 ns", 1.5, "0.001 ns", "100 ns"});
     }
     if (any(odd_width) && !std::all_of(ops.begin(), ops.end(), odd_width))
         parameters.push_back({"kernel.attention_odd", "1", 0.5, "0.05", "2"});
     if (any([](const Attention& op) { return op.dtype == Dtype::fp8; })) {
         parameters.push_back({"kernel.attention_fp8", "0.5", 0.5, "0.05", "1.5"});
         parameters.push_back({"kernel.attention_fp8_width", "60", 0.7, "0.1", "800"});
+        parameters.push_back({"kernel.attention_fp8_traffic", "1", 0.7, "0.05", "20"});
     }
     return parameters;
 }
 
+std::string kernel_of(const MoeLayerRow& row) { return row.implementation + (row.tuned ? ", tuned" : ""); }
+
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
     NamedCases cases;
     for (const MoeLayerRow& row : rows)
-        cases[row.implementation].push_back(
+        cases[kernel_of(row)].push_back(
             {name_of(row), "moe_layer", one_group, row.time,
              [layer = layer_of(row)](const Cluster& c) { return expert_layer_time(layer, c.kernel.experts, c); }, 1, row.row});
     return cases;
@@ -161,14 +166,13 @@ NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
 
 FitCase expert_by_name(const MoeLayerRow& row) {
     return {name_of(row), "moe_layer", one_group, row.time,
-            [layer = layer_of(row), name = row.implementation](const Cluster& c) {
+            [layer = layer_of(row), name = kernel_of(row)](const Cluster& c) {
                 return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts), c);
             }, 1, row.row};
 }
 
 std::vector<FitParameter> expert_parameters() {
     return {{"kernel.experts.launch", "20 us", 0.7, "1 us", "300 us"},
-            {"kernel.experts.token", "0.1 ns", 1, "0.001 ns", "500 ns"},
             {"kernel.experts.efficiency", "0.6", 0.5, "0.05", "1"},
             {"kernel.experts.k0", "300", 0.7, "5", "3000"},
             {"kernel.experts.tile_reuse", "25", 0.7, "0.1", "300"},

@@ -18,6 +18,8 @@ namespace stepcast {
 namespace {
 
 const Seconds shortest_sustained(20e-6);
+constexpr int most_threads = 512;  // of vLLM's kernel that writes a token's keys and values to its cache, one an element
+constexpr double clearly = 0.9;  // of the noise beside another form of a kernel
 
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
@@ -104,6 +106,7 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
     if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
     if (start.kernel.event > Seconds(0)) parameters.push_back({"kernel.event", "20 us", 0.5, "1 us", "1 ms"});
+    if (start.kernel.call_ahead > Seconds(0)) parameters.push_back({"kernel.call_ahead", "30 us", 0.5, "1 us", "1 ms"});
     const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
     std::erase_if(parameters, [&](const FitParameter& p) {
         return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
@@ -192,12 +195,20 @@ public:
             start.ramp = 0;
             start.odd = 1;
             start.slides = true;
+            start.token_block = 0;
+            start.fp8_traffic = 1;
             auto parameters = attention_parameters(name, blocks.attentions);
             if (largest.contains(form)) {
                 all_.cluster.kernel.attention = start;
                 parameters = with_priors_of(all_.cluster, parameters);
             }
             FitResult best = best_of_tiles(start, parameters, split);
+            if (!name.starts_with("unmasked")) {
+                start.token_block = most_threads;
+                FitResult by_keys = best_of_tiles(start, parameters, split, {best.cluster.kernel.attention.tile});
+                if (by_keys.noise < best.noise) best = std::move(by_keys);
+                start.token_block = best.cluster.kernel.attention.token_block;
+            }
             if (masks_windows(best.cluster, name, blocks.attentions, share)) {
                 start.slides = false;
                 FitResult masking = best_of_tiles(start, parameters, split);
@@ -224,10 +235,10 @@ public:
                 all_.cluster.kernel.experts = largest.at(dtype);
                 parameters = with_priors_of(all_.cluster, parameters);
             }
-            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
-            found.cluster.kernel.experts.name = name;
-            put_by_name(all_.cluster.kernel.expert_kernels, found.cluster.kernel.experts);
-            largest.emplace(dtype, found.cluster.kernel.experts);
+            ExpertKernel found = best_of_tables(parameters, split);
+            found.name = name;
+            put_by_name(all_.cluster.kernel.expert_kernels, found);
+            largest.emplace(dtype, found);
         }
         all_.cluster.kernel.experts = {};
         std::vector<FitCase> cases;
@@ -244,15 +255,25 @@ public:
     }
 
 private:
-    FitResult best_of_tiles(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split) {
+    FitResult best_of_tiles(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split,
+                            const std::vector<int>& tiles = {16, 32, 64, 128, 192, 256}) {
         std::optional<FitResult> best;
-        for (const int tile : {64, 128, 256}) {
+        for (const int tile : tiles) {
             start.tile = tile;
             all_.cluster.kernel.attention = start;
             FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
             if (!best || found.noise < best->noise) best = std::move(found);
         }
         return *std::move(best);
+    }
+
+    // With the fastest tile, or with Triton's default one where that fits clearly better.
+    ExpertKernel best_of_tables(const std::vector<FitParameter>& parameters, const Split& split) {
+        all_.cluster.kernel.experts.tabled = false;
+        const FitResult fastest = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
+        all_.cluster.kernel.experts.tabled = true;
+        const FitResult tabled = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
+        return (tabled.noise < clearly * fastest.noise ? tabled : fastest).cluster.kernel.experts;
     }
 
     // Errors of cases whose kernels' constants stand in rows of their own.

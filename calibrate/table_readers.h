@@ -8,6 +8,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit.h"
 #include "calibrate/table_row.h"
+#include "cases/shelf.h"
 #include "model/framework.h"
 
 namespace stepcast {
@@ -16,7 +17,7 @@ namespace stepcast {
 AttentionRow attention_row(const TableRow& row);
 void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
 void add_cast(const TableRow& row, BuildingBlocks& blocks);
-void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
+void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& tuned);
 
 // "bf16", "bf16 -> fp32", "fp8 (128-wide scaling) -> bf16": the first word is the operands'.
 Dtype operand_dtype(const std::string& cell);

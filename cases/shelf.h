@@ -30,7 +30,7 @@ public:
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
     const std::vector<NamedNetwork>& networks();
-    // The rows of [[rule]], [[recipe]], [[device]] or [[memory]] in their order; what one leaves out is empty.
+    // The rows of [[rule]], [[recipe]], [[device]], [[memory]] or [[tuned]] in their order; what one leaves out is empty.
     const std::vector<SourceRow>& sources(const std::string& table);
 
     // The chosen framework; else the one in the row's column `framework`; else that of the first rule in

@@ -80,13 +80,16 @@ struct AttentionKernel {
     double ramp = 600;            // tokens of a sequence at which half of the rate is reached; where blocks are not counted
     double width = 0;             // width of a head whose products take as long as its exponentials
     double fill = 0;              // fixed cost of a block of queries, in keys
-    double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum
+    double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum. Without a mask:
+                                  // how much of an idle last wave is lost
     double traffic = 0;           // times that queries and results cross the memory beside the kernel
     double cache = 0;             // times that keys and values do
     Seconds token;                // beside the kernel, of each token: blocks that write it to a cache
+    int token_block = 0;          // elements of a token's keys that such a block holds: fewer take less; 0 = all take the same
     double odd = 1;               // rate where it has no tiles for the width of a head, relative to others
     double fp8_efficiency = 0.5;  // of the fp8 peak; the same of fp8
     double fp8_width = 0;
+    double fp8_traffic = 1;  // times `traffic` and `cache`, where operands are cast and what is cast is written too
     int tile = 0;  // queries of a thread block; 0 = blocks are not counted
     bool slides = true;  // passes over keys that lie before a window; else it masks their scores
     friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
@@ -97,12 +100,12 @@ AttentionKernel alone(AttentionKernel kernel);  // what a step runs of it: no ca
 struct ExpertKernel {
     std::string name;
     Seconds launch;           // all launches of the layer
-    Seconds token;            // routing and sorting, a token
     double efficiency = 0.7;  // of the datasheet peak, in the grouped products
     double k0 = 300;          // fill and drain of the k loop, in elements of the operands
     double tile_reuse = 25;
     double traffic = 0.85;  // of the memory bandwidth, weights and rows of the products
     double passes = 1;      // times the bytes of permutation, activation and sum
+    bool tabled = false;    // takes the tile that Triton's default table names; else the fastest
     friend bool operator==(const ExpertKernel&, const ExpertKernel&) = default;
 };
 
@@ -166,6 +169,7 @@ struct KernelCosts {
     Bytes cache;                              // passes well below this find their operands in the L2; 0 = none do
     double cache_gain = 1;                    // their rate relative to memory's
     Seconds event;                            // more that a pair of events around one kernel alone shows
+    Seconds call_ahead;                       // what a kernel takes at least in tables of a script that launches ahead: its host's call
     double training_gemm = 1;                 // rate of a GEMM inside a step relative to the law (clocks, layouts)
     double training_fp8 = 1;                  // the same in fp8 and fp4 (scaling, transposes), on top of training_gemm
     double attention_backward = 0.75;         // rate of its backward relative to its forward

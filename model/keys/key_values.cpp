@@ -85,10 +85,10 @@ void pass_fields(auto& pass, Of<GemmPoint> auto& p) {
 }
 void pass_fields(auto& pass, Of<AttentionKernel> auto& k) {
     pass(k.name, k.launch, AboveZero{k.efficiency}, k.width, k.fill, k.corner, k.traffic, k.cache, k.token, AboveZero{k.odd},
-         AboveZero{k.fp8_efficiency}, k.fp8_width, AboveZero{k.tile}, k.slides);
+         AboveZero{k.fp8_efficiency}, k.fp8_width, AboveZero{k.tile}, k.slides, k.token_block, k.fp8_traffic);
 }
 void pass_fields(auto& pass, Of<ExpertKernel> auto& k) {
-    pass(k.name, k.launch, k.token, AboveZero{k.efficiency}, k.k0, k.tile_reuse, AboveZero{k.traffic}, k.passes);
+    pass(k.name, k.launch, AboveZero{k.efficiency}, k.k0, k.tile_reuse, AboveZero{k.traffic}, k.passes, k.tabled);
 }
 
 class RowReader {
@@ -230,27 +230,40 @@ void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
     read_rows(found, R"([[64, 64, 64, "fp32", "12 us"]])", out);
 }
 
-// Files of before November 2026 have rows without `cache` (it was `traffic`), `token`, `odd` and `slides`.
-ConfigValue with_all_fields(const ConfigValue& found) {
+// Rows as older files have them, with what came later: of each `change` may alter the fields.
+ConfigValue with_all_fields(const ConfigValue& found, auto change) {
     const auto* rows = as<std::vector<ConfigValue>>(found);
     if (!rows) return found;
     std::vector<ConfigValue> all = *rows;
     for (ConfigValue& value : all) {
         const auto* row = as<std::vector<ConfigValue>>(value);
-        if (!row || row->size() != 10) continue;
+        if (!row) continue;
         std::vector<ConfigValue> fields = *row;
-        const std::vector<ConfigValue> between{fields[6], {std::string("0 s")}, {1.0}};
-        fields.insert(fields.begin() + 7, between.begin(), between.end());
-        fields.push_back({true});
+        change(fields);
         value = {std::move(fields)};
     }
     return {std::move(all)};
 }
+// Until November 2026 without `cache` (it was `traffic`), `token`, `odd` and `slides`, then without `token_block` and `fp8_traffic`.
+void add_cache(std::vector<ConfigValue>& fields) {
+    if (fields.size() == 10) {
+        const std::vector<ConfigValue> between{fields[6], {std::string("0 s")}, {1.0}};
+        fields.insert(fields.begin() + 7, between.begin(), between.end());
+        fields.push_back({true});
+    }
+    if (fields.size() == 14) fields.insert(fields.end(), {{std::int64_t{0}}, {1.0}});
+}
+// Until November 2026 the third was the time of a token, and the tile was the fastest.
+void drop_token(std::vector<ConfigValue>& fields) {
+    if (fields.size() != 8 || !as<std::string>(fields[2])) return;
+    fields.erase(fields.begin() + 2);
+    fields.push_back({false});
+}
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
-    read_rows(with_all_fields(found), R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true]])", out);
+    read_rows(with_all_fields(found, add_cache), R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true, 0, 1]])", out);
 }
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
-    read_rows(found, R"([["bf16 CUTLASS", "20 us", "0.1 us", 0.8, 300, 25, 0.85, 1.5]])", out);
+    read_rows(with_all_fields(found, drop_token), R"([["bf16 CUTLASS", "20 us", 0.8, 300, 25, 0.85, 1.5, false]])", out);
 }
 
 std::string value_text(int value) { return std::to_string(value); }

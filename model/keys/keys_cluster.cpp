@@ -167,12 +167,12 @@ void add_links(const Rows& rows) {
 void add_experts_and_casts(const Rows& kernel) {
     const Rows experts = kernel.below("experts", "an expert layer alone");
     add<&C::kernel, &K::experts, &X::launch>(experts, "launch", "all launches of the layer", 0, longest);
-    add<&C::kernel, &K::experts, &X::token>(experts, "token", "routing and sorting, a token", 0, longest);
     add<&C::kernel, &K::experts, &X::efficiency>(experts, "efficiency", "share of the peak in the grouped products", 0, most_share);
     add<&C::kernel, &K::experts, &X::k0>(experts, "k0", "fill and drain of the k loop", 0, 1e6);
     add<&C::kernel, &K::experts, &X::tile_reuse>(experts, "tile_reuse", "what a smaller tile loses", 0, 1e4);
     add<&C::kernel, &K::experts, &X::traffic>(experts, "traffic", "share of the memory bandwidth", 0, most_share);
     add<&C::kernel, &K::experts, &X::passes>(experts, "passes", "times the bytes of permutation, activation and sum", 0, 1000);
+    add<&C::kernel, &K::experts, &X::tabled>(experts, "tabled", "takes the tile that Triton's default table names: 64 x 64, or 16 x 64 for no more tokens than experts; else the fastest");
     const Rows cast = kernel.below("cast", "casts");
     add<&C::kernel, &K::cast, &CastCosts::launch>(cast, "launch", "launch of a cast", 0, longest);
     add<&C::kernel, &K::cast, &CastCosts::efficiency>(cast, "efficiency", "share of the memory bandwidth", least_share, most_share);
@@ -223,6 +223,7 @@ void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::cache>(kernel, "cache", "passes well below this find their operands in the L2; 0 = none do", 0, 1e12);
     add<&C::kernel, &K::cache_gain>(kernel, "cache_gain", "rate of such passes relative to memory's", 0.01, 100);
     add<&C::kernel, &K::event>(kernel, "event", "more that a pair of events around one kernel shows; tables only", 0, longest);
+    add<&C::kernel, &K::call_ahead>(kernel, "call_ahead", "what a kernel takes at least where a script launches ahead: its host's call; tables only", 0, longest);
     add<&C::kernel, &K::training_gemm>(kernel, "training_gemm", "rate of a GEMM inside a transformer step relative to the law", least_share, most_share);
     add<&C::kernel, &K::training_fp8>(kernel, "training_fp8", "rate of an fp8 or fp4 GEMM inside a transformer step, on top of training_gemm", least_share, most_share);
     add<&C::kernel, &K::attention, &A::efficiency>(kernel, "attention_efficiency", "share of the peak in flash attention forward", least_share, most_share);
@@ -236,13 +237,15 @@ void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::attention, &A::tile>(kernel, "attention_tile", "flash attention: queries of a thread block; 0 = blocks are not counted against SMs", 0, 4096);
     add<&C::kernel, &K::attention, &A::slides>(kernel, "attention_slides", "flash attention: passes over keys that lie before a sliding window; else it masks their scores");
     add<&C::kernel, &K::attention, &A::fill>(kernel, "attention_fill", "flash attention: fixed cost of a block of queries, in keys", 0, 1e6);
-    add<&C::kernel, &K::attention, &A::corner>(kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum", 0, 10);
+    add<&C::kernel, &K::attention, &A::corner>(kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum; without a mask how much of an idle last wave is lost", 0, 10);
     add<&C::kernel, &K::attention, &A::traffic>(kernel, "attention_traffic", "flash attention: times that queries and results cross the memory beside the kernel", 0, 100);
     add<&C::kernel, &K::attention, &A::cache>(kernel, "attention_cache", "flash attention: times that keys and values cross the memory beside the kernel, as where they are written to a cache", 0, 100);
     add<&C::kernel, &K::attention, &A::token>(kernel, "attention_token", "flash attention: what each token costs beside the kernel", 0, longest);
+    add<&C::kernel, &K::attention, &A::token_block>(kernel, "attention_token_block", "flash attention: elements of a token's keys at which it costs all of attention_token; 0 = whatever it has", 0, 65536);
     add<&C::kernel, &K::attention, &A::odd>(kernel, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", least_share, most_share);
     add<&C::kernel, &K::attention, &A::fp8_efficiency>(kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak", least_share, most_share);
     add<&C::kernel, &K::attention, &A::fp8_width>(kernel, "attention_fp8_width", "flash attention in fp8: width of a head whose products take as long as its exponentials", 0, 1e4);
+    add<&C::kernel, &K::attention, &A::fp8_traffic>(kernel, "attention_fp8_traffic", "flash attention in fp8: what crosses the memory beside the kernel, relative to 16 bits", 0, 100);
     add<&C::kernel, &K::attention_kernels>(kernel, "attention_kernels", "attention by the kernels that tables name");
     add<&C::kernel, &K::expert_kernels>(kernel, "expert_kernels", "whole expert layers by the implementations that tables name");
     add<&C::kernel, &K::optimizer_efficiency>(kernel, "optimizer_efficiency", "share of the memory bandwidth in optimizer passes", least_share, most_share);

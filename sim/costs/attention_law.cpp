@@ -17,7 +17,7 @@ constexpr double key_tile = 128;  // a window's edges cut a tile of keys at eith
 
 // Pairs of query and key of one head's blocks, and of its longest block.
 struct Pairs {
-    double all = 0, longest = 0;
+    double all = 0, longest = 0, blocks = 0;
 };
 
 Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel) {
@@ -26,7 +26,7 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     const double blocks = std::ceil(queries / tile);
     if (!shape.op.causal) {
         const double seen = kernel.slides && shape.op.window > 0 ? std::min(keys, static_cast<double>(shape.op.window) + key_tile + tile) : keys;
-        return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill)};
+        return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill), blocks};
     }
     const double before = keys - queries;  // keys that every query sees
     const bool slides = kernel.slides && shape.op.window > 0;
@@ -34,7 +34,17 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     const double growing = std::min(blocks, window / tile + 1);
     const double seen = before * blocks + tile * growing * (growing + 1) / 2 + (blocks - growing) * (window + tile);
     const double most = before + std::min(blocks * tile, window + tile);
-    return {tile * (seen + blocks * kernel.fill), tile * (most + kernel.fill)};
+    return {tile * (seen + blocks * kernel.fill), tile * (most + kernel.fill), blocks};
+}
+
+// Blocks that are alike run in whole waves; of different ones the longest come first and the short ones fill the gaps.
+double pairs_on_an_sm(const Pairs& pairs, double heads, bool causal, double corner, double sms) {
+    if (!causal) {
+        const double waves = heads * pairs.blocks / sms;
+        return pairs.longest * std::max(1.0, waves + (std::ceil(waves) - waves) * std::min(1.0, corner));
+    }
+    const double shared = heads * pairs.all / sms;
+    return std::max(shared, pairs.longest) + corner * std::min(shared, pairs.longest);
 }
 
 double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width) / 32); }
@@ -87,9 +97,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     if (kernel.tile == 0) {
         time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) / (products + exponentials / std::max(1.0, width)));
     } else {
-        const Pairs pairs = pairs_in_blocks(shape, kernel);
-        const double shared = heads * pairs.all / cluster.gpu.sms;
-        const double on_an_sm = std::max(shared, pairs.longest) + kernel.corner * std::min(shared, pairs.longest);
+        const double on_an_sm = pairs_on_an_sm(pairs_in_blocks(shape, kernel), heads, op.causal, kernel.corner, cluster.gpu.sms);
         const double both = rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
         const double widths = (products * both + 2 * exponentials) / (1 + exponentials / usual_width);
         time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
@@ -98,8 +106,11 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
     time = setting == GemmSetting::alone && cluster.power.limit > 0 ? burst_time(time, slowdown, cluster.power)
                                                                     : time * slowdown;
-    const Bytes beside = (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
-    const Seconds tokens = static_cast<double>(op.batch) * queries * kernel.token;
+    const Bytes beside = (eight ? kernel.fp8_traffic : 1) * (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) *
+                         (width + values) * size_of(Dtype::bf16);
+    const double written = kv_heads / static_cast<double>(op.batch) * width;  // keys of a token
+    const double of_block = kernel.token_block > 0 ? std::min(1.0, written / kernel.token_block) : 1;
+    const Seconds tokens = static_cast<double>(op.batch) * queries * of_block * kernel.token;
     const Bytes kept = (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
     const double warm = 1 + (cache_gain - 1) * held_by_cache(kept, cluster.kernel.cast);
     const Seconds launch = kernel.launch > Seconds(0) ? kernel.launch : cluster.kernel.launch;

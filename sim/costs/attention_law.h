@@ -16,16 +16,18 @@ struct AttentionShape {
 
 // With kernel.tile queries in a thread block, block j of a causal sequence sees v_j = min((j + 1) tile, window + tile + 128)
 // keys (all of them without a mask) and takes tile (v_j + fill) pairs. The SMs share all of them, and none is done before the
-// longest:
+// longest (without a mask all are alike and run in waves: longest * (x + (ceil(x) - x) min(1, corner)) with
+// x = blocks / SMs, at least one longest):
 //   t = launch + (more + corner * less of {sum over blocks / SMs, longest block})
 //                * 2 (d_qk + d_v + 2 width) / (1 + width / 128) / (peak per SM * efficiency * odd)
-//       + (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85 * warm) + tokens * token
+//       + casts * (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85 * warm) + tokens * token * held
 // d is rounded up to a multiple of 32. `corner`: the share of the longest block that stays exposed at the end. `width`: what a
 // pair's exponential costs beside its products, so that a head of 64 runs at about half the rate of one of 256; `efficiency`
 // is that of heads of 128. `odd`: 1 but where the kernel has no tiles for a head's width (no multiple of 16; in fp8 other than
 // 128). `cache`, `token`: keys and values written to a cache beside the kernel. `warm`: from 2, where the L2 holds
-// all operands (well below kernel.cast.cache), to 1. With tile = 0 there are no blocks:
-// efficiency / (1 + ramp / queries). Never below the operands' bytes. Of an op with a window_share, the mean of both.
+// all operands (well below kernel.cast.cache), to 1. `casts`: fp8_traffic in fp8, else 1. `held`: min(1, keys of a token / token_block),
+// 1 at 0: a thread block writes each token, and as many run at once as their threads leave room (vLLM's has a thread for each element of
+// a token's keys, at most 512). With tile = 0 there are no blocks: efficiency / (1 + ramp / queries). Never below the operands' bytes. Of an op with a window_share, the mean of both.
 //
 // The backward makes 5 products for the forward's 2 (scores again, three gradients: FlashAttention-2, Dao 2023, section 3.1), at
 // kernel.attention_backward times the rate. Kernels of another generation divide the products' part, 2 (d_qk + d_v), by

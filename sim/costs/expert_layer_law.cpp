@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "sim/costs/gemm_law.h"
 
@@ -14,7 +15,9 @@ struct Tile {
     std::size_t rows;  // index into expert_tile_rows
     long n;
 };
-constexpr std::array<Tile, 6> tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
+constexpr std::array<Tile, 6> all_tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
+
+constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // of Triton's default table
 
 struct Product {
     double n, k;
@@ -35,7 +38,7 @@ public:
                                      load.rows * (p.k * operand + p.n * 2)) /
                                bandwidth_;
         Seconds best(INFINITY);
-        for (const Tile& tile : tiles) {
+        for (const Tile& tile : tiles()) {
             const long m = expert_tile_rows[tile.rows];
             const double blocks = load.tiles[tile.rows] * std::ceil(p.n / static_cast<double>(tile.n)) / sms_;
             const double waves = std::max(1.0, blocks + (std::ceil(blocks) - blocks) * wave_loss);
@@ -48,6 +51,11 @@ public:
     }
 
 private:
+    [[nodiscard]] std::span<const Tile> tiles() const {
+        if (!kernel_.tabled) return all_tiles;
+        return {layer_.tokens <= layer_.experts ? &few_tokens : &many_tokens, 1};
+    }
+
     const ExpertLayer& layer_;
     FlopsPerSecond per_sm_;
     BytesPerSecond bandwidth_;
@@ -75,11 +83,12 @@ Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, 
     Seconds sum;
     for (const ExpertLoad& load : layer.loads) {
         sum += products.product({2 * ffn, hidden}, load) + products.product({hidden, ffn}, load);
-        const Bytes passes(2 * kernel.passes * (load.rows * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
+        const double passed = kernel.tabled ? tokens * static_cast<double>(layer.top_k) : load.rows;
+        const Bytes passes(2 * kernel.passes * (passed * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
         sum += passes / (cluster.gpu.memory_bandwidth * pass_efficiency);
     }
     const Seconds mean = layer.loads.empty() ? Seconds(0) : sum / static_cast<double>(layer.loads.size());
-    return kernel.launch + tokens * kernel.token + mean;
+    return kernel.launch + mean;
 }
 
 }  // namespace stepcast

@@ -20,21 +20,23 @@ struct ExpertLoad {
 ExpertLoad expert_load(const std::vector<long>& rows_of_experts);
 
 // A layer of the rank that is timed. `loads`: per draw of the router (one where balanced); `tokens` of the whole
-// expert-parallel group, which the rank reads and writes. `weight_bytes`: of one weight.
+// expert-parallel group, which the rank reads and writes; `experts` of all ranks, `top_k` of them for a token. `weight_bytes`: of one weight.
 struct ExpertLayer {
     std::vector<ExpertLoad> loads;
-    long tokens = 0, hidden = 0, ffn = 0;
+    long tokens = 0, hidden = 0, ffn = 0, experts = 0, top_k = 1;
     Dtype dtype = Dtype::bf16;
     double weight_bytes = 2;
     friend bool operator==(const ExpertLayer&, const ExpertLayer&) = default;
 };
 
-// t = launch + tokens * token + mean over draws of [ gate and up [rows, 2 ffn, hidden] + down [rows, hidden, ffn] ]
+// t = launch + mean over draws of [ gate and up [rows, 2 ffn, hidden] + down [rows, hidden, ffn] ]
 //     + passes * (rows (2 hidden + 3 ffn) + 2 tokens hidden) * 2 B / (memory bandwidth * 0.85)
 // A grouped product rounds the rows of every expert up to a tile:
 //   min over tiles of corner(waves * 2 |T| (k + k0) / (peak per SM * efficiency * tile_rate),
 //                            (weights of experts with rows + rows in and out) / (memory bandwidth * traffic))
-// with tiles of 16 to 256 rows by 128 or 256, wave_loss 0.3, corner 0.4. Routing, permutation and sums are in `token` and `passes`.
+// with tiles of 16 to 256 rows by 128 or 256, wave_loss 0.3, corner 0.4. Kernels that Triton compiled take the tile that a table
+// names (kernel.tabled): 64 x 64, but 16 x 64 for no more tokens than experts (SGLang 0.5.14, get_default_config), and their passes go over
+// the tokens * top_k rows of all ranks, computed here or not. Routing, permutation and sums are in `passes`.
 Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, const Cluster& cluster);
 
 }  // namespace stepcast

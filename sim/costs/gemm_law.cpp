@@ -158,8 +158,8 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
             best = std::min(best, corner(arithmetic, moving, costs.gemm_corner) + extra);
         }
     }
-    const Seconds event = kernel.setting == GemmSetting::step ? Seconds(0) : costs.event;
-    return costs.launch + event + at_clock(best, kernel, traffic, cluster);
+    const Seconds time = costs.launch + at_clock(best, kernel, traffic, cluster);
+    return kernel.setting == GemmSetting::step ? time : std::max(costs.call_ahead, costs.event + time);
 }
 
 // In a step tensor cores run at the clock that the power leaves them; fp32 without them does not reach that limit. Narrow:

@@ -61,12 +61,12 @@ TEST_CASE("lists of constants are counted by their numbers, with where they come
     c.intra.all_reduce = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(2)}, {Bytes(4), Seconds(3)}, {Bytes(8), Seconds(4)}, {Bytes(16), Seconds(5)}};
     start.kernel.attention_kernels = c.kernel.attention_kernels;
     start.intra.all_reduce = c.intra.all_reduce;
-    start.fitted.emplace().constants = {{"kernel.attention_kernels", 24, "earlier.csv"}};
+    start.fitted.emplace().constants = {{"kernel.attention_kernels", 26, "earlier.csv"}};
     std::vector<FittedConstants> lists;
     for (const FittedConstants& l : other_constants(c, start, "a.csv"))
         if (l.what.starts_with("kernel.") || l.what.starts_with("link.intra.")) lists.push_back(l);
     std::ranges::sort(lists, {}, &FittedConstants::what);
     std::vector<std::string> names;
     for (const FittedConstants& l : lists) names.push_back(l.what + " " + std::to_string(l.count) + " " + l.from);
-    CHECK(names == std::vector<std::string>{"kernel.attention_kernels 24 earlier.csv", "kernel.expert_kernels 21 a.csv", "link.intra.all_reduce 5 prior"});
+    CHECK(names == std::vector<std::string>{"kernel.attention_kernels 26 earlier.csv", "kernel.expert_kernels 18 a.csv", "link.intra.all_reduce 5 prior"});
 }

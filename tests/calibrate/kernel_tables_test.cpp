@@ -112,6 +112,22 @@ TEST_CASE("a row of an expert layer has weights of its dtype and a load by its d
     CHECK(refused(folder, header + "6,512,1536,2,8,1,1,zipf,x,bf16,70\n") == "t.csv:2: distribution: found \"zipf\"; expected balanced or power_law_EXPONENT");
 }
 
+// SGLang's package holds tiles for eight experts of width 14336 on H200, of one expert's width that four ranks share 3584, not 1024.
+TEST_CASE("an expert layer's kernel is told apart where its package holds tiles for the shape") {
+    const TestFolder folder;
+    BuildingBlocks blocks;
+    read_building_blocks(folder.write("t.csv", "gpu,num_tokens,hidden,inter,topk,experts,tp_in_expert,distribution,implementation,dtype,time_us\n"
+                                               "NVIDIA H200,6,512,14336,2,8,1,balanced,SGLang 0 Triton fused MoE,bf16,70\n"
+                                               "NVIDIA H200,6,512,14336,2,8,4,balanced,SGLang 0 Triton fused MoE,bf16,70\n"
+                                               "NVIDIA H200,6,512,14336,2,8,14,balanced,SGLang 0 Triton fused MoE,bf16,70\n"
+                                               "NVIDIA H200,6,512,14336,2,8,1,balanced,SGLang 0 Triton fused MoE,fp8,70\n"
+                                               "NVIDIA H200,6,512,14336,2,8,1,balanced,other Triton fused MoE,bf16,70\n"),
+                         read_cluster("dgx-h200").gpu, blocks);
+    std::vector<bool> tuned;
+    for (const MoeLayerRow& row : blocks.moe_layers) tuned.push_back(row.tuned);
+    CHECK(tuned == std::vector<bool>{true, true, false, false, false});
+}
+
 // Six tokens of two experts each: twelve rows, three for each of four experts; a rank of two has two times three. With a skew the
 // rank whose experts have most rows stands for all, drawn five times.
 TEST_CASE("an expert layer takes as long as its heaviest rank") {
@@ -120,6 +136,8 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     layer.tokens = 6;
     layer.hidden = 512;
     layer.ffn = 512;
+    layer.experts = 4;
+    layer.top_k = 2;
     layer.dtype = Dtype::bf16;
     layer.weight_bytes = 2;
     layer.loads = {expert_load({3, 3})};
@@ -136,12 +154,18 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     CHECK(nameless.name == "moe_layer 6 tokens 512x1536 top 2 of 4 ep 2 tp 3 skew 0 bf16 fused");
     CHECK(nameless.row == 17);
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, own, c).si()));
+    row.tuned = true;  // another kernel under the same shape's name: what is held out does not change
+    CHECK(expert_cases({row}).at("bf16 fused, tuned").at(0).name == nameless.name);
+    c.kernel.expert_kernels[0].name = "bf16 fused, tuned";
+    CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.expert_kernels[0], c).si()));
+    row.tuned = false;
     c.kernel.expert_kernels.pop_back();
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
 
     row.tokens = layer.tokens = 64;
     row.skew = 1.5;
     row.experts = 8;
+    layer.experts = 8;
     layer.loads.clear();
     RoutingSpec spec;
     spec.kind = RoutingSpec::Kind::power_law;
@@ -238,15 +262,15 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
     const std::string always = "kernel.attention_launch 8 us 0.7 0.5 us..80 us\nkernel.attention_efficiency 0.7 0.4 0.1..1.2\n"
                                "kernel.attention_width 30 0.7 0.1..400\nkernel.attention_fill 128 0.7 1..3000\n"
                                "kernel.attention_corner 0.5 0.7 0.02..3\nkernel.attention_traffic 1 0.7 0.02..20\n";
-    const std::string caches = "kernel.attention_cache 1 0.7 0.02..40\nkernel.attention_token 0.1 ns 1 0.001 ns..100 ns\n";
+    const std::string caches = "kernel.attention_cache 1 0.7 0.02..40\nkernel.attention_token 1 ns 1.5 0.001 ns..100 ns\n";
     CHECK(text_of(attention_parameters("a", {row("a", causal), row("b", odd), row("b", narrow)})) == always + caches);
     CHECK(text_of(attention_parameters("unmasked a", {row("unmasked a", causal)})) == always);
     CHECK(text_of(attention_parameters("a", {row("a", causal), row("a", odd)})) == always + caches + "kernel.attention_odd 1 0.5 0.05..2\n");
     CHECK(text_of(attention_parameters("a", {row("a", odd), row("a", odd)})) == always + caches);  // nothing to compare with
     CHECK(text_of(attention_parameters("a", {row("a", narrow)})) ==
-          always + caches + "kernel.attention_fp8 0.5 0.5 0.05..1.5\nkernel.attention_fp8_width 60 0.7 0.1..800\n");
+          always + caches + "kernel.attention_fp8 0.5 0.5 0.05..1.5\nkernel.attention_fp8_width 60 0.7 0.1..800\nkernel.attention_fp8_traffic 1 0.7 0.05..20\n");
     CHECK(text_of(expert_parameters()) ==
-          "kernel.experts.launch 20 us 0.7 1 us..300 us\nkernel.experts.token 0.1 ns 1 0.001 ns..500 ns\n"
+          "kernel.experts.launch 20 us 0.7 1 us..300 us\n"
           "kernel.experts.efficiency 0.6 0.5 0.05..1\nkernel.experts.k0 300 0.7 5..3000\nkernel.experts.tile_reuse 25 0.7 0.1..300\n"
           "kernel.experts.traffic 0.8 0.4 0.1..1.3\nkernel.experts.passes 1 0.7 0.05..20\n");
     CHECK(text_of(cast_parameters()) == "kernel.cast.launch 2 us 0.5 0.5 us..10 us\nkernel.cast.efficiency 0.85 0.2 0.3..1.2\n"

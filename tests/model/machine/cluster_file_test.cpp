@@ -25,9 +25,9 @@ Cluster full() {
                                   : doc.kind == "name"             ? "pcie"
                                   : doc.kind == "numbers"          ? "[0." + n + ", 1.5]"
                                   : doc.key.ends_with("attention_kernels")
-                                      ? "[[\"flash " + n + "\", \"10 us\", 0.9, 40, 60, 0.5, 1, 1, \"0.1 ns\", 1, 0.6, 60, 128, false]]"
+                                      ? "[[\"flash " + n + "\", \"10 us\", 0.9, 40, 60, 0.5, 1, 1, \"0.1 ns\", 1, 0.6, 60, 128, false, 512, 1.5]]"
                                   : doc.kind == "kernels"
-                                      ? "[[\"grouped " + n + "\", \"20 us\", \"0.1 us\", 0.8, 300, 25, 0.85, 1.5]]"
+                                      ? "[[\"grouped " + n + "\", \"20 us\", 0.8, 300, 25, 0.85, 1.5, true]]"
                                   : doc.kind == "curve"
                                       ? "[[\"" + n + " B\", \"1 us\"], [\"1 MiB\", \"" + n + " ms\"]]"
                                       : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
@@ -84,4 +84,21 @@ TEST_CASE("a cluster without a name has that of its file") {
     const TestFolder folder;
     CHECK(read_cluster(folder.write("mine.toml", "gpu.memory = \"1 GiB\"\ngpu.memory_bandwidth = \"1 GB/s\"\n")).name ==
           "mine");
+}
+
+// Attention rows of ten fields had what is now `traffic` and `cache` in one and no `token`, `odd`, `slides`; those of fourteen no `token_block` and
+// `fp8_traffic`. Rows of expert layers had the time of a token as third and no `tabled`.
+TEST_CASE("kernels of older files are read with what came later at its neutral value") {
+    Experiment e;
+    const auto set = [&](const char* list, const char* rows) { set_key(e, {std::string("cluster.kernel.") + list, rows}); };
+    set("attention_kernels", R"([["a", "1 us", 0.9, 40, 60, 0.5, 2, 0.6, 70, 128]])");
+    const auto first = [&] { return e.cluster.kernel.attention_kernels.at(0); };
+    CHECK((first().name == "a" && first().traffic == 2 && first().cache == 2 && first().token == Seconds(0)));
+    CHECK((first().fp8_width == 70 && first().tile == 128 && first().slides && first().token_block == 0 && first().fp8_traffic == 1));
+    set("attention_kernels", R"([["b", "1 us", 0.9, 40, 60, 0.5, 2, 3, "4 us", 0.8, 0.6, 70, 64, false]])");
+    CHECK((first().cache == 3 && first().token == Seconds(4e-6) && first().tile == 64 && !first().slides));
+    CHECK((first().token_block == 0 && first().fp8_traffic == 1));
+    set("expert_kernels", R"([["c", "1 us", "2 us", 0.8, 300, 25, 0.85, 1.5]])");
+    const ExpertKernel c = e.cluster.kernel.expert_kernels.at(0);
+    CHECK((c.launch == Seconds(1e-6) && c.efficiency == 0.8 && c.passes == 1.5 && !c.tabled));
 }

@@ -117,13 +117,29 @@ TEST_CASE("attention: the longest block is exposed by a share, and masked window
     CHECK(seconds() == Approx(longest + 0.5 * 640 * 64 * 256 / 1e14));
 }
 
+// Blocks of 64 queries with 256 keys each, four a head, 4 * 64 FLOP a pair, on 100 SMs of 1 TFLOP/s: 60 heads are 2.4 waves, 10 heads 0.4.
+TEST_CASE("attention without a mask runs in whole waves of blocks") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e14);
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .corner = 1, .token = {}, .tile = 64};
+    const auto waves = [&](long heads) {
+        const AttentionShape shape{Attention{1, heads, 256, 256, 64, false, false, Dtype::bf16, true}, heads};
+        return attention_law_time(shape, kernel, c, GemmSetting::step).si() / (64.0 * 256 * 256 / 1e12);
+    };
+    CHECK(waves(60) == Approx(3));
+    CHECK(waves(50) == Approx(2));
+    CHECK(waves(10) == Approx(1));
+    kernel.corner = 0.25;
+    CHECK(waves(60) == Approx(2.4 + 0.6 * 0.25));
+}
+
 // 1,000 heads of 256 queries and as many keys, 2 * 64 values of 2 B each: 131 MB beside the kernel, at 0.85 of 1 TB/s. An L2 that
 // holds half of such: 1.5 times as fast.
 TEST_CASE("attention: passes beside the kernel run faster where the L2 holds their operands") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
     AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .tile = 64};
-    const AttentionShape shape{Attention{1, 1000, 256, 256, 64, true, false, Dtype::bf16, true}, 1000};
+    AttentionShape shape{Attention{1, 1000, 256, 256, 64, true, false, Dtype::bf16, true}, 1000};
     const auto beside = [&](double times) {
         kernel.traffic = kernel.cache = times;
         return attention_law_time(shape, kernel, c, GemmSetting::step).si();
@@ -133,6 +149,9 @@ TEST_CASE("attention: passes beside the kernel run faster where the L2 holds the
     CHECK(beside(1) - beside(0) == Approx(bytes / (0.85e12 * 1.5)));
     c.kernel.cast.cache = Bytes(0);
     CHECK(beside(1) - beside(0) == Approx(bytes / 0.85e12));
+    shape.op.dtype = Dtype::fp8;  // as many bytes, and half as many again for a cast
+    kernel.fp8_traffic = 1.5;
+    CHECK(beside(1) - beside(0) == Approx(1.5 * bytes / 0.85e12));
 }
 
 TEST_CASE("attention: a head's width without tiles, and what is written to a cache beside it") {
@@ -155,6 +174,13 @@ TEST_CASE("attention: a head's width without tiles, and what is written to a cac
     const double before = attention_law_time(grouped, kernel, c, GemmSetting::step).si();
     kernel.cache = 3;
     kernel.token = Seconds(1e-9);
+    CHECK(attention_law_time(grouped, kernel, c, GemmSetting::step).si() - before ==
+          Approx(3 * 2 * 4096 * 128 * 2 / 0.85e12 + 4096e-9));
+    // Two heads of 64 keys fill a quarter of a block of 512, and more than one of 100.
+    kernel.token_block = 512;
+    CHECK(attention_law_time(grouped, kernel, c, GemmSetting::step).si() - before ==
+          Approx(3 * 2 * 4096 * 128 * 2 / 0.85e12 + 1024e-9));
+    kernel.token_block = 100;
     CHECK(attention_law_time(grouped, kernel, c, GemmSetting::step).si() - before ==
           Approx(3 * 2 * 4096 * 128 * 2 / 0.85e12 + 4096e-9));
     CHECK(alone(kernel).cache == 0);
@@ -180,9 +206,8 @@ TEST_CASE("a cast: launches and bytes by how its scale is found") {
 
 TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the weights of those that have some") {
     Cluster c = device();
-    ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .token = Seconds(0), .efficiency = 1, .k0 = 0, .tile_reuse = 0,
-                        .traffic = 1, .passes = 0};
-    ExpertLayer one{{expert_load({1})}, 1, 4096, 4096, Dtype::bf16, 2}, many = one;
+    ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .efficiency = 1, .k0 = 0, .tile_reuse = 0, .traffic = 1, .passes = 0};
+    ExpertLayer one{{expert_load({1})}, 1, 4096, 4096, 5, 1, Dtype::bf16, 2}, many = one;
     many.loads = {expert_load({1, 1, 1, 1, 0})};
     const double weights = 3 * 4096.0 * 4096 * 2 / 1e12;  // memory-bound
     CHECK(expert_layer_time(one, kernel, c).si() - 1e-5 == Approx(weights).epsilon(0.1));
@@ -193,11 +218,11 @@ TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the 
 // least arithmetic. Down: 1920 columns, 15: of tiles of 16 rows 1.05 waves, of whose second 0.95 are 0.3 lost: 1.335. An SM does 0.5 TFLOP/s. Memory at
 // half of 1 TB/s moves the weights, two bytes each, and rows in and out; both go into a corner of 0.4. Two of the layer's passes over what it moves
 // besides: 100 rows of 2 hidden + 3 ffn and 7 tokens in and out.
-TEST_CASE("an expert layer takes its launches, its tokens, two products and its passes") {
+TEST_CASE("an expert layer takes its launches, two products and its passes") {
     Cluster c = device();
-    const ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .token = Seconds(1e-6), .efficiency = 0.5, .k0 = 40, .tile_reuse = 0, .traffic = 0.5, .passes = 2};
+    const ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .efficiency = 0.5, .k0 = 40, .tile_reuse = 0, .traffic = 0.5, .passes = 2};
     const double hidden = 1920, ffn = 12800;
-    ExpertLayer layer{{expert_load({100})}, 7, 1920, 12800, Dtype::bf16, 2};
+    ExpertLayer layer{{expert_load({100})}, 7, 1920, 12800, 1, 1, Dtype::bf16, 2};
     const auto corner = [](double a, double b) { return std::max(a, b) * std::pow(1 + std::pow(std::min(a, b) / std::max(a, b), 2.5), 0.4); };
     const double wave = 2 * 16 * 128 / 0.5e12;
     const double up = corner(14 * wave * (hidden + 40), (2 * ffn * hidden * 2 + 100 * (hidden * 2 + 2 * ffn * 2)) / 0.5e12);
@@ -207,7 +232,41 @@ TEST_CASE("an expert layer takes its launches, its tokens, two products and its 
     layer.loads.push_back(layer.loads.front());  // the mean of two draws that are alike
     CHECK(expert_layer_time(layer, kernel, c).si() == Approx(1e-5 + 7e-6 + up + down + passes).epsilon(1e-9));
     layer.loads.clear();
-    CHECK(expert_layer_time(layer, kernel, c).si() == Approx(1.7e-5));
+    CHECK(expert_layer_time(layer, kernel, c).si() == Approx(1e-5));
+}
+
+// One product each way of one expert with 100 rows, 64 SMs, nothing but arithmetic at 1 TFLOP/s an SM. Two tiles of 64 rows by 64 of 4096 columns are 128
+// blocks, two waves; up has twice the columns. With no more tokens than experts tiles of 16 rows: 7 * 64 = 448 blocks, seven waves, 14 up.
+TEST_CASE("an expert layer of a kernel with a table of tiles takes the one that its number of tokens names") {
+    Cluster c = device();
+    c.gpu.sms = 64;
+    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(64e12);
+    c.gpu.memory_bandwidth = BytesPerSecond(1e18);
+    const ExpertKernel kernel{.name = {}, .launch = Seconds(0), .efficiency = 1, .k0 = 0, .tile_reuse = 0, .traffic = 1, .passes = 0, .tabled = true};
+    ExpertLayer layer{{expert_load({100})}, 100, 4096, 4096, 99, 3, Dtype::bf16, 2};
+    CHECK(expert_layer_time(layer, kernel, c).si() == Approx(6 * 2 * 64 * 64 * 4096 / 1e12));
+    layer.experts = 100;
+    CHECK(expert_layer_time(layer, kernel, c).si() == Approx(21 * 2 * 16 * 64 * 4096 / 1e12));
+    // Passes go over the 300 rows of all ranks: 2 * 4096 + 3 * 4096 elements of two bytes each, and 100 tokens in and out.
+    ExpertKernel passing = kernel;
+    passing.passes = 1;
+    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
+    CHECK((expert_layer_time(layer, passing, c) - expert_layer_time(layer, kernel, c)).si() ==
+          Approx(2 * (300.0 * 5 + 100 * 2) * 4096 / 0.85e15));
+}
+
+// An empty product takes its launch of 3 us; of those that a script issues ahead none is seen to take less than the call.
+TEST_CASE("what a script launches ahead takes its kernel's time or its call's, in tables only") {
+    Cluster c = device();
+    c.kernel.launch = Seconds(3e-6);
+    c.kernel.gemm_k0 = 0;
+    const Gemm small{1, 1, 1, 1, Dtype::bf16}, large{8192, 8192, 8192, 1, Dtype::bf16};
+    const Seconds of_small = gemm_law_time(small, c), of_large = gemm_law_time(large, c);
+    c.kernel.call_ahead = Seconds(3e-5);
+    CHECK(of_small < Seconds(4e-6));
+    CHECK(gemm_law_time(small, c) == Seconds(3e-5));
+    CHECK(gemm_law_time(large, c) == of_large);
+    CHECK(gemm_law_time(small, c, GemmSetting::step) < Seconds(4e-6));
 }
 
 TEST_CASE("power-law loads are drawn for every expert: the logarithm is uniform at exponent 1") {
