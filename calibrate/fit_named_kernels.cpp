@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/records/measurements.h"
 #include "model/routing.h"
 #include "sim/costs/expert_layer_law.h"
 #include "sim/costs/gemm_law.h"
@@ -126,6 +127,15 @@ FitCase attention_by_name(const AttentionRow& row) {
                 const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention);
                 return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
             }, 1, row.row};
+}
+
+bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share) {
+    std::vector<double> ratios;
+    for (const AttentionRow& row : rows)
+        if (row.kernel == name && row.shape.op.window > 0 && row.shape.op.window < row.shape.op.seq_q &&
+            !is_held_out(attention_by_name(row), share))
+            ratios.push_back(row.time / attention_law_time(row.shape, fitted.kernel.attention, fitted, GemmSetting::alone));
+    return !ratios.empty() && median(ratios) > 1.3;
 }
 
 std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& all) {

@@ -139,16 +139,6 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
     return named;
 }
 
-// Sliding windows take far longer than their keys would: the kernel walks over all and masks them.
-bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share) {
-    std::vector<double> ratios;
-    for (const AttentionRow& row : rows)
-        if (row.kernel == name && row.shape.op.window > 0 && row.shape.op.window < row.shape.op.seq_q &&
-            !is_held_out(attention_by_name(row), share))
-            ratios.push_back(row.time / attention_law_time(row.shape, fitted.kernel.attention, fitted, GemmSetting::alone));
-    return !ratios.empty() && median(ratios) > 1.3;
-}
-
 // One fit after the other, each from where the one before left the cluster.
 class Parts {
 public:
@@ -181,8 +171,7 @@ public:
         }
     }
 
-    // One kernel of the tables after the other, each fitted in the place of the nameless one and put beside it by name;
-    // of attention with the tile of queries that fits best.
+    // One kernel of the tables after the other, each fitted in the place of the nameless one and put beside it by name.
     void add_attention_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
         const AttentionKernel of_steps = all_.cluster.kernel.attention;
         std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like
@@ -202,18 +191,7 @@ public:
                 all_.cluster.kernel.attention = start;
                 parameters = with_priors_of(all_.cluster, parameters);
             }
-            FitResult best = best_of_tiles(start, parameters, split);
-            if (!name.starts_with("unmasked")) {
-                start.token_block = most_threads;
-                FitResult by_keys = best_of_tiles(start, parameters, split, {best.cluster.kernel.attention.tile});
-                if (by_keys.noise < best.noise) best = std::move(by_keys);
-                start.token_block = best.cluster.kernel.attention.token_block;
-            }
-            if (masks_windows(best.cluster, name, blocks.attentions, share)) {
-                start.slides = false;
-                FitResult masking = best_of_tiles(start, parameters, split);
-                if (masking.noise < best.noise) best = std::move(masking);
-            }
+            const FitResult best = best_of_forms(start, parameters, split, blocks.attentions, share);
             put_by_name(all_.cluster.kernel.attention_kernels, best.cluster.kernel.attention);
             largest.emplace(form, best.cluster.kernel.attention);
         }
@@ -255,6 +233,25 @@ public:
     }
 
 private:
+    // With the tile of queries that fits best; then whether a token's block is smaller for fewer keys, and what is done with windows.
+    FitResult best_of_forms(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split,
+                            const std::vector<AttentionRow>& rows, HeldOutShare share) {
+        FitResult best = best_of_tiles(start, parameters, split);
+        const auto prefer = [&](FitResult other) {
+            if (other.noise < best.noise) best = std::move(other);
+        };
+        if (!start.name.starts_with("unmasked")) {
+            start.token_block = most_threads;
+            prefer(best_of_tiles(start, parameters, split, {best.cluster.kernel.attention.tile}));
+            start.token_block = best.cluster.kernel.attention.token_block;
+        }
+        if (masks_windows(best.cluster, start.name, rows, share)) {
+            start.slides = false;
+            prefer(best_of_tiles(start, parameters, split));
+        }
+        return best;
+    }
+
     FitResult best_of_tiles(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split,
                             const std::vector<int>& tiles = {16, 32, 64, 128, 192, 256}) {
         std::optional<FitResult> best;

@@ -88,6 +88,8 @@ NamedCases attention_cases(const std::vector<AttentionRow>& rows);
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
 FitCase attention_by_name(const AttentionRow& row);
 FitCase expert_by_name(const MoeLayerRow& row);
+// Sliding windows of the nameless kernel's rows take far longer than their keys would: it walks over all and masks them.
+bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share);
 std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel
 std::vector<FitParameter> expert_parameters();
 
