@@ -154,6 +154,27 @@ std::string write_framework_file(const Evaluated& e, const FewShotRequest& reque
     return path;
 }
 
+// What else was fitted stays. A cluster that others start from is measured once more, on steps: what was measured of it is so still.
+void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
+    for (const FittedParameter& p : before.parameters)
+        if (std::ranges::none_of(fitted.parameters, [&](const auto& n) { return n.key == p.key; })) {
+            fitted.parameters.push_back(p);
+            fitted.correlation.clear();
+        }
+    fitted.ranges = before.ranges;
+    fitted.constants = before.constants;
+    fitted.rows = joined(std::move(fitted.rows), before.rows);
+    for (const HeldOutError& error : before.errors)
+        if (error.kind != "step") fitted.errors.push_back(error);
+    for (const std::string& source : before.sources)
+        if (std::ranges::find(fitted.sources, source) == fitted.sources.end()) fitted.sources.push_back(source);
+    if (target != FitTarget::cluster) return;
+    fitted.samples += before.samples;
+    fitted.condition = before.condition;
+    fitted.measured = before.measured;
+    if (!fitted.measured.empty() && std::ranges::find(fitted.measured, "step") == fitted.measured.end()) fitted.measured.emplace_back("step");
+}
+
 std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
     std::vector<std::size_t> chosen;
     for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
@@ -165,20 +186,7 @@ std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request
     const auto& first = fitted.errors.front();
     constexpr double normal = 0.6745;  // median of the absolute of a normal variable
     holder.cluster.noise.step = std::max(e.fit.posterior.noise, first.median / normal);
-    if (holder.cluster.fitted) {  // what else was fitted stays
-        for (const FittedParameter& p : holder.cluster.fitted->parameters)
-            if (std::ranges::none_of(fitted.parameters, [&](const auto& n) { return n.key == p.key; })) {
-                fitted.parameters.push_back(p);
-                fitted.correlation.clear();
-            }
-        fitted.ranges = holder.cluster.fitted->ranges;
-        fitted.constants = holder.cluster.fitted->constants;
-        fitted.rows = joined(std::move(fitted.rows), holder.cluster.fitted->rows);
-        for (const HeldOutError& error : holder.cluster.fitted->errors)
-            if (error.kind != "step") fitted.errors.push_back(error);
-        for (const std::string& source : holder.cluster.fitted->sources)
-            if (std::ranges::find(fitted.sources, source) == fitted.sources.end()) fitted.sources.push_back(source);
-    }
+    if (holder.cluster.fitted) keep_fitted(fitted, *holder.cluster.fitted, request.target);
     holder.cluster.fitted = std::move(fitted);
     write_whole({{request.out, write_cluster(holder.cluster)}});
     return request.out;
@@ -283,6 +291,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     for (const auto& [by, blocks] : e.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
     text += contradictions(rows.cases, e.fit.posterior) + other_base;
+    if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }
 

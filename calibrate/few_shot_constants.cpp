@@ -62,7 +62,7 @@ constexpr Candidate candidates[] = {
 };
 
 double si_of(const char* key, const std::string& text) {
-    return si_value(key, text);
+    return value_in_si(key, text);
 }
 
 std::string value_in(const Experiment& e, const char* key) {

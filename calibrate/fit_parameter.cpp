@@ -71,7 +71,7 @@ ScaledParameter scale(const FitParameter& parameter) {
     return scaled;
 }
 
-double si_value(const std::string& key, const std::string& text) {
+double value_in_si(const std::string& key, const std::string& text) {
     for (const Unit unit : {Unit::none, Unit::seconds, Unit::bytes, Unit::bytes_per_second, Unit::flops_per_second})
         if (const auto value = read_as(unit, text)) return *value;
     throw ConfigError(fmt::format("fit: {}: \"{}\" is no number with a unit", key, text));

@@ -18,7 +18,7 @@ struct ScaledParameter {
 };
 
 ScaledParameter scale(const FitParameter& parameter);                // throws ConfigError
-double si_value(const std::string& key, const std::string& text);     // throws ConfigError
+double value_in_si(const std::string& key, const std::string& text);     // throws ConfigError
 std::string value_text(const ScaledParameter& parameter, double x);  // for a file: shortest with a fitting prefix
 Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x);
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text);

@@ -153,7 +153,7 @@ TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
     REQUIRE(fitted.fitted->correlation.size() == 3);  // a triangle, row by row, to three places
     CHECK((fitted.fitted->correlation[0] == 1 && fitted.fitted->correlation[2] == 1 && fitted.fitted->correlation[1] < 0));
     CHECK(std::abs(std::remainder(fitted.fitted->correlation[1], 0.001)) < 1e-12);
-    CHECK(si_value("host.layer", fitted.fitted->parameters[0].value) == Approx(2e-3).epsilon(0.15));
+    CHECK(value_in_si("host.layer", fitted.fitted->parameters[0].value) == Approx(2e-3).epsilon(0.15));
     what.target = FitTarget::both;
     CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + folder.path() + "/fitted.framework.toml") && Contains("cluster written"));
     CHECK(read_framework(folder.path() + "/fitted.framework.toml").name == "fitted");

@@ -88,13 +88,13 @@ TEST_CASE("a parameter is scaled to logarithms about its prior, strictly inside 
     for (const auto& [text, unit, si, doubled] : {std::tuple{"0.3", Unit::none, 0.3, "0.6"}, {"1.5 ms", Unit::seconds, 1.5e-3, "3 ms"}, {"3 kB", Unit::bytes, 3e3, "6 kB"},
                                                   {"7 GB/s", Unit::bytes_per_second, 7e9, "14 GB/s"}, {"11 TFLOP/s", Unit::flops_per_second, 11e12, "22 TFLOP/s"}}) {
         CAPTURE(text);
-        CHECK(si_value("k", text) == Approx(si));
+        CHECK(value_in_si("k", text) == Approx(si));
         ScaledParameter some;
         some.unit = unit;
         some.prior = si;
         CHECK(value_text(some, std::log(2.0)) == doubled);
     }
-    CHECK(complaint([] { (void)si_value("k", "3 apples"); }) == "fit: k: \"3 apples\" is no number with a unit");
+    CHECK(complaint([] { (void)value_in_si("k", "3 apples"); }) == "fit: k: \"3 apples\" is no number with a unit");
     CHECK(value_text(scale({"k", "1.23456789", 1, "1", "2"}), 0) == "1.23457");
 }
 

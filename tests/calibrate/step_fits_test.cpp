@@ -38,6 +38,10 @@ TEST_CASE("measured steps bring back the rate that made them, and a wild one cou
     CHECK(fitted.kernel.training_gemm == Approx(0.8 * start.kernel.training_gemm).epsilon(0.05));
     CHECK(fitted.fitted->date == "2026-02-03");
     CHECK(fitted.fitted->sources.front() == "steps.csv");
+    // what kernels told of the machine is still measured, and counted
+    CHECK(fitted.fitted->samples == start.fitted->samples + 9);
+    CHECK(fitted.fitted->measured == start.fitted->measured);
+    CHECK_THAT(text, !Contains("not measured"));
     CHECK_THAT(complaint([&] { calibrate_from_measurements({.measurements = {table}, .cluster = table, .out = table, .date = ""}); }), Contains(table));
 }
 
