@@ -10,14 +10,14 @@
 namespace stepcast {
 namespace {
 
-using Interval = std::pair<std::int64_t, std::int64_t>;
+using Stretch = std::pair<std::int64_t, std::int64_t>;
 
 Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
 
 // Disjoint, ascending, of the spans that `counts`.
 template <typename Counts>
-std::vector<Interval> union_of(const Profile& profile, Counts counts) {
-    std::vector<Interval> joined;
+std::vector<Stretch> union_of(const Profile& profile, Counts counts) {
+    std::vector<Stretch> joined;
     for (const DeviceSpan& span : profile.spans) {  // by start
         if (!counts(span)) continue;
         if (!joined.empty() && span.start <= joined.back().second)
@@ -28,13 +28,13 @@ std::vector<Interval> union_of(const Profile& profile, Counts counts) {
     return joined;
 }
 
-std::int64_t length(const std::vector<Interval>& intervals) {
+std::int64_t length(const std::vector<Stretch>& intervals) {
     std::int64_t sum = 0;
     for (const auto& [from, to] : intervals) sum += to - from;
     return sum;
 }
 
-std::int64_t common_length(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+std::int64_t common_length(const std::vector<Stretch>& a, const std::vector<Stretch>& b) {
     std::int64_t sum = 0;
     for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
         sum += std::max<std::int64_t>(0, std::min(a[i].second, b[j].second) - std::max(a[i].first, b[j].first));

@@ -15,27 +15,27 @@ namespace {
 
 bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
 
-using Interval = std::pair<double, double>;
-std::vector<Interval> joined(std::vector<Interval> all) {
+using Stretch = std::pair<double, double>;
+std::vector<Stretch> joined(std::vector<Stretch> all) {
     std::ranges::sort(all);
-    std::vector<Interval> out;
-    for (const Interval& i : all)
+    std::vector<Stretch> out;
+    for (const Stretch& i : all)
         if (!out.empty() && i.first <= out.back().second)
             out.back().second = std::max(out.back().second, i.second);
         else
             out.push_back(i);
     return out;
 }
-double length(const std::vector<Interval>& all) {
+double length(const std::vector<Stretch>& all) {
     double sum = 0;
-    for (const Interval& i : all) sum += i.second - i.first;
+    for (const Stretch& i : all) sum += i.second - i.first;
     return sum;
 }
 
 }  // namespace
 
 DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
-    std::vector<Interval> computing, all;
+    std::vector<Stretch> computing, all;
     double first = std::numeric_limits<double>::infinity(), last = 0;
     for (const Span& s : trace.spans) {
         if (s.place.rank() != rank || !on_device(s.place.lane())) continue;
