@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -52,8 +54,18 @@ std::string file_of(const std::string& name, const std::string& bytes) {
     return path.string();
 }
 
+// What readers begin with. Without the presets they would refuse every input unread, and find nothing.
+template <class Read>
+auto preset(Read read, const char* name) {
+    try {
+        return read(name);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "fuzz: preset %s: %s; expected STEPCAST_HOME to name the sources\n", name, error.what());
+        std::abort();
+    }
+}
 Experiment start() {
-    static const Experiment experiment = read_experiment("host_moe");
+    static const Experiment experiment = preset([](const char* name) { return read_experiment(name); }, "host_moe");
     return experiment;
 }
 
@@ -70,7 +82,7 @@ void read_blocks(const std::string& bytes) {
     const std::string path = file_of("blocks.csv", bytes);
     (void)kind_of_table(path);
     BuildingBlocks blocks;
-    static const Gpu gpu = read_cluster("dgx-a100").gpu;
+    static const Gpu gpu = preset(read_cluster, "dgx-a100").gpu;
     read_building_blocks(path, gpu, blocks);
 }
 void read_routing_file(const std::string& bytes) {
