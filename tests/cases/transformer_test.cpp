@@ -254,3 +254,16 @@ TEST_CASE("rows of published tables are accepted (where shared/truth is)") {
     // These clusters are without V100.
     CHECK(refused("megatron_papers") == std::vector<std::string>{"meg20_1B_V100_mp1", "meg20_8B_V100_mp8"});
 }
+
+// The small models of Pax have room for everything; what it keeps is its default's, a recipe's or the row's.
+TEST_CASE("Pax computes whole layers again unless a recipe or the row says otherwise") {
+    const auto again = [](const char* source, const char* model, const char* gpu, const char* recompute) {
+        return gpt_case_with({{"source", source}, {"case_id", "paxml"}, {"model", model}, {"gpu", gpu}, {"interconnect", "not stated"}, {"tp", "1"}, {"pp", "1"},
+                              {"dp", "64"}, {"gpus", "64"}, {"mbs", "1"}, {"recompute", recompute}})
+            .experiment.parallelism.recompute;
+    };
+    CHECK(again("jax_toolbox_pax", "gpt-126m", "A100-80GB-SXM", "not stated") == Recompute::full);
+    CHECK(again("jax_toolbox_pax", "gpt-126m", "A100-80GB-SXM", "none") == Recompute::none);
+    CHECK(again("dgxc_benchmarking", "gpt3-5b", "H100-80GB-SXM", "not stated") == Recompute::selective);
+    CHECK(again("dgxc_benchmarking", "gpt3-175b", "H100-80GB-SXM", "not stated") == Recompute::full);
+}
