@@ -361,14 +361,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-file", type=int, default=3, help="places drawn in each file drawn (3)")
     parser.add_argument("--by-hand")
-    parser.add_argument("--folders", default=",".join(PROGRAMS))
+    parser.add_argument("--folders", default=",".join(PROGRAMS), help="or folders in them, as sim/bounds")
     parser.add_argument("--build", help="a build that is there and whole, with every file on its own (a compiler cache was set, or -DSTEPCAST_GROUPED=OFF)")
     parser.add_argument("--without", default="", help="test programs that are not run, as cli,exec")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", help="numbers of mutants of an earlier run with the same sources, as 3,17")
     options = parser.parse_args()
     folders = options.folders.split(",")
-    programs = {program for folder in folders for program in PROGRAMS[folder]} - set(options.without.split(","))
+    programs = {program for folder in folders for program in PROGRAMS[folder.split("/")[0]]} - set(options.without.split(","))
     prepare(options.build, programs)
     texts = {}
     for folder in folders:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# After a change that moves predictions on purpose: writes the moved rows of tests/sim/golden/presets.csv anew, each with
+# After a change that moves predictions on purpose: writes the moved rows of tests/sim/golden/*.csv anew, each with
 # the reason, and the outputs that docs/python.md and the notebook show. usage: scripts/renew-golden.sh "REASON". On a merge conflict in the table take either side and run it again.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
@@ -9,7 +9,7 @@ if [ $# -ne 1 ] || [ -z "$1" ] || [[ $1 == -* ]]; then
     exit 1
 fi
 scripts/build.sh release test_sim
-STEPCAST_RENEW_BECAUSE=$1 build/release/tests/test_sim "predictions of the presets are those of the golden table" | sed -n '/renewed:/,/^$/p'
+STEPCAST_RENEW_BECAUSE=$1 build/release/tests/test_sim "*of the golden table" | sed -n '/renewed:/,/^$/p'
 if grep -q '^STEPCAST_PYTHON:INTERNAL=ON' build/release/CMakeCache.txt; then
     scripts/build.sh release _core
     python=$(sed -n 's/^STEPCAST_PYTHON_PROGRAM:INTERNAL=//p' build/release/CMakeCache.txt)
