@@ -6,7 +6,7 @@
 #include "sim/bounds/bounds.h"
 #include "sim/predict.h"
 #include "tests/random_experiments.h"
-#include "tests/sim/golden_table.h"
+#include "tests/golden_table.h"
 
 using namespace stepcast;
 

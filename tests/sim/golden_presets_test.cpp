@@ -1,7 +1,7 @@
 // The golden gate: what every shipped experiment is predicted to take, in a checked-in table. A change of the model that
 // moves a prediction must say so: scripts/renew-golden.sh "REASON" writes the moved rows anew, each with its reason.
 #include "sim/predict.h"
-#include "tests/sim/golden_table.h"
+#include "tests/golden_table.h"
 
 using namespace stepcast;
 
