@@ -165,7 +165,7 @@ LineUse PhaseLog::labelled_values(const LogLine& line) {
             if (!value) break;
             values[count] = *value * 1e-3;
         }
-        const bool whole = count > 0 && (count == 4 || labels[count].text == nullptr);
+        const bool whole = count == 4 || labels[count].text == nullptr;
         if (!whole || !cursor.at_end()) continue;
         need_run(line);
         for (std::size_t i = 0; i < count; ++i) log_.add(labels[i].phase, -1, values[i]);
