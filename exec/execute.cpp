@@ -60,7 +60,6 @@ constexpr std::size_t report_head = 4;
 std::vector<double> run_step(Repetitions& run, int rank) {
     const std::vector<TaskId>& tasks = run.tasks_of[static_cast<std::size_t>(rank)];
     std::vector<double> report;
-    report.reserve(report_head + 2 * tasks.size());
     report.push_back(run.device.begin_step(rank).si());
     for (const TaskId task : tasks) run_task(run, task, rank);
     run.device.synchronize(rank, run.options.timeout);

@@ -137,7 +137,6 @@ int rank_of(const Parallelism& p, int tp, int cp, int dp, int pp) {
 
 std::vector<int> members(const Group& group, int first) {
     std::vector<int> ranks;
-    ranks.reserve(static_cast<std::size_t>(group.size()));
     for (int j = 0; j < group.outer_ranks; ++j)
         for (int i = 0; i < group.ranks; ++i) ranks.push_back(first + i * group.stride + j * group.outer_stride);
     return ranks;

@@ -157,7 +157,6 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
         throw ConfigError("routing.kind: " + std::to_string(ranks) + " ranks x " + std::to_string(experts) + " experts = " +
                           std::to_string(cells) + " counts; expected at most " + std::to_string(most));
     Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}, .further = {}};
-    routing.counts.reserve(cells);
     switch (spec.kind) {
         case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;
         case RoutingSpec::Kind::power_law: fill_power_law(spec, routing, tokens_per_rank, top_k, draw); break;

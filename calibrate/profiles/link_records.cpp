@@ -271,7 +271,6 @@ void add_notes(const TraceRecords& records, Profile& p) {
 }
 
 void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
-    p.launches.reserve(static_cast<std::size_t>(std::ranges::count_if(records.calls, &DriverCall::launches)));
     for (const DriverCall& call : records.calls) {
         if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.length.ns()) * 1e-9));
         if (call.graph) ++p.counts.graph_launches;
@@ -316,7 +315,6 @@ Profile link_records(TraceRecords records, const std::string& path) {
     });
     const std::int64_t origin = records.device.front().start;
     Builder builder(records, p);
-    p.spans.reserve(records.device.size());
     for (; !records.device.empty(); records.device.pop_front())  // what is linked is let go at once
         builder.add(records.device.front(), origin);
     if (!records.host.empty()) records.host.clear();  // of none, Boost 1.74's clear() steps on from a null pointer

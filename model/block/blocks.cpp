@@ -196,7 +196,6 @@ Block expert_block(const Workload& w, const RankShape& s) {
 
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
     std::vector<bool> runs;
-    runs.reserve(operators.size());
     int products = 0;
     for (const Operator& op : operators)
         runs.push_back(std::visit(

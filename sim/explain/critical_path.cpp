@@ -73,7 +73,6 @@ private:
 std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline) {
     Follower follower(graph, costs, timeline);
     std::vector<Binding> found;
-    found.reserve(graph.size());
     for (TaskId t = 0; t < graph.size(); ++t) found.push_back(follower.next(t));
     return found;
 }
