@@ -127,7 +127,7 @@ void run_simulate(const Options& options) {
     write_forecast(options.out, std::move(page), gantt_of(experiment, prediction), why);
 }
 
-// Beside the first process of an MPI launcher, which alone answers and complains.
+// Any but the first process of an MPI launcher, which alone answers and complains.
 void help_with_sweep(const Options& options) {
     try {
         help_sweep(question_of(options));

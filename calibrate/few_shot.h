@@ -14,7 +14,7 @@
 namespace stepcast {
 
 // cluster: what a cluster file that others start from gets of steps, where nothing is asked for: hardware without what its attention kernels
-// told, with the set-up of expert exchanges that no framework states.
+// told, with the set-up of expert all-to-alls that no framework states.
 enum class FitTarget { framework, hardware, both, cluster };
 FitTarget parse_fit_target(std::string_view text);  // throws ConfigError
 

@@ -40,7 +40,7 @@ struct ParameterReport {
     friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
 };
 
-// One case beside its predictions; held_out is 0 when nothing was left out.
+// One case next to its predictions; held_out is 0 when nothing was left out.
 struct CaseResult {
     std::string name, kind;
     Seconds measured, fitted, held_out;
@@ -83,7 +83,7 @@ std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, cons
 // The same of what the cluster predicts of them.
 std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method);
 
-// The table for people: value, prior, error, determined or not, conditions, fitted beside held-out errors.
+// The table for people: value, prior, error, determined or not, conditions, fitted next to held-out errors.
 std::string describe(const FitResult& result);
 
 }  // namespace stepcast

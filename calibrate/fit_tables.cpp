@@ -19,7 +19,7 @@ namespace {
 
 const Seconds shortest_sustained(20e-6);
 constexpr int most_threads = 512;  // of vLLM's kernel that writes a token's keys and values to its cache, one an element
-constexpr double clearly = 0.9;  // of the noise beside another form of a kernel
+constexpr double clearly = 0.9;  // of the noise of another form of a kernel
 
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
@@ -171,7 +171,7 @@ public:
         }
     }
 
-    // One kernel of the tables after the other, each fitted in the place of the nameless one and put beside it by name.
+    // One kernel of the tables after the other, each fitted in the place of the nameless one and put next to it by name.
     void add_attention_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
         const AttentionKernel of_steps = all_.cluster.kernel.attention;
         std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like

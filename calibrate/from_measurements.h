@@ -18,7 +18,7 @@ struct CalibrationRequest {
     std::string framework = {};  // of tables of traces: to start from; its costs go to OUT's name with .framework.toml
 };
 
-// Whether all are tables of kernels, collectives and launches (those of steps that a profile's import writes beside them may be
+// Whether all are tables of kernels, collectives and launches (those of steps that a profile's import writes next to them may be
 // among them), so that a framework to start from asks for no fit of steps.
 bool are_tables(const std::vector<std::string>& paths);
 
@@ -27,7 +27,7 @@ bool are_tables(const std::vector<std::string>& paths);
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const std::function<void(std::string_view)>& progress = {});
 
-// What steers the forecasts of a fitted cluster beside the parameters of the fit, counted.
+// What steers the forecasts of a fitted cluster on top of the parameters of the fit, counted.
 
 // Tables (measured GEMMs and curves) with the number of their entries: `from` these files
 // where the fit changed them, else what `start` says of them. Then every other cost constant that the fit did not state,

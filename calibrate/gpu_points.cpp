@@ -33,7 +33,7 @@ constexpr double most_noise = 2;  // what cluster.noise takes
 
 struct Collected {
     GpuPoints points;
-    std::map<std::string, std::vector<double>> beside, apart;  // by kind: of the interference sweeps
+    std::map<std::string, std::vector<double>> overlapped, apart;  // by kind: of the interference sweeps
     std::vector<double> op_spreads, step_spreads;
 };
 
@@ -106,7 +106,7 @@ void add_intervals(const TaskGraph& graph, const Measurement& measurement, std::
 }
 
 // Of rank 0: products that lie wholly inside the time of the collectives, and collectives that lie inside the products'.
-void add_beside(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
+void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
     struct Reach {
         Seconds begin = Seconds(INFINITY), end;
     };
@@ -123,7 +123,7 @@ void add_beside(const TaskGraph& graph, const Measurement& measurement, Collecte
             const bool collective = is_collective(graph.op(span.task));
             const Reach& other = reach[collective ? 0 : 1];
             if (span.start >= other.begin && span.finish <= other.end)
-                collected.beside[collective ? "collective" : "gemm"].push_back((span.finish - span.start).si());
+                collected.overlapped[collective ? "collective" : "gemm"].push_back((span.finish - span.start).si());
         }
     }
 }
@@ -131,9 +131,9 @@ void add_beside(const TaskGraph& graph, const Measurement& measurement, Collecte
 // At most what cluster.interference takes: beyond tenfold the device was busy with other things.
 double slowdown(const Collected& collected, const char* what) {
     constexpr double most = 10;
-    const auto beside = collected.beside.find(what), apart = collected.apart.find(what);
-    if (beside == collected.beside.end() || apart == collected.apart.end()) return 0;
-    return std::clamp(median(beside->second) / median(apart->second) - 1, 0.0, most);
+    const auto overlapped = collected.overlapped.find(what), apart = collected.apart.find(what);
+    if (overlapped == collected.overlapped.end() || apart == collected.apart.end()) return 0;
+    return std::clamp(median(overlapped->second) / median(apart->second) - 1, 0.0, most);
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
             collected.op_spreads.push_back(log_spread(by_task[task]));
         }
         add_intervals(graph, measurement, intervals);
-        add_beside(graph, measurement, collected);
+        add_overlapped(graph, measurement, collected);
         std::vector<double> steps;
         for (const Trace& trace : measurement.traces) steps.push_back(step_end(trace).si());
         collected.step_spreads.push_back(log_spread(steps));

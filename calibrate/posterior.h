@@ -35,7 +35,7 @@ struct Posterior {
 // Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 within the bounds; rho is Huber's.
 // The noise is estimated with them, believed beforehand to be `usual_noise` as if from four rows. A pass over the rows is dear and
 // algebra is not: each pass goes to where the rows' straight lines from the last one have their minimum (half of the way and so on where that
-// is no better), until another promises nothing or the last brought nothing that counts beside the constants' errors. `enough` after a pass may say that the
+// is no better), until another promises nothing or the last brought nothing that counts on top of the constants' errors. `enough` after a pass may say that the
 // caller wants no more.
 Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
                         const Vector& start, const std::function<bool()>& enough = {});

@@ -10,7 +10,7 @@
 
 namespace stepcast {
 
-// A measured step beside its forecast.
+// A measured step next to its forecast.
 struct ScatterRow {
     Case what;
     Forecast forecast;

@@ -1,4 +1,4 @@
-// Inputs that steps had and the log does not print ("workload.seq=88,109,.."), as rows beside the measured ones.
+// Inputs that steps had and the log does not print ("workload.seq=88,109,.."), as rows next to the measured ones.
 #pragma once
 
 #include <string>

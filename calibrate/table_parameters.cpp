@@ -66,7 +66,7 @@ std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
         {"link.intra.all_to_all_efficiency", "0.7", 0.3, "0.1", "0.99"},
         {"link.intra.exchange_copy", "0.5", 0.7, "0.01", "5"},
     };
-    if (cluster.intra.socket_bandwidth > BytesPerSecond(0))  // whose rings and exchanges of all ranks cross it
+    if (cluster.intra.socket_bandwidth > BytesPerSecond(0))  // whose rings and all-to-alls of all ranks cross it
         parameters.push_back({"link.intra.socket_bandwidth", "50 GB/s", 0.5, "5 GB/s", "200 GB/s"});
     if (cluster.intra.nvls_efficiency > 0) {
         parameters.push_back({"link.intra.nvls_launch", "30 us", 0.5, "5 us", "200 us"});

@@ -1,4 +1,4 @@
-// What a fit of tables writes down beside its constants.
+// What a fit of tables writes down next to its constants.
 #include <algorithm>
 
 #include "calibrate/fit_tables.h"

@@ -139,7 +139,7 @@ std::vector<std::string> take_framework(Framework& framework, const std::vector<
     }
     if (const auto layer = median_of(layer_kind)) {
         framework.host.layer = layer;
-        said.push_back(fmt::format("host.layer = {}: a pass of a layer beside its launches", to_string(*layer)));
+        said.push_back(fmt::format("host.layer = {}: a pass of a layer on top of its launches", to_string(*layer)));
     }
     double single = 0, compiled = 0;
     for (const LaunchRow& row : launches) {

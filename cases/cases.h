@@ -23,7 +23,7 @@ struct CaseRow {
 };
 std::vector<CaseRow> read_cases(const std::string& path);  // throws ConfigError with file:line
 
-// A time that a log states beside the step: a phase ("gradient_sync"), a kernel ("lm_head.forward") or the kernels that a
+// A time that a log states next to the step: a phase ("gradient_sync"), a kernel ("lm_head.forward") or the kernels that a
 // layer timer brackets ("timed.forward"), of one rank or (-1) of the reporting one.
 struct MeasuredPhase {
     std::string name;
@@ -74,7 +74,7 @@ std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples
                                               const std::string& routing_folder = "", const std::string& cluster = "");
 
 // What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
-// folder routing/ beside them) or a table of cases, of which some may be refused. Nothing is predicted yet.
+// folder routing/ next to them) or a table of cases, of which some may be refused. Nothing is predicted yet.
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework = "");
 

@@ -49,7 +49,7 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
         const auto stated = at == std::string::npos ? std::nullopt : number_after(text, at);
         workload.adapter_rank = static_cast<int>(stated.value_or(usual_rank));
         assumptions.push_back(
-            fmt::format("LoRA: weights frozen, adapters of rank {} beside the attention's, packed sequences",
+            fmt::format("LoRA: weights frozen, adapters of rank {} next to the attention's, packed sequences",
                         workload.adapter_rank));
     } else if (names_one_of(text, {"finetun", "fine-tun", "fine tun", "_sft", "sft ", "sft)"})) {
         assumptions.push_back("fine-tuning of all weights on packed sequences: the work of pretraining");

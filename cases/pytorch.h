@@ -13,7 +13,7 @@ namespace stepcast {
 bool holds_pytorch_steps(const std::vector<std::string>& header);
 
 // One comparison a row, on the cluster named or else h200-x1. An "oom" in forward_s is a case without a step: refused. The
-// routing of MoE layers is in moe_routing.csv beside the file. Throws ConfigError with file:line.
+// routing of MoE layers is in moe_routing.csv next to the file. Throws ConfigError with file:line.
 std::vector<Comparison> comparisons_of_pytorch(const std::string& path, const std::string& cluster);
 
 }  // namespace stepcast

@@ -137,7 +137,7 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
             Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
 }
 
-// What the run's own columns say beside its experiment: the MoE system, where it has experts, and data parallelism over
+// What the run's own columns say next to its experiment: the MoE system, where it has experts, and data parallelism over
 // as many ranks as there were.
 void add_split(const Sample& run, const Experiment& base, std::vector<Override>& overrides) {
     if (base.workload.moe.experts > 0 && is_moe_system(run.system))

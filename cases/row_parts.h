@@ -29,7 +29,7 @@ Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment
                      std::vector<std::string>& assumptions);
 // Modules of a layer that the row's recompute makes again by themselves, each under a checkpoint of its own (Megatron-Core).
 double modules_again(const CaseRow& row, const Workload& workload);
-// How else what the row leaves open may be read, beside the experiment that was made of it.
+// How else what the row leaves open may be read, next to the experiment that was made of it.
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment);
 
 // What a row leaves open and memory decides: people raise the micro-batch until it no longer fits, and recompute only
@@ -54,7 +54,7 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room = us
 
 // Rows that train something else than all weights on full sequences.
 
-// Adapters beside frozen weights (LoRA, PEFT) are set in the workload; fine-tuning of all weights is the work of
+// Adapters next to frozen weights (LoRA, PEFT) are set in the workload; fine-tuning of all weights is the work of
 // pretraining on sequences that are packed full. Both are listed in `assumptions`. Throws ConfigError for work that is no
 // training step (inference, preference optimisation).
 void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions);

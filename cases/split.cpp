@@ -201,11 +201,11 @@ std::vector<int> balanced_stages(const Workload& w, int stages) {
 }
 
 // Layers that do not divide over the chunks of the stages: where two more would, the first and last chunk hold one less
-// beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
+// next to embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
 void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
     if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
         p.stage_layers = balanced_stages(w, p.pp);
-        assumptions.push_back(fmt::format("stages of {} layers, balanced by matrix products beside the logits",
+        assumptions.push_back(fmt::format("stages of {} layers, balanced by matrix products with the logits",
                                           fmt::join(p.stage_layers, ", ")));
         return;
     }
@@ -215,7 +215,7 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Ass
     p.stage_layers.assign(static_cast<std::size_t>(chunks), each);
     p.stage_layers.front() = p.stage_layers.back() = each - 1;
     assumptions.push_back(
-        fmt::format("layers of the first and last stage chunk: {} of {}, beside embedding and logits", each - 1, each));
+        fmt::format("layers of the first and last stage chunk: {} of {}, with embedding and logits", each - 1, each));
 }
 
 // What the framework makes of it, and kernels that the row names.

@@ -40,7 +40,7 @@ int size_of(const CaseRow& row, const std::string& column, int of_preset, Assump
     return of_preset;
 }
 
-// Of one expert where there are dense layers of another width beside them.
+// Of one expert where there are dense layers of another width next to them.
 int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, Assumptions& assumptions) {
     const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
     if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
@@ -213,7 +213,7 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 }
 
 // A module that is computed again by itself is called by the host once more, on the pass back; the state of its random numbers is
-// kept and set again around both. Its kernels are passes over memory, next to nothing beside that.
+// kept and set again around both. Its kernels are passes over memory, little against that.
 void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     const double modules = modules_again(row, e.workload);
     if (modules == 0) return;

@@ -99,7 +99,7 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
 void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
     verb->add_option("EXPERIMENT", options.inputs,
-                     "files, presets, workloads or config.json; several stand beside each other, as do the values of a key "
+                     "files, presets, workloads or config.json; several stand side by side, as do the values of a key "
                      "that --set gives twice")
         ->required();
     add_overrides(verb, options);
@@ -146,7 +146,7 @@ void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
         ->type_name("EXPERIMENT");
     verb->add_option("--gpus", options.gpus, "of --model: its ranks")->check(count_from(1, 1 << 20));
     verb->add_option("--set", options.set, "of --model: KEY=VALUE")->allow_extra_args(false)->type_name("KEY=VALUE");
-    verb->add_option("--trace", options.trace, "of traces: FILE.json for Perfetto, the predicted step beside the traced one")
+    verb->add_option("--trace", options.trace, "of traces: FILE.json for Perfetto, the predicted step next to the traced one")
         ->type_name("FILE");
     verb->add_option("--cluster", options.cluster, "file or preset to predict with")->type_name("CLUSTER");
     verb->add_option("--framework", options.framework, "file or preset that all cases ran in")->type_name("FRAMEWORK");
@@ -287,7 +287,7 @@ std::vector<Variant> variants_of(const Options& options) {
         variants = std::move(more);
         if (variants.size() > most_columns)
             throw ConfigError("simulate: " + std::to_string(variants.size()) + " forecasts are asked for; expected at most " +
-                              std::to_string(most_columns) + " beside each other, or sweep --vary");
+                              std::to_string(most_columns) + " side by side, or sweep --vary");
     }
     return variants;
 }
@@ -297,7 +297,7 @@ std::optional<Training> training_of(const Options& options) {
         throw ConfigError("--tokens and --steps: both say how long the training is; expected one");
     if (options.tokens.empty() && options.training_steps.empty()) {
         if (options.market.empty()) return std::nullopt;
-        throw ConfigError("--market: of which training? expected --tokens 15T or --steps 100k beside it");
+        throw ConfigError("--market: of which training? expected --tokens 15T or --steps 100k as well");
     }
     Training training{.tokens = 0, .steps = 0, .market = read_market(options.market)};
     if (!options.tokens.empty()) training.tokens = positive("--tokens", options.tokens, parse_count);
@@ -343,7 +343,7 @@ SweepQuestion question_of(const Options& options) {
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
-    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted beside measured.",
+    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted next to measured.",
                  "stepcast");
     app.set_version_flag("--version", version_text, "version, commit, compiler and libraries");
     app.require_subcommand(1);

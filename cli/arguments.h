@@ -29,7 +29,7 @@ std::vector<Override> overrides_of(const Options& options);
 // What --tokens or --steps ask for, with the market of --market.
 std::optional<Training> training_of(const Options& options);
 
-// What `simulate` sets beside each other: every experiment named, with every value of the keys that --set gives several of.
+// What `simulate` sets side by side: every experiment named, with every value of the keys that --set gives several of.
 struct Variant {
     std::string label, experiment;
     std::vector<Override> overrides;

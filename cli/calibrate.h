@@ -16,7 +16,7 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
 
 // `calibrate --device cuda`: the sweeps, their tables, the fit and its plots, one after another.
 
-// Returns what to print; "" in a process that does not hold rank 0. Writes --out and, beside it, tables and plots.
+// Returns what to print; "" in a process that does not hold rank 0. Writes --out and, next to it, tables and plots.
 std::string calibrate_cuda(const Options& options, const std::function<void(std::string_view)>& progress);
 
 // The verb calibrate on this machine's processor.

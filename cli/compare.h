@@ -1,4 +1,4 @@
-// What the verb compare reads, and traces beside their forecasts.
+// What the verb compare reads, and traces next to their forecasts.
 #pragma once
 
 #include <functional>

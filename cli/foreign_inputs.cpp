@@ -38,7 +38,7 @@ void import_machine(const Options& options) {
             case ForeignFormat::nccl_graph: read_nccl_topology(text, path, machine); break;
             case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
             case ForeignFormat::lspci: read_lspci(text, path, machine); break;
-            default: throw ConfigError(path + ": is no description of a machine; expected one beside the others");
+            default: throw ConfigError(path + ": is no description of a machine; expected one among the files");
         }
     }
     const auto file = cluster_of_machine(machine, std::filesystem::path(options.out).stem().string(), options.gpu);

@@ -206,7 +206,7 @@ std::string man_verb(const CLI::App& verb) {
 
 constexpr std::string_view man_frame = R"man(.TH STEPCAST 1 "" "stepcast" "User Commands"
 .SH NAME
-stepcast \- predict the step time of distributed training, run it, show predicted beside measured
+stepcast \- predict the step time of distributed training, run it, show predicted next to measured
 .SH SYNOPSIS
 .B stepcast
 .I VERB

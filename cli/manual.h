@@ -1,4 +1,4 @@
-// What is installed beside the program and written from the same tables as --help: man page and shell completion.
+// What is installed next to the program and written from the same tables as --help: man page and shell completion.
 #pragma once
 
 #include <string>

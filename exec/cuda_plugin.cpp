@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* plugin_name = "libexec_cuda.so";
 
-// $STEPCAST_HOME, else beside the program, where the build and an installation put it. Nowhere else: the loader's own
+// $STEPCAST_HOME, else next to the program, where the build and an installation put it. Nowhere else: the loader's own
 // search may end in a folder that others write to.
 SharedLibrary open_plugin() {
     namespace fs = std::filesystem;

@@ -68,23 +68,23 @@ struct NarrowGemm {
     double tile_reuse = 0, wave_loss = 0.3;
     Seconds cast_launch;
     double cast_bytes = 0;  // 0: the cast of a tensor with one scale
-    Seconds cast_row;       // of a row, on one SM, beside its bytes
+    Seconds cast_row;       // of a row, on one SM, on top of its bytes
     friend bool operator==(const NarrowGemm&, const NarrowGemm&) = default;
 };
 
 // One implementation of flash attention: sim/costs/attention_law.h. The nameless one is what steps run.
 struct AttentionKernel {
     std::string name;
-    Seconds launch;               // of the call, with what it launches beside the kernel itself; 0 = kernel.launch
+    Seconds launch;               // of the call, with what it launches on top of the kernel itself; 0 = kernel.launch
     double efficiency = 0.5;      // of the datasheet peak, forward, without exponentials
     double ramp = 600;            // tokens of a sequence at which half of the rate is reached; where blocks are not counted
     double width = 0;             // width of a head whose products take as long as its exponentials
     double fill = 0;              // fixed cost of a block of queries, in keys
     double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum. Without a mask:
                                   // how much of an idle last wave is lost
-    double traffic = 0;           // times that queries and results cross the memory beside the kernel
+    double traffic = 0;           // times that queries and results cross the memory outside the kernel
     double cache = 0;             // times that keys and values do
-    Seconds token;                // beside the kernel, of each token: blocks that write it to a cache
+    Seconds token;                // in addition to the kernel, of each token: blocks that write it to a cache
     int token_block = 0;          // elements of a token's keys that such a block holds: fewer take less; 0 = all take the same
     double odd = 1;               // rate where it has no tiles for the width of a head, relative to others
     double fp8_efficiency = 0.5;  // of the fp8 peak; the same of fp8
@@ -222,19 +222,19 @@ struct Link {
     double nvls_efficiency = 0;        // in-switch reduction: share of the bandwidth reached; 0 = the switch has none
     double all_to_all_efficiency = 1;  // share of the bandwidth that grouped sends and receives reach
     double dispatch_efficiency = 0;    // the same of kernels that dispatch tokens (AllToAll::by_kernels()); 0 = the same
-    double training = 1;               // rate of an exchange inside a transformer step relative to the law
+    double training = 1;               // rate of a collective inside a transformer step relative to the law
     Seconds latency;
-    Seconds launch;            // fixed cost of a collective call, beside the message rounds
+    Seconds launch;            // fixed cost of a collective call, on top of the message rounds
     Protocol low_latency;      // flags inside the data (NCCL's LL)
     Protocol low_latency_128;  // flags per 128 bytes (LL128); more than two ranks
     Seconds slot_latency;      // low_latency: more once a rank's piece fills ..
     Bytes slot;                // .. one slot
-    double reduce_copy = 0;    // moving a rank's own piece beside the ring, relative to sending it: reductions
+    double reduce_copy = 0;    // moving a rank's own chunk in addition to the ring, relative to sending it: reductions
     double gather_copy = 0;    // the same: gathers
     double pipelining = 0;     // fill of the pipeline of large messages: times sqrt(start * transfer)
     Seconds nvls_launch;
     Protocol exchange;        // all-to-all and sends of small messages; its latency is per peer
-    Seconds exchange_launch;  // of large messages, beside `latency`
+    Seconds exchange_launch;  // of large messages, on top of `latency`
     double exchange_copy = 0;
     Dispatch dispatch, dispatch_low_latency;            // DeepEP's modes
     Dispatch dispatch_one_sided, dispatch_two_sided;    // TensorRT-LLM's, over an NVLink domain
@@ -248,12 +248,12 @@ struct HostCosts {
     Seconds framework = Seconds(50e-6);        // HostWork::Kind::framework: one framework operation
     Seconds module_forward = Seconds(0.5e-3);  // HostWork::Kind::module in forward: one module call (an expert's)
     Seconds module_backward = Seconds(0.5e-3);
-    Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, beside its calls
+    Seconds layer = Seconds(0.3e-3);  // HostWork::Kind::layer: one pass of a transformer layer, on top of its calls
     Seconds micro_batch = Seconds(0);  // HostWork::Kind::micro_batch: one pass of a micro-batch through a stage
-    Seconds exchange = Seconds(0);     // HostWork::Kind::exchange: one tensor-parallel exchange, beside its call
+    Seconds exchange = Seconds(0);     // HostWork::Kind::exchange: one tensor-parallel collective, on top of its call
     Seconds exchange_setup = Seconds(0.1e-3);  // HostWork::Kind::exchange_setup: one group of sends and receives
     Seconds expert_layer =
-        Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, beside its calls
+        Seconds(0);  // HostWork::Kind::experts: router, dispatch, experts: one pass, on top of its calls
     Seconds schedule =
         Seconds(3e-3);  // HostWork::Kind::schedule: host-side scheduler of faster_moe, mix_moe: once a pass
     Seconds assignment = Seconds(2e-3);  // HostWork::Kind::assignment: mix_moe's block lists, the part waited for
@@ -273,12 +273,12 @@ HostCosts no_host_costs();  // all zero
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
-    // Exchanges of different kinds share the links that they cross at once: sim/network/link_use.h.
+    // Collectives of different kinds share the links that they cross at once: sim/network/link_use.h.
     bool shared_links = false;
     friend bool operator==(const Interference&, const Interference&) = default;
 };
 
-// Memory that a step needs beside its tensors.
+// Memory that a step needs on top of its tensors.
 struct MemoryOverheads {
     Bytes context;             // CUDA context, libraries, communicators
     double fragmentation = 0;  // share of the tensors that the allocator loses
@@ -324,7 +324,7 @@ struct FittedRange {
     double least = 0, most = 0;
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
-// Constants that steer forecasts beside `parameters`: a measured table, copied host costs.
+// Constants that steer forecasts on top of `parameters`: a measured table, copied host costs.
 struct FittedConstants {
     std::string what;  // key, or the beginning of several ("host")
     int count = 0;

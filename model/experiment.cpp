@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A relative path in a file is relative to that file.
-std::string beside(const std::string& file, const std::string& path) {
+std::string relative_to(const std::string& file, const std::string& path) {
     if (path.empty() || fs::path(path).is_absolute()) return path;
     return (fs::path(file).parent_path() / path).lexically_normal().string();
 }
@@ -40,7 +40,7 @@ std::optional<std::string> start_of(PresetKind kind, const std::string& key, con
         }
     }
     for (const auto& entry : file.entries)
-        if (entry.path == key) return start_beside(kind, file, entry);
+        if (entry.path == key) return start_relative_to(kind, file, entry);
     return std::nullopt;
 }
 
@@ -149,7 +149,7 @@ void require_same_device(const Layers& layers, const std::string& before) {
     };
     if (before.empty() || gpu.name == before || set("cluster.gpu.peak.") || set("cluster.gpu.memory_bandwidth")) return;
     throw ConfigError(layers.set_at.at("cluster.gpu.name") + ": cluster.gpu.name: a name changes no rate, those of " +
-                      before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates beside its name");
+                      before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates as well as its name");
 }
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
@@ -207,7 +207,7 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     if (!cluster) lay_priors(layers, file, "");
     const auto device = layers.experiment.cluster.gpu.name;
     lay_file(layers, file, "", Origin::set);
-    layers.experiment.routing.file = beside(file.path, layers.experiment.routing.file);
+    layers.experiment.routing.file = relative_to(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
     if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
     require_same_device(layers, device);

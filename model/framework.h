@@ -53,7 +53,7 @@ struct Framework {
     std::optional<bool> fused_projections, fused_gate, gather_copies;  // torch's modules and tensors
     std::optional<bool> fused_accumulation, fused_loss, eager, unfused, recompute_stops_early, reads_loss;
     std::optional<double> eager_traffic;
-    std::optional<double> shard_rate;  // ZeRO 3 over nodes: rate of an exchange over the law's
+    std::optional<double> shard_rate;  // ZeRO 3 over nodes: rate of a collective over the law's
     double head_share = 1;             // of the positions, those whose logits are made; 1 = as the model says
     int mean_sequence = 0;             // cases: tokens of a padded sequence in the mean; 0 = all are full
     int optimizer_groups_a_layer = 0;  // parameters of a layer that are updated one by one; 0 = fused, or an expert's two alone ..

@@ -1,4 +1,4 @@
-// Enumerations by the names that files and messages use. A table stands beside its enumeration:
+// Enumerations by the names that files and messages use. A table stands next to its enumeration:
 //   enum class Head : std::uint8_t { tokens, span };
 //   constexpr auto names_of(Head) { return name_table<Head>("a head", {{Head::tokens, "tokens"}, {Head::span, "span"}}); }
 // and to_string(), parse_name<Head>(), keys and their documentation follow from it.

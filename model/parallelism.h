@@ -21,7 +21,7 @@ constexpr auto names_of(Recompute) {
                                                       {alternate, "alternate"}});
 }
 
-// How attention sees the keys of the other context-parallel ranks: passed round a ring beside the computation, or
+// How attention sees the keys of the other context-parallel ranks: passed round a ring during the computation, or
 // gathered before it.
 enum class ContextExchange : std::uint8_t { ring, all_gather };
 constexpr auto names_of(ContextExchange) {
@@ -61,14 +61,14 @@ struct Parallelism {
     bool head_apart = false;        // cut by modules: the last stage holds final norm and logits alone
     std::vector<int> stage_layers;  // layers of each stage chunk, first to last; empty = as even as possible
     bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
-    bool overlap_p2p = true;  // sends between stages run beside the next task
+    bool overlap_p2p = true;  // sends between stages overlap the next task
     bool gather_copies = false;  // collectives over sequence parts, by themselves: a copy puts the whole in order
-    bool overlap_tp = false;  // tensor-parallel exchanges run beside the GEMM that they feed or follow, in pieces
-    bool overlap_weight_gradient = true;  // in backward they run beside the weight gradient
+    bool overlap_tp = false;  // tensor-parallel collectives overlap the GEMM that they feed or follow, in chunks
+    bool overlap_weight_gradient = true;  // in backward they overlap the weight gradient
     ContextExchange context_exchange = ContextExchange::ring;
     std::string rank_order = "tp-cp-dp-pp";  // innermost first; experts are spread inside cp and dp
     int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
-    Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and exchanged
+    Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and reduced
     bool eager = false;                      // element-wise passes run operation by operation: see Planner
     double eager_traffic = 2;        // eager: their traffic over that of fused passes
     bool unfused = false;            // each element-wise operation is counted by itself: model/transformer/operations.h
@@ -77,13 +77,13 @@ struct Parallelism {
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
     ExpertProducts expert_products = ExpertProducts::grouped;
-    // 1f1b: a forward and the backward after it go by turns, layer by layer, so that either's expert exchanges run beside the other's
+    // 1f1b: a forward and the backward after it go by turns, layer by layer, so that either's all-to-alls overlap the other's
     // work, with one micro-batch more in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
     bool overlap_experts = false;
     Bytes bucket = Bytes(25e6);
     bool overlap = true;
-    bool overlap_params = true;  // zero 1, 2: parameters are gathered beside the next forward
-    int overlap_chunks = 1;      // alltoall: the exchange and the experts are cut into so many overlapping chunks
+    bool overlap_params = true;  // zero 1, 2: parameters are gathered during the next forward
+    int overlap_chunks = 1;      // alltoall: the all-to-all and the experts are cut into so many overlapping chunks
     MoeSystem moe_system = MoeSystem::alltoall;
     // What a hop between stages sends (model/transformer/hops.h). blocking_p2p: one message after the other, each holding the
     // hosts of both ends; nothing else runs on them meanwhile.

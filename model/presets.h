@@ -1,4 +1,4 @@
-// Presets are TOML files that ship with the program, found beside the sources or the installed binary.
+// Presets are TOML files that ship with the program, found next to the sources or the installed binary.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ std::vector<std::string> preset_names(PresetKind kind);
 // The file that says which framework the rows of published tables ran in.
 std::string sources_path();
 // Root folder that holds model/presets and calibrate/patterns: $STEPCAST_HOME; for a program in its build folder the source
-// tree; for an installed or copied one ../share/stepcast beside it.
+// tree; for an installed or copied one ../share/stepcast next to it.
 std::string home_folder();
 
 }  // namespace stepcast

@@ -27,7 +27,7 @@ constexpr auto names_of(AttentionKind) {
 }
 
 // learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860): scores of
-// positions beside those of contents, projected in every layer; norms follow their blocks and none is at the end.
+// positions next to those of contents, projected in every layer; norms follow their blocks and none is at the end.
 enum class Positions : std::uint8_t { none, learned, rotary, relative };
 constexpr auto names_of(Positions) {
     using enum Positions;
@@ -128,7 +128,7 @@ struct Workload {
     Activation activation = Activation::gelu;  // of a block without gate
     Head head = Head::tokens;
     double head_share = 1;  // of the positions, those whose logits are made (masked language models: the masked ones)
-    int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank beside each
+    int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank next to each
     Mla mla;
     Mamba mamba;
     // Modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2), on the last stage: norms of what the model

@@ -70,13 +70,13 @@ void add_answer(Page& page, const Comparisons& comparisons) {
     const CompareSummary all = summarise(comparisons);
     if (all.predicted == 0) {
         page.answer = "nothing predicted";
-        page.beside_answer = all.cases == 0 ? "the input has no cases" : fmt::format("{} cases, all refused", all.cases);
+        page.answer_note = all.cases == 0 ? "the input has no cases" : fmt::format("{} cases, all refused", all.cases);
         return;
     }
     std::string which;
     const CompareSummary s = summarise(telling(comparisons, which));
     page.answer = percent_text(s.mape);
-    page.beside_answer = fmt::format("mean error of {} step{}{}", s.predicted, s.predicted == 1 ? "" : "s", which);
+    page.answer_note = fmt::format("mean error of {} step{}{}", s.predicted, s.predicted == 1 ? "" : "s", which);
     page.facts.push_back({"Bias and worst", fmt::format("bias {}, median {}, worst {} ({})", signed_percent_text(s.bias),
                                                         percent_text(s.median_ape), signed_percent_text(s.worst_error), s.worst_case)});
     page.facts.push_back({"Interval", inside_count_text(all),
@@ -145,7 +145,7 @@ Page compare_page(const std::string& title, const std::vector<std::string>& inpu
     } else {
         const KernelSummary s = kernel_summary_of(kernels.rows);
         page.answer = percent_text(s.mape);
-        page.beside_answer = fmt::format("mean error of {} kernels and collectives, median {}", s.rows, percent_text(s.median_ape));
+        page.answer_note = fmt::format("mean error of {} kernels and collectives, median {}", s.rows, percent_text(s.median_ape));
     }
     if (!kernels.rows.empty()) page.sections.push_back(kernel_section(kernels));
     return page;

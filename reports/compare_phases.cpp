@@ -1,4 +1,4 @@
-// The times of a recorded run beside its step, against what was predicted for them.
+// The times of a recorded run next to its step, against what was predicted for them.
 #include <algorithm>
 #include <map>
 

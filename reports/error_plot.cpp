@@ -42,7 +42,7 @@ std::string data_of(const CaseSeries& series, double edge) {
     return text;
 }
 
-// One of the two pictures beside each other; only the first has a legend.
+// One of two pictures side by side; only the first has a legend.
 std::string panel(const CaseSeries& series, int column, double edge, bool first) {
     Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
                         "'+' using 1:(-5):(5) with filledcurves lc '#dadada'", "0 with lines lc '#333333' lw 0.8"},

@@ -15,9 +15,9 @@ Fact memory_fact(const MemoryUse& m) {
     if (m.capacity <= Bytes(0)) return {"Memory of the fullest GPU", bytes_text(m.peak) + "; the device's own is not known"};
     const Bytes gap = m.fits ? m.capacity - needed : needed - m.capacity;
     const bool tight = m.fits && gap < 0.05 * m.capacity;
-    const std::string beside = m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
+    const std::string overheads = m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
     return {"Memory of the fullest GPU",
-            fmt::format("{}: {}{} of {}, {} {}", m.fits ? "fits" : "DOES NOT FIT", bytes_text(m.peak), beside, bytes_text(m.capacity),
+            fmt::format("{}: {}{} of {}, {} {}", m.fits ? "fits" : "DOES NOT FIT", bytes_text(m.peak), overheads, bytes_text(m.capacity),
                         bytes_text(gap), m.fits ? "free" : "too much"),
             !m.fits ? Tone::bad : tight ? Tone::doubt : Tone::good};
 }

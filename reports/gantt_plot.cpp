@@ -19,7 +19,7 @@ namespace {
 constexpr double top = 0.865, bottom = 0.1, gap = 0.06;  // of the picture
 constexpr double memory_rows = 2;                         // height of the memory's curve, in rows
 constexpr double number_width = 0.011;                    // of the axis, that a digit takes
-constexpr double hatch_width = 0.004;                     // below it a hatched box hides what lies beside it
+constexpr double hatch_width = 0.004;                     // below it a hatched box hides what lies next to it
 constexpr std::size_t most_boxes = 1200;                  // of a row; more are drawn as shares of ..
 constexpr std::size_t bins = 400;                         // .. so many parts of the axis
 
@@ -46,7 +46,7 @@ struct TimeUnit {
 };
 TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
 
-// Where a box stands: exchanges are a strip along the lower edge of their row.
+// Where a box stands: collectives are a strip along the lower edge of their row.
 struct Placed {
     GanttKind kind;
     Seconds start, finish;
@@ -158,7 +158,7 @@ Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is
                                    fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0))};
     if (shown) parts.push_back(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
     const double high = shown ? std::max(most, capacity) : most;
-    // beside the curve, or where that is low in the title of its panel
+    // next to the curve, or where that is low in the title of its panel
     const std::string label = is_low ? "" : g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "");
     const std::string ticks =
         is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));

@@ -102,7 +102,7 @@ std::string map_of(const std::string& json) {
 std::string chapter_of(const Page& page, const std::string& folder) {
     std::string text = "<!-- chapter -->\n<article>\n<header><p class=\"kicker\">" + html_text(page.title) + "</p>\n<h1>" +
                        html_text(page.question) + "</h1></header>\n";
-    text += "<p class=\"answer\"><strong>" + html_text(page.answer) + "</strong> <span>" + html_text(page.beside_answer) +
+    text += "<p class=\"answer\"><strong>" + html_text(page.answer) + "</strong> <span>" + html_text(page.answer_note) +
             "</span></p>\n" + facts_of(page.facts, "facts");
     if (!page.warnings.empty())
         text += "<section class=\"warnings\"><h2>Mind this</h2>\n" + list_of(page.warnings) + "</section>\n";

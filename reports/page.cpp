@@ -34,7 +34,7 @@ std::string markdown_of(const Page& page) {
     std::string text = "# " + markdown_text(page.title) + "\n";
     if (!page.question.empty()) text += "\n" + markdown_text(page.question) + "\n";
     if (!page.answer.empty())
-        text += "\n**" + markdown_text(page.answer) + "** " + markdown_text(page.beside_answer) + "\n";
+        text += "\n**" + markdown_text(page.answer) + "** " + markdown_text(page.answer_note) + "\n";
     if (!page.facts.empty()) text += "\n";
     for (const Fact& fact : page.facts) text += markdown_of(fact);
     if (!page.warnings.empty()) text += "\n";

@@ -23,14 +23,14 @@ struct PageSection {
     std::vector<std::string> paragraphs = {};
     std::vector<Table> tables = {};
     std::vector<std::string> sentences = {};  // a list
-    std::vector<std::string> plots = {};      // PNG names within the folder; their SVG lies beside them
+    std::vector<std::string> plots = {};      // PNG names within the folder; their SVG lies next to them
     std::string listing = {};                 // as a terminal shows it
     bool is_folded = false;                   // opened by who wants it
 };
 
 struct Page {
     std::string title, question = {};
-    std::string answer = {}, beside_answer = {};  // the figure that was asked for, and what it is
+    std::string answer = {}, answer_note = {};  // the figure that was asked for, and what it is
     std::vector<Fact> facts = {};
     std::vector<std::string> warnings = {};
     std::string map = {};  // JSON of map_json(); "" = none

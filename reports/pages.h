@@ -35,7 +35,7 @@ Fact program_fact(const std::string& version);  // its lines as one
 Table breakdown_table(const Forecast& forecast);
 Table memory_table(const Forecast& forecast);
 
-// A step as a page: forecast, several beside each other, or executed.
+// A step as a page: forecast, several side by side, or executed.
 Page forecast_page(const Experiment& experiment, const Forecast& forecast, const std::optional<Explanation>& why,
                    const std::optional<Campaign>& training);
 Page columns_page(const std::vector<ForecastColumn>& columns);

@@ -39,7 +39,7 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
                                          const std::string& folder, std::size_t expected = 0);
 
-// Measured points and a curve through or beside them, log-log: calibration sweeps. Points at or below 0 cannot be
+// Measured points and a curve through or next to them, log-log: calibration sweeps. Points at or below 0 cannot be
 // shown; the title says how many.
 struct CurvePlot {
     std::string name;
@@ -61,7 +61,7 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
 // marks: along the critical path.
 void plot_elasticities(const Explanation& explanation, const std::string& title, const std::string& path);
 
-// The static picture of a step: slots of each rank with their micro-batch, exposed exchanges, idle time hatched, and the
+// The static picture of a step: slots of each rank with their micro-batch, exposed collectives, idle time hatched, and the
 // memory of one rank below it. Several stand one below the other on one axis of time.
 void plot_gantts(std::span<const Gantt> gantts, const std::string& path);
 
@@ -71,7 +71,7 @@ void plot_heat_map(const SweepAnswer& result, const std::string& path);
 // The front that was found, with both objectives on their axes.
 void plot_front(const SweepAnswer& result, const std::string& path);
 
-// Tokens/s against ranks with the p10..p90 of each prediction, beside what proportional growth from the smallest would be.
+// Tokens/s against ranks with the p10..p90 of each prediction, next to what proportional growth from the smallest would be.
 void plot_scaling(const SweepAnswer& result, const std::string& path);
 
 // Every plot that the sweep allows; returns the PNG names within the folder.
@@ -82,7 +82,7 @@ bool has_series(const SweepAnswer& result);
 // A sweep over systems or machines: a line with its band for each, against a number that varies too.
 void plot_series(const SweepAnswer& result, const std::string& path);
 
-// Measured kernels beside the laws' forecasts, under `folder`: kernel_times (measured against predicted), of several devices also
+// Measured kernels next to the laws' forecasts, under `folder`: kernel_times (measured against predicted), of several devices also
 // devices (medians by kind), kernel_error (predicted over measured against the measured time, one colour a kind, rows of the
 // fit hollow), roofline (rates of the measured kernels with arithmetic against their intensity, both relative to the device's peak and
 // ridge), and for each device with collectives bus_bandwidth_DEVICE (against the payload: points measured, lines predicted).
@@ -90,7 +90,7 @@ void plot_series(const SweepAnswer& result, const std::string& path);
 std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
                                       const std::string& folder);
 
-// Measured points beside what the fitted law says of them.
+// Measured points next to what the fitted law says of them.
 struct FitPoint {
     std::string kind;
     Seconds measured, fitted;

@@ -49,7 +49,7 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
               .question = fmt::format("How long does a training step of {} take on {} ranks of {}?", f.experiment,
                                       rank_count(e.cluster), f.cluster),
               .answer = time_text(f.step.p50),
-              .beside_answer = "a step; " + interval_text(f)};
+              .answer_note = "a step; " + interval_text(f)};
     if (training)
         page.facts.push_back({fmt::format("Training on {} tokens", spoken_count(training->tokens)),
                               fmt::format("{}, money {}, energy at most {}", days_text(*training), money_text(*training), energy_text(*training))});
@@ -67,10 +67,10 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
 Page columns_page(const std::vector<ForecastColumn>& columns) {
     const auto best = std::ranges::min_element(columns, {}, [](const ForecastColumn& c) { return c.forecast.step.p50; });
     const Forecast& f = best->forecast;
-    Page page{.title = fmt::format("{} steps beside each other", columns.size()),
+    Page page{.title = fmt::format("{} steps side by side", columns.size()),
               .question = fmt::format("Which of {}?", columns.size() == 2 ? "the two is faster" : fmt::format("the {} is fastest", columns.size())),
               .answer = time_text(f.step.p50),
-              .beside_answer = fmt::format("a step with {}; {}", best->label, interval_text(f))};
+              .answer_note = fmt::format("a step with {}; {}", best->label, interval_text(f))};
     page.facts = facts_of(f);
     for (const ForecastColumn& c : columns) {
         if (&c == &*best) continue;
@@ -99,7 +99,7 @@ Page run_page(const Experiment& e, const Measurement& m) {
         for (const MeasuredStep& s : m.steps)
             if (s.accepted || accepted == 0) steps.push_back(s.times.step.si());
         const Seconds low(quantile(steps, 0.1)), high(quantile(steps, 0.9));
-        page.beside_answer = fmt::format("measured: median of {} steps, p10 .. p90 {}", steps.size(), range_text({high, low, high, high}));
+        page.answer_note = fmt::format("measured: median of {} steps, p10 .. p90 {}", steps.size(), range_text({high, low, high, high}));
     }
     page.facts.push_back({"Machine", fmt::format("{}, {} idle before the run", m.quiet ? "quiet" : "BUSY", percent_text(m.idle_share)),
                           m.quiet ? Tone::good : Tone::bad});

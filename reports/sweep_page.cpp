@@ -42,7 +42,7 @@ Fact runner_up(const SweepAnswer& r) {
 void add_answer(Page& page, const SweepAnswer& r) {
     const SweepRow& best = r.best.front();
     page.answer = time_text(best.step);
-    page.beside_answer = "a step; " + interval_text(best.forecast);
+    page.answer_note = "a step; " + interval_text(best.forecast);
     page.facts.push_back({"The configuration", settings_text(best.settings)});
     if (best.campaign)
         page.facts.push_back({fmt::format("Training on {} tokens", spoken_count(best.campaign->tokens)),

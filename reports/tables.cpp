@@ -44,9 +44,9 @@ std::string memory_lines(const MemoryUse& m) {
             fmt::format("of {}: {}", bytes_text(m.capacity),
                         m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
     }
-    const std::string beside =
+    const std::string overheads =
         m.overheads > Bytes(0) ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads)) : "";
-    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), beside, verdict) +
+    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads, verdict) +
            wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
                                bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),
                                bytes_text(m.activations), bytes_text(m.buffers)));

@@ -54,7 +54,7 @@ std::string explanation_table(const Explanation& explanation);
 // "between nodes, across the spine": what a level means in tables and plots.
 std::string_view link_text(LinkLevel level);
 
-// Forecasts beside each other, one a column.
+// Forecasts side by side, one a column.
 struct ForecastColumn {
     std::string label;
     Forecast forecast;
@@ -95,7 +95,7 @@ std::string campaign_text(const SweepAnswer& result);  // what days, money and e
 // The best as comma-separated values, SI units in the names.
 std::string top_csv(const SweepAnswer& result);
 
-// Measured kernels beside the laws' forecasts, summed up: tables for people, CSV and Markdown for files.
+// Measured kernels next to the laws' forecasts, summed up: tables for people, CSV and Markdown for files.
 
 // Errors are predicted / measured - 1; inside_interval is empty where no row has an interval.
 struct KernelSummary {
@@ -121,10 +121,10 @@ std::string attribution_sentence(const ErrorAttribution& attribution);
 // much of the step the kind's error is.
 std::string attribution_table(const std::string& name, const ErrorAttribution& attribution);
 
-// Traced steps beside what was predicted of them: rank by rank the span and the exposed communication, then cost and schedule error by kind of work.
+// Traced steps next to what was predicted of them: rank by rank the span and the exposed communication, then cost and schedule error by kind of work.
 std::string traced_table(const TracedStep& step);
 
-// One training step measured in more than one way: by this program's executor and by a PyTorch script, beside what was
+// One training step measured in more than one way: by this program's executor and by a PyTorch script, next to what was
 // predicted for either; and the errors of phases over many cases.
 
 // Cases of one shape (model, batch, type, attention) and different sources, side by side; "" when there are none.

@@ -108,7 +108,7 @@ run() {
     local set=()
     for override in "$@"; do set+=(--set "$override"); done
     part 40 execute.log "${stepcast[@]}" execute "$name" --device cuda --steps 12 --out "$folder" "${set[@]}" || failed=1
-    # Beside the measurement, at once: a run that comes later may find no time.
+    # With the measurement, at once: a run that comes later may find no time.
     [ ! -f "$cluster" ] || [ ! -f "$folder/run.toml" ] || part 30 compare.log "${stepcast[@]}" compare "$folder" --cluster "$cluster"
 }
 run gpt2_124m one_gpu_gpt2_124m

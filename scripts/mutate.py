@@ -8,10 +8,10 @@ reaches which mutant and how long it takes; then every mutant runs the cases tha
   1. Files are drawn at random by their length, some places in each (compiling costs most), and changed by CHANGES below; what
      does not compile (a constant expression, a wrong dimension) is taken back, and the next drawn takes its place.
   2. A mutant is killed when a case that reaches it fails, crashes, or takes far longer or more memory than without it. Published
-     tables (shared/truth) are out of sight, so that a kill needs nothing beside the repository.
+     tables (shared/truth) are out of sight, so that a kill needs nothing but the repository.
   3. Survivors are printed with their lines, and whether any case reached them; then the shares by folder.
 
---by-hand: mutants of your own beside them (--count 0: alone), in a file of blocks `== NAME`, `PATH`, lines `-as it is`, lines `+changed` (as in a patch),
+--by-hand: mutants of your own next to them (--count 0: alone), in a file of blocks `== NAME`, `PATH`, lines `-as it is`, lines `+changed` (as in a patch),
 where the word MUTANT in the changed lines is true in the mutant alone. Not part of the build; wants the packages of the tests.
 """
 

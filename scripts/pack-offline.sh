@@ -34,7 +34,7 @@ if [ -x "${binaries[0]}" ]; then
     # Libraries that are found where the program lies, and CUDA's where this machine keeps them.
     cat >"$deps/program/run" <<'RUN'
 #!/usr/bin/env bash
-# run PROGRAM [ARGUMENT...]: one of the programs here, with the libraries beside it.
+# run PROGRAM [ARGUMENT...]: one of the programs here, with the libraries next to it.
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1
 shift

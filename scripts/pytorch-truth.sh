@@ -4,7 +4,7 @@
 #   scripts/pytorch-truth.sh COLLECTED OUT [RUN_FOLDER...]
 # COLLECTED holds the script's environment.csv, gemm.csv, batched.csv, memory.csv, launch.csv, steps.csv, moe.csv and
 # moe_routing.csv (docs/pytorch.md), as far as it got. OUT gets h200-x1.toml, what was said, tables and plots. Run folders of
-# `execute` (scripts/gpu-run.sh leaves some) are set beside the script's steps of the same shape. CLUSTER names the datasheet
+# `execute` (scripts/gpu-run.sh leaves some) are set next to the script's steps of the same shape. CLUSTER names the datasheet
 # to start from (default: what stands above [fitted] in h200-x1), STEPCAST the program.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail

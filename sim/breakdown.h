@@ -11,7 +11,7 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline);
 
 // Splits [0, step] of `rank`: compute kernel running; else memory pass running; else a transfer running = exposed
 // communication; else the rank waits, and what its next task waited for has the name, moment by moment: its own host
-// issuing or working = host; another stage of the pipeline, also where it holds up an exchange among this rank's own =
+// issuing or working = host; another stage of the pipeline, also where it holds up a collective among this rank's own =
 // bubble; another rank = imbalance. What is no cause has no part: a host that works ahead while its device waits for
 // something else. After its last task a rank waits for the task that ends the step. The six add up to the step.
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank);

@@ -35,7 +35,7 @@ bool is_listed(std::string_view list, std::string_view name) {
 // It is best near t = sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 18M) - d for d < 2M, else t = M.
 // Source: J. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, Future Generation
 // Computer Systems 22 (2006), equations 20 and 37; the first term is J. Young's, CACM 17 (1974). It ignores that a machine
-// waits for spare nodes, and that checkpoints may be written beside training (then d is what training stands).
+// waits for spare nodes, and that checkpoints may be written during training (then d is what training stands).
 Goodput goodput(const Failures& failures, int ranks) {
     if (failures.mtbf_per_gpu == Seconds(0)) return {};
     const double mean = failures.mtbf_per_gpu.si() / ranks, d = failures.checkpoint_time.si(),

@@ -11,7 +11,7 @@ namespace stepcast {
 Goodput goodput(const Failures& failures, int ranks);
 
 // What all ranks draw over a step, at most: the board limit while the rank that the breakdown is about computes, moves
-// memory or exchanges, less while it waits, and the rest of the node all the time. A bound: kernels rarely reach the limit.
+// memory or collectives, less while it waits, and the rest of the node all the time. A bound: kernels rarely reach the limit.
 Joules step_energy(const Offer& offer, int ranks, const Forecast& forecast);
 
 // The offer for the experiment's device, found by its name or aliases; cluster.price_per_gpu_hour wins over its price.

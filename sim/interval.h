@@ -14,7 +14,7 @@ namespace stepcast {
 // All but the readings and the draws.
 Doubts doubts_of(const Experiment& experiment, const std::vector<CostBasis>& basis);
 
-// Where the draws reach beside their median, into `doubts`.
+// Where the draws reach around their median, into `doubts`.
 void reach_of_draws(const std::vector<double>& values, double median, Doubts& doubts);
 
 // The experiment's own readings, and that of a framework that nobody named: it may run pass by pass.

@@ -64,12 +64,12 @@ std::optional<TaskId> next_collective(const TaskGraph& graph, const Timeline& qu
     return next ? next : first;
 }
 
-// A collective that runs beside computation hides no lateness: the late rank's own computation is late too, so there the
+// A collective that runs during computation hides no lateness: the late rank's own computation is late too, so there the
 // wait is put on the kernel before it.
 TaskId where_it_shows(const TaskGraph& graph, const Timeline& quiet, TaskId collective) {
-    const bool beside =
+    const bool overlapped =
         graph.phase(collective) == Phase::backward && graph.places(collective).front().lane() == Lane::data;
-    if (!beside) return collective;
+    if (!overlapped) return collective;
     TaskId before = collective;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (on_compute_lane(graph, t) && quiet.finish[t] <= quiet.start[collective] &&

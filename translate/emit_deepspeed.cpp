@@ -12,7 +12,7 @@ std::string emit_deepspeed(const Experiment& e, Emitter& out) {
     out.refuse_unless(dtype == Dtype::bf16 || dtype == Dtype::fp16 || dtype == Dtype::fp32,
                       fmt::format("workload.dtype {}", to_string(dtype)));
     out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline");
-    out.refuse_unless(!p.sequence_parallel, "sequence parallel beside tensor parallel");
+    out.refuse_unless(!p.sequence_parallel, "sequence parallel with tensor parallel");
     out.refuse_unless(p.vp == 1, "chunks of stages (vp)");
     out.note_unless(p.pp == 1, fmt::format("pp = {}: stages are given in code, PipelineModule(num_stages={})", p.pp, p.pp));
     out.note_unless(p.ep == 1, fmt::format("ep = {}: experts are spread in code, MoE(ep_size={})", p.ep, p.ep));

@@ -112,7 +112,7 @@ void Writer::model() {
     else
         flag(nemo() ? "bias" : "add_bias_linear", w.linear_bias);
     if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
-    out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false beside biases");
+    out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
     if (lm())
         flag("untie_embeddings_and_output_weights", !w.tied);
     else

@@ -50,7 +50,7 @@ private:
             return "";
         }
         auto name = inside;
-        if (auto table = owner; name.starts_with('.')) {  // one dot: beside the owner; each further one a table up
+        if (auto table = owner; name.starts_with('.')) {  // one dot: next to the owner; each further one a table up
             for (; name.starts_with('.'); name.erase(0, 1)) table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
             name = (table.empty() ? "" : table + ".") + name;
         }

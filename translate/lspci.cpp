@@ -44,7 +44,7 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
                 name = this_name;
                 number = bracket(line, true);
             } else if (this_name != name) {
-                machine.notes.push_back(fmt::format("{}: {} beside {}; the first is taken", path, this_name, name));
+                machine.notes.push_back(fmt::format("{}: {} and {}; the first is taken", path, this_name, name));
                 --gpus;
             }
         }

@@ -140,7 +140,7 @@ std::string nameplate_text(const Cluster& c) {
         throw ConfigError("--gpu " + told + ": no preset has its datasheet, nor has model/presets/devices.toml; expected a device "
                           "of these, or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
     throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
-                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn beside it",
+                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
                                       m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
                                       m.pci.empty() ? "" : ", PCI " + m.pci));
 }

@@ -99,7 +99,7 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     if (first >= 0) stages.front() = first;
     if (last >= 0) stages.back() = last;
     if (std::accumulate(stages.begin(), stages.end(), 0L) != layers)
-        s.t.problems.push_back(fmt::format("{} layers do not divide over {} stages beside the first and the last", layers, pp));
+        s.t.problems.push_back(fmt::format("{} layers do not divide over {} stages between the first and the last", layers, pp));
     else
         s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(stages, ", ")), at->at);
 }

@@ -155,7 +155,7 @@ void read_nvidia_smi(const std::string& text, const std::string& path, Machine& 
         if (gpus++ == 0)
             machine.gpu = name;
         else if (name != machine.gpu)
-            machine.notes.push_back(fmt::format("{}: {} beside {}; the first is taken", path, name, machine.gpu));
+            machine.notes.push_back(fmt::format("{}: {} and {}; the first is taken", path, name, machine.gpu));
         const std::string memory = gpu.child("fb_memory_usage").child("total").text().as_string();
         if (const long mib = std::atol(memory.c_str()); mib > 0) machine.memory = Bytes(static_cast<double>(mib) * 1048576);
     }

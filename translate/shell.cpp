@@ -215,11 +215,11 @@ void Reader::condition(const ShellCommand& command, const std::vector<ShellWord>
 // What a command does to what is known: another file read, a launch kept. Its status, where it can be told.
 std::optional<bool> Reader::effect(const std::vector<ShellWord>& words, int depth) {
     if ((words[0].raw == "source" || words[0].raw == ".") && words.size() > 1 && depth < 5) {
-        const auto beside = std::filesystem::path(path_).parent_path() / variables_.text_of(words[1]);
-        if (std::error_code none; std::filesystem::is_regular_file(beside, none))
-            read(plain_utf8(read_text(beside.string(), "a script")), beside.string(), depth + 1);
+        const auto named = std::filesystem::path(path_).parent_path() / variables_.text_of(words[1]);
+        if (std::error_code none; std::filesystem::is_regular_file(named, none))
+            read(plain_utf8(read_text(named.string(), "a script")), named.string(), depth + 1);
         else
-            launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", beside.string()));
+            launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", named.string()));
         return true;
     }
     if (const auto function = functions_.find(words[0].raw); function != functions_.end() && depth < 20) {

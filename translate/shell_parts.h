@@ -50,7 +50,7 @@ public:
     Positional replace_arguments(Positional by);
     static Positional arguments_of(const ShellPieces& words);
     [[nodiscard]] bool knows(const std::string& name) const { return variables_.contains(name); }
-    // Pieces of a word: text beside variables is glued, several elements of an array stay apart.
+    // Pieces of a word: text next to variables is glued, several elements of an array stay apart.
     ShellPieces expand(const ShellWord& word);
     std::string text_of(const ShellWord& word);
     // $NAME and ${NAME} put in, all else left as it stands.

@@ -146,7 +146,7 @@ Pieces ShellVariables::element(const std::string& name, const std::string& key, 
     return index >= 0 && index < static_cast<long>(all.size()) ? Pieces{all[static_cast<std::size_t>(index)]} : Pieces{};
 }
 
-// Pieces of a word: text beside variables is glued, several elements of an array stay apart.
+// Pieces of a word: text next to variables is glued, several elements of an array stay apart.
 Pieces ShellVariables::pieces_of(const ShellWord& word) {
     const std::string& raw = word.raw;
     if (raw == "\"$@\"") return value_of("@", word.line);

@@ -123,8 +123,8 @@ void read_nics(const Matrix& m, Machine& machine) {
         machine.nics = machine.other_nics = 0;
         for (std::size_t c = 0; c < m.columns.size(); ++c) {
             if (is_gpu(m.columns[c])) continue;
-            const bool beside = std::ranges::any_of(m.rows, [&](const auto& row) { return near.contains(row[c]); });
-            ++(beside ? machine.nics : machine.other_nics);
+            const bool near_gpu = std::ranges::any_of(m.rows, [&](const auto& row) { return near.contains(row[c]); });
+            ++(near_gpu ? machine.nics : machine.other_nics);
         }
         if (machine.nics == 0) continue;
         if (!near.contains("PIX"))

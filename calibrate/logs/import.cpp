@@ -197,7 +197,7 @@ public:
     [[nodiscard]] std::string note() const {
         if (odd_ == 0) return "";
         return fmt::format(
-            "warning: step {} took {:.4g} s beside {:.4g} s before it ({} such steps); is the pattern the right one?",
+            "warning: step {} took {:.4g} s, after {:.4g} s of the one before it ({} such steps); is the pattern the right one?",
             first_, value_, like_, odd_);
     }
 

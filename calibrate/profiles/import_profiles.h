@@ -14,7 +14,7 @@ namespace stepcast {
 
 struct ProfileImport {
     std::vector<std::string> paths;  // files, or folders of one file a rank
-    std::string out;                 // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv, .. stand beside it
+    std::string out;                 // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv, .. stand next to it
     std::string system, model;       // as measurements name them; "" = not said
     NcclTestsContext context;
 };

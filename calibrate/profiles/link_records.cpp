@@ -85,7 +85,7 @@ private:
     [[nodiscard]] bool whole_microseconds() const {
         return r_.host.empty() || (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
     }
-    // What begins where another ends stands beside it, also where both are rounded.
+    // What begins where another ends stands next to it, also where both are rounded.
     void push(std::size_t s) {
         const HostSpan& span = r_.host[s];
         while (!open_.empty() && (r_.host[open_.back().span].thread != span.thread ||

@@ -153,8 +153,8 @@ void add_launches(const Profile& p, Table& launches) {
         const auto forward = std::count_if(p.spans.begin(), p.spans.end(), [](const DeviceSpan& s) {
             return s.phase == ProfilePhase::forward && s.launched != not_launched;
         });
-        const double beside = us(p.layer.host) - call * static_cast<double>(forward) / static_cast<double>(p.layer.calls);
-        if (beside > 0) launches.add(fmt::format("{},{},{:.6g},{}", layer_kind, p.layer.calls, beside, p.rank));
+        const double own = us(p.layer.host) - call * static_cast<double>(forward) / static_cast<double>(p.layer.calls);
+        if (own > 0) launches.add(fmt::format("{},{},{:.6g},{}", layer_kind, p.layer.calls, own, p.rank));
     }
     add_passes_by_maker(p, launches);
 }

@@ -45,8 +45,8 @@ std::string kind_of(const Profile& p, const DeviceSpan& s) {
 }
 
 bool is_exchange(std::string_view kind) {
-    constexpr std::array exchanges{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"};
-    return std::ranges::find(exchanges, kind) != exchanges.end();
+    constexpr std::array collectives{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"};
+    return std::ranges::find(collectives, kind) != collectives.end();
 }
 
 Phase phase_of(ProfilePhase phase) {
@@ -121,7 +121,7 @@ struct Kinds {
     }
 };
 
-// Where the forecast has most of a kind of exchange.
+// Where the forecast has most of a kind of collective.
 Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view kind) {
     std::array<Seconds, phase_count> times{};
     for (TaskId t = 0; t < graph.size(); ++t)

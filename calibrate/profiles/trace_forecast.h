@@ -1,4 +1,4 @@
-// A traced step beside the forecast of the experiment that ran: which kinds of work are off, and both as pictures.
+// A traced step next to the forecast of the experiment that ran: which kinds of work are off, and both as pictures.
 #pragma once
 
 #include <string>

@@ -95,7 +95,7 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
     if (window) doubts.emplace_back("attention over a window ran over all keys");
     if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
     if (groups) doubts.emplace_back("grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
-    if (fused) doubts.emplace_back("fused_gemm ran as copies beside one GEMM: no fused kernel here");
+    if (fused) doubts.emplace_back("fused_gemm ran as copies and one GEMM: no fused kernel here");
     if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
     return doubts;
 }

@@ -157,7 +157,7 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
         communicate(task, op, watch);
 }
 
-// One copy for each peer beside one product: gather before it, from the peers' inputs; scatter after it, into this
+// One copy for each peer and one product: gather before it, from the peers' inputs; scatter after it, into this
 // rank's part of the peers' windows.
 void CudaRank::run_fused(const FusedGemm& op, TaskId task) {
     const std::size_t size = size_of(element_of(op.dtype));

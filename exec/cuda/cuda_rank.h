@@ -12,7 +12,7 @@
 
 namespace stepcast {
 
-// A communicator of its own for each group of ranks on each lane: lanes run beside each other, and two operations of one
+// A communicator of its own for each group of ranks on each lane: lanes run concurrently, and two operations of one
 // communicator never do.
 struct CommunicatorKey {
     std::vector<int> ranks;  // in the order of the task's places

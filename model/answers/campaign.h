@@ -12,7 +12,7 @@
 namespace stepcast {
 
 // What a device costs and draws: at its board limit, while it waits, and a rank's share of the rest of its node, all times
-// what the building takes beside (PUE). 0 = not known. Each with who says so, and when.
+// what the building takes on top of that (PUE). 0 = not known. Each with who says so, and when.
 struct Offer {
     std::string gpu;  // cluster.gpu.name or one of its aliases
     double price_per_gpu_hour = 0;

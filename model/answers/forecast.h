@@ -26,7 +26,7 @@ struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
     bool fits = true;
     Bytes capacity;   // of one rank's device; 0 = not known
-    Bytes overheads;  // what the device must have beside the peak: its context, what the allocator loses
+    Bytes overheads;  // what the device must have on top of the peak: its context, what the allocator loses
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 

@@ -21,11 +21,11 @@ struct GanttBox {
 };
 struct GanttRow {
     std::string label;             // "rank 0, first"
-    std::vector<GanttBox> boxes;   // idle and exchange lie over slots that they interrupt
+    std::vector<GanttBox> boxes;   // idle time and collectives lie over slots that they interrupt
     friend bool operator==(const GanttRow&, const GanttRow&) = default;
 };
 struct Gantt {
-    std::string title;  // experiment, or what sets it apart from others beside it
+    std::string title;  // experiment, or what sets it apart from others next to it
     Seconds step;
     std::vector<GanttRow> rows;
     std::string memory_label;                       // "memory of rank 0"; "" = not known over time

@@ -1,4 +1,4 @@
-// Single kernels and collectives of published tables beside what the laws say of them: plain values that reports print.
+// Single kernels and collectives of published tables against what the laws say of them: plain values that reports print.
 #pragma once
 
 #include <string>

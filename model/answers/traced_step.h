@@ -35,7 +35,7 @@ struct ErrorAttribution {
 inline double cost_error(const ErrorAttribution& a) { return (a.predicted - a.replayed) / a.measured; }
 inline double schedule_error(const ErrorAttribution& a) { return a.replayed / a.measured - 1; }
 
-// A step that a profiler traced beside what was predicted of it: plain values that calibrate fills and reports print.
+// A step that a profiler traced next to what was predicted of it: plain values that calibrate fills and reports print.
 
 // Of one rank, over the whole trace.
 struct TracedRank {
@@ -53,7 +53,7 @@ struct TracedStep {
     friend bool operator==(const TracedStep&, const TracedStep&) = default;
 };
 
-// Work as it was traced: a track of a process, beside the ranks of a graph.
+// Work as it was traced: a track of a process, next to the ranks of a graph.
 struct TracedSlice {
     int process = 0, track = 0;
     std::string name, kind, phase;
@@ -62,7 +62,7 @@ struct TracedSlice {
     friend bool operator==(const TracedSlice&, const TracedSlice&) = default;
 };
 struct TracedSlices {
-    std::vector<std::pair<int, std::string>> processes;  // numbers beside the ranks', and names
+    std::vector<std::pair<int, std::string>> processes;  // numbers next to the ranks', and names
     std::vector<TracedSlice> slices;
     std::vector<MemoryPoint> memory;  // rank: the process
     friend bool operator==(const TracedSlices&, const TracedSlices&) = default;

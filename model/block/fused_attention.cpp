@@ -2,7 +2,7 @@
 //   writes one and writes its mask; then scores V. Backward mirrors it: two products for each of the two, dropout, softmax.
 //   Else one kernel, which computes the scores again in the backward. Only that one leaves out what a window hides.
 // Context parallel: causal work is spread evenly (each rank holds an early and a late part of the sequence), so a rank's
-// queries see half of the keys; keys and values of the others come round a ring beside the attention, or before it.
+// queries see half of the keys; keys and values of the others come round a ring during the attention, or before it.
 #include "model/block/blocks.h"
 #include "model/block/fused.h"
 #include "model/block/linear.h"

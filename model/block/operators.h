@@ -42,7 +42,7 @@ struct Linear {
     bool bias = false;
     bool after_norm = false;      // its input comes in the narrow type: from a norm (Transformer Engine), or cast for another
     bool constant_input = false;  // that needs no gradient
-    int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
+    int adapter_rank = 0;         // of the LoRA matrices next to it (arXiv 2106.09685); 0 = none
     friend bool operator==(const Linear&, const Linear&) = default;
 };
 
@@ -83,7 +83,7 @@ struct Attend {
     friend bool operator==(const Attend&, const Attend&) = default;
 };
 
-// What is before the sequence is put in front of it; and attention over both, with scores of relative positions beside
+// What is before the sequence is put in front of it; and attention over both, with scores of relative positions as well as
 // those of contents (Transformer-XL).
 struct WithMemory {
     friend bool operator==(const WithMemory&, const WithMemory&) = default;

@@ -5,8 +5,8 @@
 //   row forward         all-reduce y                reduce-scatter y
 //   row backward        -                           all-gather dy
 //   column backward     all-reduce dx               all-gather x (for the weight gradient), reduce-scatter dx
-// Each moves tokens x width elements. With overlap_tp the collective runs beside the product that it feeds or follows; with
-// overlap_weight_gradient the backward's run beside the other product of the same layer.
+// Each moves tokens x width elements. With overlap_tp the collective runs during the product that it feeds or follows; with
+// overlap_weight_gradient the backward's run during the other product of the same layer.
 // Adapters of rank r: y += (x A) B, with A [in, r] and B [r, out], in 16 bit; backward: both gradients, and x's.
 #include "model/block/linear.h"
 
@@ -79,7 +79,7 @@ struct Collectives {
             planner.compute("tp_copy", MemoryPass{bytes, bytes});
     }
 
-    // The whole tensor, where sequence parallelism holds a part; beside `work` or before it.
+    // The whole tensor, where sequence parallelism holds a part; during `work` or before it.
     template <typename Work>
     void gather(Planner& planner, bool overlapped, Work work) const {
         if (p.sequence_parallel && !overlapped) planner.collective("tp_all_gather", AllGather{bytes}, group);

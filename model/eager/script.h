@@ -36,7 +36,7 @@ public:
     // An element-wise operator over `elements`, of so many bytes each.
     void pass(std::string_view name, double elements, Bytes read, Bytes written,
               MemoryPass::Access access = MemoryPass::Access::stream);
-    // Kernels whose bytes are nothing beside their launch: scalars, indices.
+    // Kernels whose bytes are nothing next to their launch: scalars, indices.
     void small(std::string_view name, int kernels, double elements = 0);
     // The host waits for the device and reads a value.
     void read(std::string_view name);

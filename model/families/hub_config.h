@@ -1,4 +1,4 @@
-// A model's config.json, as model hubs publish it beside the weights, as a workload.
+// A model's config.json, as model hubs publish it next to the weights, as a workload.
 #pragma once
 
 #include <string>

@@ -103,10 +103,10 @@ void WholeFile::commit() {
         };
         if (!name_it(target_)) {
             if (errno != EEXIST) fail(errno);
-            const std::string beside = target_ + ".part-" + std::to_string(getpid());
-            unlink(beside.c_str());
-            if (!name_it(beside)) fail(errno);
-            part_ = beside;
+            const std::string part = target_ + ".part-" + std::to_string(getpid());
+            unlink(part.c_str());
+            if (!name_it(part)) fail(errno);
+            part_ = part;
         }
     }
     if (close(std::exchange(file_, -1)) != 0) fail(errno);

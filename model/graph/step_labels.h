@@ -1,4 +1,4 @@
-// What a step's tasks belong to and what its ranks hold, beside the graph: for pictures of it.
+// What a step's tasks belong to and what its ranks hold, next to the graph: for pictures of it.
 #pragma once
 
 #include <vector>

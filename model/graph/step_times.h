@@ -11,7 +11,7 @@ namespace stepcast {
 // As a log of the reporting rank would print it. Without a pipeline, `forward` runs from the start of the step to the
 // end of the rank's last forward task, `backward` from there (or from the end of what runs between them) to the end of
 // its last backward task (waits and overlapped communication inside); with several micro-batches both are summed over
-// them, as a log's timers are. In a pipeline they are the sums of the rank's busy spans: a kernel or an exchange inside
+// them, as a log's timers are. In a pipeline they are the sums of the rank's busy spans: a kernel or a collective inside
 // the layers runs. `gradient_sync` and `optimizer` are what follows, exposed; in a pipeline without the time in which the
 // rank only waits for other stages. `step` is the whole step, over all ranks.
 struct StepTimes {

@@ -62,7 +62,7 @@ class TaskGraph {
 public:
     explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
 
-    // Names and ops live beside the hot arrays; equal names share an id, ops do when the caller reuses the id.
+    // Names and ops live next to the hot arrays; equal names share an id, ops do when the caller reuses the id.
     NameId name_id(std::string_view name);
     OpId add_op(Op op);
 

@@ -66,7 +66,7 @@ std::string without_table(const std::string& path) {
 
 std::string unknown_key(const std::string& path, const std::string& prefix) {
     std::vector<std::string> valid;
-    std::string beside;
+    std::string siblings;
     const auto table = path.substr(0, path.find_last_of('.') + 1);
     for (const auto& key : all_keys()) {
         const bool preset = is_preset(key);
@@ -76,12 +76,12 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
         if (const auto dot = shown.find('.'); dot != std::string::npos) valid.push_back(shown.substr(0, dot));
         if (const auto rest = shown.substr(std::min(shown.size(), table.size()));
             !table.empty() && shown.starts_with(table) && rest.find('.') == std::string::npos)
-            beside += (beside.empty() ? "" : ", ") + rest;
+            siblings += (siblings.empty() ? "" : ", ") + rest;
     }
     const auto near = did_you_mean(path, valid);
-    if (near.empty() && beside.empty() && prefix.empty()) return "unknown key" + without_table(path);
-    if (!near.empty() || beside.empty()) return "unknown key" + near;
-    return "unknown key; expected one of " + beside + " in " + table.substr(0, table.size() - 1);
+    if (near.empty() && siblings.empty() && prefix.empty()) return "unknown key" + without_table(path);
+    if (!near.empty() || siblings.empty()) return "unknown key" + near;
+    return "unknown key; expected one of " + siblings + " in " + table.substr(0, table.size() - 1);
 }
 
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {

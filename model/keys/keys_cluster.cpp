@@ -75,7 +75,7 @@ void add_link(const Rows& link, bool within) {
     add<Level, &L::all_to_all_efficiency>(link, "all_to_all_efficiency", "share of the bandwidth that grouped sends and receives reach", 1e-3, 1);
     add<Level, &L::dispatch_efficiency>(link, "dispatch_efficiency", within ? "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = DeepEP's law, or " "all_to_all_efficiency" : "share of the bandwidth that kernels dispatching tokens reach; 0 = as all_to_all_efficiency", 0, 1);
     add<Level, &L::launch>(link, "launch", "fixed cost of a collective call", 0, longest);
-    add<Level, &L::training>(link, "training", "rate of an exchange inside a transformer step relative to the law", 0.01, 10);
+    add<Level, &L::training>(link, "training", "rate of a collective inside a transformer step relative to the law", 0.01, 10);
     add<Level, &L::latency>(link, "latency", "one message round", 0, longest);
     add<Level, &L::slot_latency>(link, "slot_latency", within ? "low_latency: more once a piece fills one slot" : "more a round, on every rank, of a ring that leaves the node", 0, longest);
     add<Level, &L::slot>(link, "slot", "low_latency: bytes of one slot", 0, 1e12);
@@ -83,7 +83,7 @@ void add_link(const Rows& link, bool within) {
     add<Level, &L::gather_copy>(link, "gather_copy", "moving a rank's own piece relative to sending it: gathers", 0, 100);
     add<Level, &L::pipelining>(link, "pipelining", "fill of the pipeline of large messages: times sqrt(start * transfer)", 0, 100);
     add<Level, &L::nvls_launch>(link, "nvls_launch", "reduction in the switch: fixed cost", 0, longest);
-    add<Level, &L::exchange_launch>(link, "exchange_launch", "all-to-all of large messages: fixed cost beside the latency", 0, longest);
+    add<Level, &L::exchange_launch>(link, "exchange_launch", "all-to-all of large messages: fixed cost on top of the latency", 0, longest);
     add<Level, &L::exchange_copy>(link, "exchange_copy", "all-to-all: moving a rank's own piece relative to sending it", 0, 100);
     add<Level, &L::all_reduce>(link, "all_reduce", "measured bytes and times");
     add<Level, &L::all_gather>(link, "all_gather", "measured bytes and times");
@@ -103,9 +103,9 @@ void add_narrow_gemm(const Rows& rows) {
     add<&C::kernel, Type..., &NarrowGemm::k0>(rows, "k0", "fill and drain of the k loop, in its elements", 0, 1e6);
     add<&C::kernel, Type..., &NarrowGemm::tile_reuse>(rows, "tile_reuse", "what a smaller tile loses", 0, 1e4);
     add<&C::kernel, Type..., &NarrowGemm::wave_loss>(rows, "wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
-    add<&C::kernel, Type..., &NarrowGemm::cast_launch>(rows, "cast_launch", "fixed cost of the input's cast, beside the GEMM", 0, longest);
+    add<&C::kernel, Type..., &NarrowGemm::cast_launch>(rows, "cast_launch", "fixed cost of the input's cast, on top of the GEMM", 0, longest);
     add<&C::kernel, Type..., &NarrowGemm::cast_bytes>(rows, "cast_bytes", "bytes an element that the cast moves; 0 = as a tensor's", 0, 1000);
-    add<&C::kernel, Type..., &NarrowGemm::cast_row>(rows, "cast_row", "what a row of it costs an SM, beside its bytes", 0, longest);
+    add<&C::kernel, Type..., &NarrowGemm::cast_row>(rows, "cast_row", "what a row of it costs an SM, on top of its bytes", 0, longest);
 }
 
 template <std::size_t... i>
@@ -238,14 +238,14 @@ void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::attention, &A::slides>(kernel, "attention_slides", "flash attention: passes over keys that lie before a sliding window; else it masks their scores");
     add<&C::kernel, &K::attention, &A::fill>(kernel, "attention_fill", "flash attention: fixed cost of a block of queries, in keys", 0, 1e6);
     add<&C::kernel, &K::attention, &A::corner>(kernel, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum; without a mask how much of an idle last wave is lost", 0, 10);
-    add<&C::kernel, &K::attention, &A::traffic>(kernel, "attention_traffic", "flash attention: times that queries and results cross the memory beside the kernel", 0, 100);
-    add<&C::kernel, &K::attention, &A::cache>(kernel, "attention_cache", "flash attention: times that keys and values cross the memory beside the kernel, as where they are written to a cache", 0, 100);
-    add<&C::kernel, &K::attention, &A::token>(kernel, "attention_token", "flash attention: what each token costs beside the kernel", 0, longest);
+    add<&C::kernel, &K::attention, &A::traffic>(kernel, "attention_traffic", "flash attention: times that queries and results cross the memory outside the kernel", 0, 100);
+    add<&C::kernel, &K::attention, &A::cache>(kernel, "attention_cache", "flash attention: times that keys and values cross the memory outside the kernel, as where they are written to a cache", 0, 100);
+    add<&C::kernel, &K::attention, &A::token>(kernel, "attention_token", "flash attention: what each token costs on top of the kernel", 0, longest);
     add<&C::kernel, &K::attention, &A::token_block>(kernel, "attention_token_block", "flash attention: elements of a token's keys at which it costs all of attention_token; 0 = whatever it has", 0, 65536);
     add<&C::kernel, &K::attention, &A::odd>(kernel, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", least_share, most_share);
     add<&C::kernel, &K::attention, &A::fp8_efficiency>(kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak", least_share, most_share);
     add<&C::kernel, &K::attention, &A::fp8_width>(kernel, "attention_fp8_width", "flash attention in fp8: width of a head whose products take as long as its exponentials", 0, 1e4);
-    add<&C::kernel, &K::attention, &A::fp8_traffic>(kernel, "attention_fp8_traffic", "flash attention in fp8: what crosses the memory beside the kernel, relative to 16 bits", 0, 100);
+    add<&C::kernel, &K::attention, &A::fp8_traffic>(kernel, "attention_fp8_traffic", "flash attention in fp8: what crosses the memory outside the kernel, relative to 16 bits", 0, 100);
     add<&C::kernel, &K::attention_kernels>(kernel, "attention_kernels", "attention by the kernels that tables name");
     add<&C::kernel, &K::expert_kernels>(kernel, "expert_kernels", "whole expert layers by the implementations that tables name");
     add<&C::kernel, &K::optimizer_efficiency>(kernel, "optimizer_efficiency", "share of the memory bandwidth in optimizer passes", least_share, most_share);
@@ -259,11 +259,11 @@ void add_host(const Rows& host) {
     add<&C::host, &H::framework>(host, "framework", "one framework operation", 0, longest);
     add<&C::host, &H::module_forward>(host, "module_forward", "one module call in forward", 0, longest);
     add<&C::host, &H::module_backward>(host, "module_backward", "one module call in backward", 0, longest);
-    add<&C::host, &H::layer>(host, "layer", "one pass of a transformer layer, beside its calls", 0, longest);
-    add<&C::host, &H::micro_batch>(host, "micro_batch", "one pass of a micro-batch through a stage, beside its layers", 0, longest);
-    add<&C::host, &H::exchange>(host, "exchange", "one tensor-parallel exchange, beside its call", 0, longest);
+    add<&C::host, &H::layer>(host, "layer", "one pass of a transformer layer, on top of its calls", 0, longest);
+    add<&C::host, &H::micro_batch>(host, "micro_batch", "one pass of a micro-batch through a stage, on top of its layers", 0, longest);
+    add<&C::host, &H::exchange>(host, "exchange", "one tensor-parallel collective, on top of its call", 0, longest);
     add<&C::host, &H::exchange_setup>(host, "exchange_setup", "one group of sends and receives", 0, longest);
-    add<&C::host, &H::expert_layer>(host, "expert_layer", "one pass of an expert layer whose tokens go once, beside its calls", 0, longest);
+    add<&C::host, &H::expert_layer>(host, "expert_layer", "one pass of an expert layer whose tokens go once, on top of its calls", 0, longest);
     add<&C::host, &H::schedule>(host, "schedule", "host-side scheduler of faster_moe and mix_moe, once a pass", 0, longest);
     add<&C::host, &H::assignment>(host, "assignment", "block lists of mix_moe, the part that a step waits for", 0, longest);
     add<&C::host, &H::message>(host, "message", "one blocking message to another rank, on either side", 0, longest);
@@ -297,9 +297,9 @@ void add_power(const Rows& power) {
 }
 
 void add_losses(const Rows& interference, const Rows& overheads) {
-    add<&C::interference, &I::compute_slowdown>(interference, "compute_slowdown", "a kernel beside communication takes so much longer", 0, 10);
-    add<&C::interference, &I::communication_slowdown>(interference, "communication_slowdown", "communication beside a kernel takes so much longer", 0, 10);
-    add<&C::interference, &I::shared_links>(interference, "shared_links", "exchanges of different kinds that cross a link at once share its bandwidth");
+    add<&C::interference, &I::compute_slowdown>(interference, "compute_slowdown", "a kernel that overlaps communication takes so much longer", 0, 10);
+    add<&C::interference, &I::communication_slowdown>(interference, "communication_slowdown", "communication that overlaps a kernel takes so much longer", 0, 10);
+    add<&C::interference, &I::shared_links>(interference, "shared_links", "collectives of different kinds that cross a link at once share its bandwidth");
     add<&C::overheads, &MemoryOverheads::context>(overheads, "context", "memory of the CUDA context and libraries", 0, 1e15);
     add<&C::overheads, &MemoryOverheads::fragmentation>(overheads, "fragmentation", "share of the tensors' memory that the allocator loses", 0, 1);
 }

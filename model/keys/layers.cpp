@@ -68,19 +68,19 @@ void lay_workload(Layers& layers, const std::string& path) {
     const auto family = std::find_if(file.entries.begin(), file.entries.end(),
                                      [](const TomlEntry& entry) { return entry.path == "family"; });
     if (family != file.entries.end()) {
-        lay_family(layers, start_beside(PresetKind::family, file, *family));
+        lay_family(layers, start_relative_to(PresetKind::family, file, *family));
         file.entries.erase(family);
     }
     lay_file(layers, file, "workload.", Origin::preset);
 }
 
-std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
+std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
     try {
         const auto* name = std::get_if<std::string>(&entry.value.value);
         if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");
         const bool path = name->find('/') != std::string::npos || name->ends_with(".toml") || name->ends_with(".json");
-        const auto beside = std::filesystem::path(file.path).parent_path() / *name;
-        return preset_path(kind, path ? beside.lexically_normal().string() : *name);
+        const auto relative = std::filesystem::path(file.path).parent_path() / *name;
+        return preset_path(kind, path ? relative.lexically_normal().string() : *name);
     } catch (const ConfigError& e) {
         throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
     }
@@ -95,7 +95,7 @@ void lay_framework(Layers& layers, const std::string& path, int depth) {
     const auto start = std::find_if(file.entries.begin(), file.entries.end(),
                                     [](const TomlEntry& entry) { return entry.path == "preset"; });
     if (start != file.entries.end()) {
-        lay_framework(layers, start_beside(PresetKind::framework, file, *start), depth + 1);
+        lay_framework(layers, start_relative_to(PresetKind::framework, file, *start), depth + 1);
         file.entries.erase(start);
     }
     Framework& f = layers.experiment.framework;

@@ -34,8 +34,8 @@ struct Layers {
     std::vector<std::string> files;             // read so far
 };
 
-// The preset or file that a key of `file` starts from, a relative path beside it.
-std::string start_beside(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
+// The preset or file that a key of `file` starts from, a relative path next to it.
+std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an
 // experiment. Skips `preset` keys of an experiment, which were loaded before.

@@ -224,7 +224,7 @@ void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vecto
     for (NarrowGemm& narrow : kernel.narrow.values) move(narrow.efficiency);
 }
 
-// What products at full clock would draw, relative to what the limit leaves beside idle: alike for machines of a kind, as their
+// What products at full clock would draw, relative to what the limit leaves on top of idle: alike for machines of a kind, as their
 // makers choose clocks and limits together.
 double full_draw(const Cluster& c) {
     return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * std::max(c.gpu.peaks[Dtype::fp16], c.gpu.peaks[Dtype::bf16]).si() /

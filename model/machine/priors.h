@@ -10,7 +10,7 @@
 namespace stepcast {
 
 // Lays them below a cluster file that states rates of a GPU but no constants of its own: efficiencies of kernels and links
-// (shares of the datasheet's rates), costs of calls and hosts, the energy that full clock takes, memory beside the tensors; and
+// (shares of the datasheet's rates), costs of calls and hosts, the energy that full clock takes, memory in addition to the tensors; and
 // as noise.step how far such forecasts of steps are off. Internal to model/.
 void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix,
                 const std::string& left_out = {});
@@ -25,10 +25,10 @@ Cluster cluster_from_others(const std::string& preset);
 bool has_like_machine(const Cluster& cluster);
 
 // Constants of one GPU's kernels on another: an SM fills its pipelines, takes exponentials and copies equally fast on all
-// measured devices, A100 to Arc; what differs is how fast its tensor cores and its share of the memory are beside that.
+// measured devices, A100 to Arc; what differs is how fast its tensor cores and its share of the memory are against that.
 
 // What is a time on an SM counts more elements where its tensor cores are faster: fill of loops over keys and k, exponentials
-// in widths of a head; and more bytes where its memory is: passes beside the products.
+// in widths of a head; and more bytes where its memory is: passes around the products.
 // Blackwell Ultra takes exponentials twice as fast as other Blackwell (NVIDIA, "Inside NVIDIA Blackwell Ultra", 2025).
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to);
 ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to);

@@ -14,7 +14,7 @@ namespace stepcast {
 
 inline constexpr double p90_of_normal = 1.2815515655446004;
 
-// Logarithms of forecast over p10, and of p90 over forecast: beside what the doubt about single constants explains.
+// Logarithms of forecast over p10, and of p90 over forecast: in addition to what the doubt about single constants explains.
 struct Scatter {
     double faster = 0, slower = 0;
     friend bool operator==(const Scatter&, const Scatter&) = default;

@@ -1,6 +1,6 @@
 // faster_moe: fast_moe with shadowed experts. The most loaded experts' weights are broadcast from their owner and
 // computed on every rank for its own tokens; in the backward their gradients are reduced to the owner. Its scheduler
-// calls the module of an expert only when it has tokens. The pipelining group is the world, so no exchange runs beside experts;
+// calls the module of an expert only when it has tokens. The pipelining group is the world, so no all-to-all overlaps experts;
 // the host, unless launches block, calls modules while the device exchanges. It waits for the device where it reads the counts, before it
 // decides what is shadowed, and at the end of a pass (FastMoE's smgr->sync).
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The MoE systems: how a layer with experts moves its tokens. A new one is a file that adds its tasks beside this one, its
+// The MoE systems: how a layer with experts moves its tokens. A new one is a file that adds its tasks next to this one, its
 // enumerator here and its row.
 #pragma once
 

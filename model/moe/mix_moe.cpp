@@ -1,8 +1,8 @@
 // mix_moe: tokens in blocks of 64 rows; the three most loaded experts are computed by every rank for its own tokens;
 // kernel AG is GEMM1 fused with reads of remote rows, GA is GEMM2 fused with writes of results to their owners; no
-// all-to-all. The host makes the block lists (gate, counts, lists) beside attention, which is outside the timed step:
+// all-to-all. The host makes the block lists (gate, counts, lists) during attention, which is outside the timed step:
 // `assignment` is the part the step waits for. Weights are transposed on every forward: E + 3 experts. Nothing on the
-// device waits for the rest of the host's work unless launches block. In a whole model the lists are made beside the
+// device waits for the rest of the host's work unless launches block. In a whole model the lists are made during the
 // layer's attention. Block lists per rank: own rows of popular experts, plus all rows of the experts that live here;
 // the recorded totals (1064 and 1032 blocks for 1024 full ones) show that rows of one expert share blocks across source
 // ranks.

@@ -141,7 +141,7 @@ void plan_losses_backward(Planner& planner, const TowerContext& context);
 //   exchange  each gradient is copied into a bucket buffer; when the next would not fit, or all are there, the whole
 //             buffer is divided by n and each run of elements that one rank owns is reduced to it. Without overlap
 //             all this follows the backward, group by group; with it each layer's gradients go as its backward has
-//             made them, beside the rest
+//             made them, next to the rest
 //   step      for each tensor that this rank owns a part of: is it finite, what is its norm: a value that the host
 //             waits for each time; for each group the norms of all ranks are added (one value sent, one read); then
 //             for each group the owned gradients are flattened and unscaled, the optimizer updates them, and at last

@@ -1,7 +1,7 @@
 // DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model in opposite directions,
 // half of the micro-batches entering at each end. A rank near an end fills while the middle ranks already meet the other
-// direction; then each forward stands beside a backward of the other direction, whose exchanges it hides. Weight
-// gradients are split off only where a rank would wait. Bubble (p / 2 - 1)(F&B + B - 3W) with F&B a forward beside a
+// direction; then each forward overlaps a backward of the other direction, whose all-to-alls it hides. Weight
+// gradients are split off only where a rank would wait. Bubble (p / 2 - 1)(F&B + B - 3W) with F&B a forward during a
 // backward, B a whole backward; p + 1 chunks in flight, weights held twice.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// The pipeline schedules and all that the rest knows of each. A new one is a file with its order beside this one, its
+// The pipeline schedules and all that the rest knows of each. A new one is a file with its order next to this one, its
 // enumerator here and its row.
 #pragma once
 

@@ -18,7 +18,7 @@
 namespace stepcast {
 namespace {
 
-// What was measured: the first of these that a row states. A derived number beside it says nothing new.
+// What was measured: the first of these that a row states. A derived number next to it says nothing new.
 constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",  "value",
                                       "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
                                       "median_us", "measured_gib", "sustained_us"};

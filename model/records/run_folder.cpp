@@ -94,7 +94,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     return steps;
 }
 
-// What run.toml says beside the measurement.
+// What run.toml says in addition to the measurement.
 struct RunHead {
     int format = 0;
     std::string experiment;  // format 1: the file or preset; then only its name

@@ -48,7 +48,7 @@ struct Tally {
         const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
         scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths();
     }
-    // Scores of relative positions beside; keys and values of the memory are projected again.
+    // Scores of relative positions as well; keys and values of the memory are projected again.
     void operator()(const AttendRelative&) {
         const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
         scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;

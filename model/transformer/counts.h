@@ -51,7 +51,7 @@ double expert_parameters(const Workload& workload);     // of one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);
 double final_norm_parameters(const Workload& workload);
-double prediction_parameters(const Workload& workload);  // of a module of multi-token prediction, beside its layer
+double prediction_parameters(const Workload& workload);  // of a module of multi-token prediction, without its layer
 double logits_parameters(const Workload& workload);  // without those that are tied; of the span head, its own
 ParameterCount count_parameters(const Workload& workload);
 

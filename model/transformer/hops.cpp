@@ -121,7 +121,7 @@ bool Hops::meet(const std::vector<Order>& orders) {
     return std::erase_if(waiting_, met) > 0;
 }
 
-// Nothing runs beside it on either end: it follows what both devices did before.
+// Nothing overlaps it on either end: it follows what both devices did before.
 TasksByRank Hops::write_blocking(StageState& from, StageState& to, const At& at) {
     const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
     const OpId op = send_op(at);

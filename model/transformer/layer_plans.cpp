@@ -6,8 +6,8 @@
 namespace stepcast {
 namespace {
 
-// What a layer costs the host beside its launches: the modules' own code.
-// So do its tensor-parallel exchanges (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
+// What a layer costs the host on top of its launches: the modules' own code.
+// So do its tensor-parallel collectives (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
 // Latent attention has modules down to and up from the keys' width, and the queries', where others have one projection of all three
 // (Megatron-Core's multi_latent_attention.py): two more without a width of the queries, three with one.
 void plan_module(Planner& planner, const LayerContext& c) {

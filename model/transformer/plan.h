@@ -31,7 +31,7 @@ struct Plan {
     friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// The plan in parts, each but the last up to and with an exchange of experts' slots, to be stamped one after the other.
+// The plan in parts, each but the last up to and with an all-to-all of experts' slots, to be stamped one after the other.
 std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph);
 
 // Writes a plan; each task follows the tail, which it becomes.
@@ -48,7 +48,7 @@ public:
     // Nothing is written for a group of one rank.
     void collective(std::string_view name, Op op, const Group& group);
 
-    // What is written between the two runs beside the collective that `fork` starts; `join` waits for both.
+    // What is written between the two overlaps the collective that `fork` starts; `join` waits for both.
     void fork(std::string_view name, Op op, const Group& group);
     void join();
 

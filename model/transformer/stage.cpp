@@ -47,7 +47,7 @@ void Stage::collect(std::size_t rank, const PlannedTask& task, const TasksByRank
     }
     if (!enters) return;
     add(chain_.last[rank]);
-    add(chain_.beside[rank]);
+    add(chain_.second[rank]);
     if (!also.empty()) add(also[rank]);
     for (const TasksByRank& tasks : chain_.followed) add(tasks[rank]);
 }
@@ -94,8 +94,8 @@ void Stage::stamp(const Plan& plan, Phase phase, const TasksByRank& also) {
     };
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
         chain_.last[r] = end(plan.tail[0], r);
-        chain_.beside[r] = end(plan.tail[1], r);
-        if (chain_.last[r] == no_task) std::swap(chain_.last[r], chain_.beside[r]);
+        chain_.second[r] = end(plan.tail[1], r);
+        if (chain_.last[r] == no_task) std::swap(chain_.last[r], chain_.second[r]);
     }
     chain_.followed.clear();
 }
@@ -119,13 +119,13 @@ TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, 
 
 void Stage::join(Chain other) {
     chain_.followed.push_back(std::move(other.last));
-    chain_.followed.push_back(std::move(other.beside));
+    chain_.followed.push_back(std::move(other.second));
     for (TasksByRank& tasks : other.followed) chain_.followed.push_back(std::move(tasks));
 }
 
 void Stage::resume(TasksByRank last) {
     chain_.last = std::move(last);
-    chain_.beside.assign(ranks_.size(), no_task);
+    chain_.second.assign(ranks_.size(), no_task);
 }
 
 void Stage::follow(const TasksByRank& tasks) { chain_.followed.push_back(tasks); }

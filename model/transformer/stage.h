@@ -31,7 +31,7 @@ public:
 
     // What comes next on each rank follows this; for passes that go by turns each has its own.
     struct Chain {
-        TasksByRank last, beside;          // beside: the second end of the last plan
+        TasksByRank last, second;          // second: the other end of the last plan
         std::vector<TasksByRank> followed;  // to be waited for by the next plan
     };
     void swap_chain(Chain& other) { std::swap(chain_, other); }
@@ -39,7 +39,7 @@ public:
     // What comes next follows the other chain as well.
     void join(Chain other);
 
-    // Tasks written beside plans: what comes next on each rank follows its own of these instead of last().
+    // Tasks written next to plans: what comes next on each rank follows its own of these instead of last().
     void resume(TasksByRank last);
 
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }

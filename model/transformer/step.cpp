@@ -53,7 +53,7 @@ private:
         return paths;
     }
 
-    // zero 1, 2: what the optimizer of the step before updated is gathered beside the first forward.
+    // zero 1, 2: what the optimizer of the step before updated is gathered during the first forward.
     void fetch_updated_parameters() {
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
         for (auto& state : stages_)
@@ -135,7 +135,7 @@ private:
         return true;
     }
 
-    // One of two passes that go by turns: its units in its order, each in parts that end with an exchange.
+    // One of two passes that go by turns: its units in its order, each in parts that end with an all-to-all.
     struct Turns {
         const Slot& slot;
         Phase phase;
@@ -164,7 +164,7 @@ private:
     }
 
     // Megatron-Core's combined pass (model_chunk_schedule_plan.py): the backward's logits and the forward's embedding first, then a layer of
-    // either in turns: combine back beside attention, dispatch beside the experts back, dispatch back beside the experts, combine beside
+    // either in turns: combine back during attention, dispatch during the experts back, dispatch back during the experts, combine during
     // attention back.
     bool run_pair(std::size_t s, const Slot& forward_slot, const Slot& backward_slot) {
         StageState& state = *stages_[s];

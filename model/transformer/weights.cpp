@@ -8,7 +8,7 @@ namespace {
 
 bool frozen(const LayerContext& c) { return c.experiment.workload.adapter_rank > 0; }
 
-// A and B beside the projections of queries, keys and values, and beside the attention's output.
+// A and B next to the projections of queries, keys and values, and to the attention's output.
 double adapter_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const double h = w.hidden, heads = w.heads, width = static_cast<double>(c.shape.qk_dim);

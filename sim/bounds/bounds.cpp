@@ -5,7 +5,7 @@
 //   micro-batches later, where the orders of all stages are the same again;
 // - tasks take no less than alone and uncontended, in either engine: times there are sums and maxima (a rate below one only
 //   lengthens), so that nothing ends earlier when something else takes longer;
-// - what kernels lose beside collectives follows from how much of both a rank does between two moments, and from collectives that
+// - what kernels lose during collectives follows from how much of both a rank does between two moments, and from collectives that
 //   are in flight from a known moment on (sim/bounds/least.cpp); links that collectives share only keep them longer in flight;
 // - after the slots, the last bucket holds no less than the last unit, and norm, update and what joins stages follow one
 //   after the other; all collectives of a stage's data lane go one by one.

@@ -1,20 +1,20 @@
-// Lower bounds of what is lost beside collectives. While a collective is in flight on a rank its kernels run at 1 / (1 +
+// Lower bounds of what is lost during collectives. While a collective is in flight on a rank its kernels run at 1 / (1 +
 // s).
 //
 // A plan. Between two moments, all kernels (w seconds alone) and collectives (c seconds) of a rank in between:
-//   time = kernels running + idle, and of the time kernels run beside collectives the share s / (1 + s) is lost, hence
+//   time = kernels running + idle, and of the time kernels run during collectives the share s / (1 + s) is lost, hence
 //   time >= w + s / (1 + s) c, and time >= c.
 // It is counted between the points of a plan that everything before them precedes and everything after them follows.
 //
 // A path through slots. Where collectives take D without a gap from a moment on, work that follows that moment cannot be
 // further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of
-// D passes beside the plans' own collectives, in which nothing is lost twice. Waiting does not help: it costs more than
+// D passes during the plans' own collectives, in which nothing is lost twice. Waiting does not help: it costs more than
 // it saves.
-//   zero 0, 1  a bucket that a layer fills in the last backward of a chunk goes beside the layer after it
+//   zero 0, 1  a bucket that a layer fills in the last backward of a chunk is in flight during the layer after it
 //   zero 2     in every backward
-//   zero 3     the parameters of the layer after the next go beside a layer, in a backward after the gradients of the layer
+//   zero 3     the parameters of the layer after the next come during a layer, in a backward after the gradients of the layer
 //              before it: a layer lasts no less than both. From slot to slot of a stage the last gradients go first, then
-//              the parameters of the next layer, beside nothing.
+//              the parameters of the next layer, overlapped with nothing.
 // The lane that carries them is in order, so that nothing of this depends on when other collectives end.
 #include "sim/bounds/least.h"
 
@@ -95,8 +95,8 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
     const Layers inputs = split_ ? layers(Pass::input_backward, true) : backward_;
     for (const Layers& pass : {forward_, backward_, inputs, weights_}) {
         shortest_ = std::min(shortest_, pass.fewest + in_.slowdown * pass.alone);
-        beside_ = std::max(beside_, pass.beside);
-        beside_share_ = std::clamp(pass.beside / (pass.fewest + in_.slowdown * pass.alone), beside_share_, 1.0);
+        overlapped_ = std::max(overlapped_, pass.overlapped);
+        overlapped_share_ = std::clamp(pass.overlapped / (pass.fewest + in_.slowdown * pass.alone), overlapped_share_, 1.0);
     }
     for (const UnitKind kind : {UnitKind::embedding, UnitKind::head})
         for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
@@ -121,16 +121,16 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data, doub
     if (p.zero == 3) return one;
     // Before any gradient: after the forward of one micro-batch.
     const double until = std::min(parameters, in_.model.all_layers() * forward_.fewest);
-    const auto beside = [&](double from) {
+    const auto overlapping = [&](double from) {
         if (in_.chunk_layers == 0) return 0.0;
         const double slot = in_.chunk_layers * shortest_, between = in_.send + ends_;
-        const double share = (beside_share_ * slot + between) / (slot + between);
+        const double share = (overlapped_share_ * slot + between) / (slot + between);
         return std::max(0.0,
-                        lost_ * (std::max(0.0, until - from) * (1 - share) - in_.chunk_layers * beside_ - between));
+                        lost_ * (std::max(0.0, until - from) * (1 - share) - in_.chunk_layers * overlapped_ - between));
     };
     const int n = in_.chunk_layers;
     const double all = gathered + n * layer, waited = all - first - (n - 1) * forward_.all;
-    return std::max({one + beside(gathered + layer), waited + beside(all), 0.0});
+    return std::max({one + overlapping(gathered + layer), waited + overlapping(all), 0.0});
 }
 
 LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const {
@@ -144,7 +144,7 @@ LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const
         layers.all = std::max(layers.all, in_.lower[f] + more);
         layers.fewest = std::min(layers.fewest, in_.lower[f] + (always ? more : 0));
         layers.alone = std::min(layers.alone, in_.alone[f] + (always ? alone : 0));
-        layers.beside = std::max(layers.beside, in_.lower[f] + more - in_.alone[f] - alone);
+        layers.overlapped = std::max(layers.overlapped, in_.lower[f] + more - in_.alone[f] - alone);
     }
     return layers;
 }
@@ -157,13 +157,13 @@ double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) 
 
 // By how much a layer is longer when `collectives` begin with it, at least; `awaited`: what follows waits for them.
 double LeastCollectives::longer(const Layers& layers, double collectives, bool awaited) const {
-    const double lost = lost_ * std::max(0.0, collectives - layers.beside);
+    const double lost = lost_ * std::max(0.0, collectives - layers.overlapped);
     return awaited ? std::max(lost, collectives - layers.all) : std::min(lost, in_.slowdown * layers.alone);
 }
 
-// The first layer of any slot beside collectives that go on from the slot before.
-double LeastCollectives::beside_first(double collectives) const {
-    return std::max(0.0, lost_ * (std::min(collectives, shortest_) * (1 - beside_share_) - beside_ - ends_));
+// The first layer of any slot while collectives go on from the slot before.
+double LeastCollectives::overlapping_first(double collectives) const {
+    return std::max(0.0, lost_ * (std::min(collectives, shortest_) * (1 - overlapped_share_) - overlapped_ - ends_));
 }
 
 void LeastCollectives::add(Features& f, Pass pass, double time) const {
@@ -177,7 +177,7 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
     if (p.zero == 2) {
-        const double next = beside_first(gradients);
+        const double next = overlapping_first(gradients);
         const Pass pass = split_ ? Pass::weight_backward : Pass::backward;
         add(f, pass, inside);
         f[feature::filling] = f[feature::filling_single] = -inside;
@@ -190,10 +190,10 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     double last = of_layers(data.flushed);
     if (ends_first) last = std::min(last, data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
     f[feature::inside_last] = inside;
-    f[feature::after_last] = beside_first(last);
+    f[feature::after_last] = overlapping_first(last);
 }
 
-// Inside a slot that waited for its input all layers but the first and the last have what comes next beside them; those
+// Inside a slot that waited for its input all layers but the first and the last have what comes next overlapped with them; those
 // two where the slots before and after are of the same stage. Between split backwards nothing is gathered.
 void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
     if (split_) return;

@@ -1,4 +1,4 @@
-// What contention adds to the lower bound: time that a rank must lose because kernels of its path run beside collectives.
+// What contention adds to the lower bound: time that a rank must lose because kernels of its path run during collectives.
 #pragma once
 
 #include "sim/bounds/data.h"
@@ -6,7 +6,7 @@
 
 namespace stepcast {
 
-// A plan by itself, in seconds: what it takes at least, and the part of it in which kernels run beside no collective.
+// A plan by itself, in seconds: what it takes at least, and the part of it in which kernels overlap no collective.
 struct LeastTimes {
     double all = 0, alone = 0;
 };
@@ -27,7 +27,7 @@ class LeastCollectives {
 public:
     explicit LeastCollectives(const LeastInputs& in);
 
-    // `lower` with what the collectives of each slot delay: zero 3 inside and between slots, else gradients beside them.
+    // `lower` with what the collectives of each slot delay: zero 3 inside and between slots, else gradients that overlap them.
     // `data`: of any stage, as units of one kind are alike.
     [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
     // What a path that begins with the first slot takes longer for the parameters that its slots await and that slow
@@ -35,24 +35,24 @@ public:
     [[nodiscard]] double start(const Parallelism& p, const DataTimes& data, double parameters) const;
 
 private:
-    // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `beside` own
+    // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `overlapped` own
     // collectives the most.
     struct Layers {
-        double all = 0, fewest = 0, alone = 0, beside = 0;
+        double all = 0, fewest = 0, alone = 0, overlapped = 0;
     };
     [[nodiscard]] Layers layers(Pass pass, bool repeats) const;
     [[nodiscard]] double of_layers(const std::array<double, unit_kinds>& times) const;
     [[nodiscard]] double longer(const Layers& layers, double collectives, bool awaited) const;
-    [[nodiscard]] double beside_first(double collectives) const;
+    [[nodiscard]] double overlapping_first(double collectives) const;
     void add(Features& f, Pass pass, double time) const;
     void collective(Features& f, const Parallelism& p, const DataTimes& data) const;
     void shard(Features& f, const Parallelism& p, const DataTimes& data) const;
 
     LeastInputs in_;
-    double lost_;                          // share of a collective that kernels beside it lose
+    double lost_;                          // share of a collective that kernels that overlap it lose
     bool split_;                           // backwards
     Layers forward_, backward_, weights_;  // the last: what makes gradients of weights where backwards are split
-    double shortest_ = 1e300, beside_ = 0, beside_share_ = 0, ends_ = 0;
+    double shortest_ = 1e300, overlapped_ = 0, overlapped_share_ = 0, ends_ = 0;
 };
 
 }  // namespace stepcast

@@ -15,8 +15,8 @@ double StepBounds::Tables::send_time(int a, int b) {
 }
 
 // Before each slot whose input was sent. Parts that came early are gathered behind the last collective of the slot
-// before, beside what that slot still computes and sends; those that are waited for, when they are there. With several
-// chunks a stage computes while it sends: its own send goes beside the first kernels of the next slot (unless that
+// before, while that slot still computes and sends; those that are waited for, when they are there. With several
+// chunks a stage computes while it sends: its own send overlaps the first kernels of the next slot (unless that
 // waits for it), what it receives comes at any moment.
 void StepBounds::Tables::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
@@ -27,7 +27,7 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
         estimate_[feature::entry] = gather;
         return;
     }
-    double slot = 0, kernels = 0, exposed = 0, beside_gather = 0, lead = 0, waited = 0;
+    double slot = 0, kernels = 0, exposed = 0, overlapped_gather = 0, lead = 0, waited = 0;
     for (std::size_t k = 0; k < 2; ++k)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
             const auto kind = static_cast<UnitKind>(k);
@@ -39,10 +39,10 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
             kernels += layers * (shape.computing[f] + (repeats ? shape.computing[again] : 0));
             exposed += share * std::max(0.0, gather - rest - (waits ? send : 0));
             waited += share * std::max(0.0, gather - rest);
-            beside_gather += share * std::min(gather, rest);
+            overlapped_gather += share * std::min(gather, rest);
             lead += share * shape.lead[repeats ? again : f];
         }
-    estimate_[feature::entry] = exposed + lost_beside(1e9, beside_gather, s);
+    estimate_[feature::entry] = exposed + lost_to_overlap(1e9, overlapped_gather, s);
     estimate_[feature::arrival] = gather - exposed;
     if (key_.chunks == 1 || slot == 0 || kernels == 0) return;
     const double inside = std::max(0.0, send - waited), density = kernels / slot;
@@ -51,7 +51,7 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
     const double others = std::min(kernels, send * kernels / cycle);
     const double busy = own + others - own * others / kernels;
     sending_ = busy / kernels;
-    estimate_[feature::entry] += lost_beside(1e9, busy, s);
+    estimate_[feature::entry] += lost_to_overlap(1e9, busy, s);
 }
 
 void StepBounds::Tables::bind_sends() {

@@ -35,7 +35,7 @@ namespace {
 // What a plan takes on one rank.
 struct PlanTimes {
     double lower = 0, estimate = 0, host = 0, computing = 0;
-    double alone = 0;           // of lower: kernels beside no collective of the plan
+    double alone = 0;           // of lower: kernels that overlap no collective of the plan
     double lead = 0, rest = 0;  // before the first collective, after the last
 };
 

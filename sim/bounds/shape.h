@@ -70,7 +70,7 @@ struct BoundShape {
     };
     std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
-    Features computing{};     // part of `estimate` in which kernels run beside no collective of their own plan
+    Features computing{};     // part of `estimate` in which kernels overlap no collective of their own plan
     Features alone{};         // the same of `lower`
     Features lead{}, rest{};  // part of `estimate` before the first collective of the plan, and after its last
     Seconds gather;           // of activations that were sent in parts

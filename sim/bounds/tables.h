@@ -126,7 +126,7 @@ private:
     std::optional<LayerContext> context_;
     std::array<RankWeights, unit_kinds> weights_;
     Features lower_{}, alone_{}, estimate_{};
-    double sending_ = 0;  // share of the slots beside which something is sent, and slows them already
+    double sending_ = 0;  // share of the slots during which something is sent, which slows them already
     std::vector<GroupEnd> ends_;
     std::optional<LeastCollectives> least_collectives_;  // none: nothing is added
     double least_parameters_ = 0;                    // of any stage, gathered

@@ -1,10 +1,10 @@
 // Micro-batch m of n, f and b the slots of one chunk of the stage, C its gradients' collective, G its parameters' gather,
-// s the slowdown of computation beside communication:
-//   zero 0, 1  C beside the last backwards, from when the first bucket is full; chunks end p slots apart; with the
+// s the slowdown of computation during communication:
+//   zero 0, 1  C during the last backwards, from when the first bucket is full; chunks end p slots apart; with the
 //              schedules that drain stage by stage each stage's slower last backward delays those before it
-//   zero 2     n C beside all backwards
+//   zero 2     n C during all backwards
 //   zero 3     inside the slots; the first gather and the last collective are awaited
-// and with overlap_params (zero 1, 2) G beside the first forwards: a layer waits for its own and all before it.
+// and with overlap_params (zero 1, 2) G during the first forwards: a layer waits for its own and all before it.
 #include "sim/bounds/tail.h"
 
 #include <algorithm>
@@ -49,11 +49,11 @@ Work work_of(const TailInputs& in) {
 
 double beyond(double a, double b) { return std::max(0.0, a - b); }
 
-// zero 0 and 1, buckets beside the last backwards of the chunks.
+// zero 0 and 1, buckets during the last backwards of the chunks.
 void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double chunks = in.chunks, slot = work.backward / chunks, of_chunk = in.data.gradients / chunks;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double lost = lost_beside(window, of_chunk, in.slowdown);
+    const double lost = lost_to_overlap(window, of_chunk, in.slowdown);
     const double between = traits(in.p.schedule).chunks == StageChunks::rounds ? in.p.pp * work.whole / chunks : work.backward;
     tail.delay += lost * chunks;
     if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
@@ -79,21 +79,21 @@ double first_bucket(const TailInputs& in, const Work& work) {
            in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: from the first backward on, beside everything that a stage does; in the last slot only once its first bucket
+// zero 2: from the first backward on, during everything that a stage does; in the last slot only once its first bucket
 // is full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
     const double slot = work.backward / in.chunks, of_chunk = in.data.gradients / in.chunks;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double lost = lost_beside(window, of_chunk, in.slowdown);
+    const double lost = lost_to_overlap(window, of_chunk, in.slowdown);
     // Interleaved stages end with the backwards of all chunks but the first, whose forwards they began with.
     const ScheduleTraits& schedule = traits(in.p.schedule);
     const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
     const double apart = schedule.forwards_first ? n : interleaved ? (in.chunks - 1) * in.p.pp : in.group.last_weights;
     const double draining = std::clamp(apart - 1, 0.0, n * in.chunks - 1);
-    const double lost_draining = lost_beside(slot, of_chunk, in.slowdown);
+    const double lost_draining = lost_to_overlap(slot, of_chunk, in.slowdown);
     const double steady = n * in.chunks - 1 - draining;
-    tail.delay += lost_beside(steady * (work.whole + work.forward) / in.chunks, steady * of_chunk, in.slowdown) +
+    tail.delay += lost_to_overlap(steady * (work.whole + work.forward) / in.chunks, steady * of_chunk, in.slowdown) +
                   draining * lost_draining + lost;
     if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
     tail.exposed = std::max({in.data.last_bucket, of_chunk - window - lost,
@@ -104,8 +104,8 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double chunks = in.chunks, slot = work.forward / chunks, of_chunk = in.data.parameters / chunks;
     const double fill = work.forward / chunks * in.p.pp;
-    tail.delay += lost_beside(fill, in.data.parameters, in.slowdown);
-    const double running = slot + lost_beside(slot, of_chunk, in.slowdown);
+    tail.delay += lost_to_overlap(fill, in.data.parameters, in.slowdown);
+    const double running = slot + lost_to_overlap(slot, of_chunk, in.slowdown);
     const double first = of_chunk + work.layer_forward - running;
     const double last = in.data.parameters + work.layer_forward - running - (chunks - 1) * in.p.pp * slot;
     tail.delay += std::max({0.0, first, last});
@@ -113,8 +113,8 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
 
 }  // namespace
 
-// zero 3: a unit's parameters are gathered beside the unit before it. In a backward the gradients of the unit before go
-// first, and the gather for the slot that follows waits for those of its last unit, beside nothing.
+// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
+// first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
 double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown) {
     double all = 0, kernels = 0;
     const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
@@ -129,9 +129,9 @@ double slowdown_of(const Features& times, const Features& computing, const Stage
 
 namespace {
 
-// A pass beside collectives, where kernels are so large a share of it.
+// A pass that overlaps collectives, where kernels are so large a share of it.
 double overlapped(double work, double collective, double slowdown) {
-    return std::max(work + lost_beside(work, collective, slowdown), collective);
+    return std::max(work + lost_to_overlap(work, collective, slowdown), collective);
 }
 
 // Of what is between two slots of a stage: of its most frequent kind of layer. `plan`: what ends the slot, alone and with
@@ -143,7 +143,7 @@ struct Boundary {
 void set_boundary(Features& times, const Boundary& b, bool overlap) {
     const double first = overlapped(b.alone, b.split ? 0 : b.gather, b.slowed);
     const double middle = overlapped(b.alone, b.scatter + (b.split ? 0 : b.gather), b.slowed);
-    const double last = b.alone + lost_beside(b.alone, b.scatter, b.slowed);
+    const double last = b.alone + lost_to_overlap(b.alone, b.scatter, b.slowed);
     if (overlap) {
         times[feature::filling_single] = b.alone - middle - b.ungathered;
         times[feature::filling] = first + last - 2 * middle - b.ungathered;
@@ -152,7 +152,7 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
         return;
     }
     // The gather for the next slot begins with the last plan of this one, after what is computed again.
-    const double slowed_plan = b.last_plan + lost_beside(b.last_plan, b.gather, b.slowed);
+    const double slowed_plan = b.last_plan + lost_to_overlap(b.last_plan, b.gather, b.slowed);
     times[feature::filling] = times[feature::filling_single] = b.alone - b.last_plan + slowed_plan - middle - b.ungathered;
     times[feature::filled] = times[feature::filled_single] = std::max(0.0, b.gather - slowed_plan);
 }
@@ -181,7 +181,7 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         };
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
                      of_inputs = slowed(Pass::input_backward), of_weights = slowed(Pass::weight_backward);
-        const double slowed_forward = forward + lost_beside(forward, gather, of_forward);
+        const double slowed_forward = forward + lost_to_overlap(forward, gather, of_forward);
         // Between split backwards nothing is gathered.
         const double ungathered = split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
         const Boundary between{gather, scatter, split ? weights : backward + again, split ? weights : backward,

@@ -1,13 +1,13 @@
-// Before and after the slots of a stage: what data parallelism keeps waiting, and how it slows what runs beside it.
+// Before and after the slots of a stage: what data parallelism keeps waiting, and how it slows what overlaps it.
 #pragma once
 
 #include "sim/bounds/data.h"
 
 namespace stepcast {
 
-// Time lost to `collective` seconds of communication beside `work` seconds, which it slows down by `slowdown`; the work of a
+// Time lost to `collective` seconds of communication during `work` seconds, which it slows down by `slowdown`; the work of a
 // plan, whose own collectives take part of it, by as much less.
-inline double lost_beside(double work, double collective, double slowdown) {
+inline double lost_to_overlap(double work, double collective, double slowdown) {
     return slowdown / (1 + slowdown) * std::min(collective, (1 + slowdown) * work);
 }
 
@@ -15,7 +15,7 @@ inline double lost_beside(double work, double collective, double slowdown) {
 // stage with these units. `computing`: as BoundShape has it.
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const StageUnits& units, double slowdown);
-// The slowdown of all that a stage does by communication beside it: its kernels' share of the time.
+// The slowdown of all that a stage does by communication that overlaps it: its kernels' share of the time.
 double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown);
 
 // Of one group of stages.

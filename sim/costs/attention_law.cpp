@@ -11,7 +11,7 @@ namespace {
 
 constexpr double backward_products = 2.5;  // relative to the forward's two
 constexpr double traffic_efficiency = 0.85;
-constexpr double cache_gain = 2;  // what passes beside the kernel gain where the L2 holds their operands
+constexpr double cache_gain = 2;  // what passes outside the kernel gain where the L2 holds their operands
 constexpr double usual_width = 128;  // of the heads that the efficiency speaks of
 constexpr double key_tile = 128;  // a window's edges cut a tile of keys at either side
 
@@ -106,7 +106,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
     time = setting == GemmSetting::alone && cluster.power.limit > 0 ? burst_time(time, slowdown, cluster.power)
                                                                     : time * slowdown;
-    const Bytes beside = (eight ? kernel.fp8_traffic : 1) * (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) *
+    const Bytes outside = (eight ? kernel.fp8_traffic : 1) * (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) *
                          (width + values) * size_of(Dtype::bf16);
     const double written = kv_heads / static_cast<double>(op.batch) * width;  // keys of a token
     const double of_block = kernel.token_block > 0 ? std::min(1.0, written / kernel.token_block) : 1;
@@ -114,7 +114,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const Bytes kept = (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
     const double warm = 1 + (cache_gain - 1) * held_by_cache(kept, cluster.kernel.cast);
     const Seconds launch = kernel.launch > Seconds(0) ? kernel.launch : cluster.kernel.launch;
-    return launch + time + beside / (cluster.gpu.memory_bandwidth * traffic_efficiency * warm) + tokens;
+    return launch + time + outside / (cluster.gpu.memory_bandwidth * traffic_efficiency * warm) + tokens;
 }
 
 }  // namespace stepcast

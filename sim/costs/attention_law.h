@@ -22,9 +22,9 @@ struct AttentionShape {
 //                * 2 (d_qk + d_v + 2 width) / (1 + width / 128) / (peak per SM * efficiency * odd)
 //       + casts * (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85 * warm) + tokens * token * held
 // d is rounded up to a multiple of 32. `corner`: the share of the longest block that stays exposed at the end. `width`: what a
-// pair's exponential costs beside its products, so that a head of 64 runs at about half the rate of one of 256; `efficiency`
+// pair's exponential costs in addition to its products, so that a head of 64 runs at about half the rate of one of 256; `efficiency`
 // is that of heads of 128. `odd`: 1 but where the kernel has no tiles for a head's width (no multiple of 16; in fp8 other than
-// 128). `cache`, `token`: keys and values written to a cache beside the kernel. `warm`: from 2, where the L2 holds
+// 128). `cache`, `token`: keys and values written to a cache outside the kernel. `warm`: from 2, where the L2 holds
 // all operands (well below kernel.cast.cache), to 1. `casts`: fp8_traffic in fp8, else 1. `held`: min(1, keys of a token / token_block),
 // 1 at 0: a thread block writes each token, and as many run at once as their threads leave room (vLLM's has a thread for each element of
 // a token's keys, at most 512). With tile = 0 there are no blocks: efficiency / (1 + ramp / queries). Never below the operands' bytes. Of an op with a window_share, the mean of both.

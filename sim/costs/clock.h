@@ -15,7 +15,7 @@ namespace stepcast {
 //   s = max(1, sqrt((drawn - idle) / (limit - idle)))
 // times as long when it runs for longer than the controller takes to answer. 1 where no limit is known, or where the rates
 // hold that clock already (power.in_rates).
-// Source: kernels timed for a second beside their bursts, with the power sampled (docs/calibration.md).
+// Source: kernels timed for a second and in bursts, with the power sampled (docs/calibration.md).
 double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster);
 
 // The same kernel in a benchmark that repeats it a few times: a part of the fall, half of it at power.response.

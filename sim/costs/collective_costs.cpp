@@ -14,7 +14,7 @@ namespace stepcast {
 namespace {
 
 // What a ring or tree does with a payload of `bytes`: rounds inside and between nodes, bytes through each link, the
-// piece that a rank owns and how often it is moved beside the ring.
+// chunk that a rank owns and how often it is moved in addition to the ring.
 struct Walk {
     double rounds_inside = 0, rounds_between = 0;
     Bytes traffic, piece;
@@ -38,7 +38,7 @@ struct Pricer {
         return std::min(path.ring * inside, path.inter * between);
     }
 
-    // Moving a piece beside the link goes at the rate of the node's own links.
+    // Moving a chunk within the device goes at the rate of the node's own links.
     [[nodiscard]] Seconds copied(double copy, Bytes piece) const {
         return copy == 0 ? Seconds(0) : copy * piece / intra.bandwidth;
     }

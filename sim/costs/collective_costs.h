@@ -27,7 +27,7 @@ inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders 
 //                          / (B all_to_all_efficiency) if that takes longer; large: exchange_launch +
 //                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above
 //                          + exchange_copy own / B; of the busiest rank, bytes inside and between nodes side by side
-//   by kernels             as sim/costs/dispatch_law.h, where the cluster has its constants; NICs beside it
+//   by kernels             as sim/costs/dispatch_law.h, where the cluster has its constants; in addition NICs
 //   send/recv              as an all-to-all-v of two, for each message; blocking: as one message, and host.message for each
 //   barrier                latency
 // One participant needs no communication: 0.

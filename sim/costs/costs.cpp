@@ -13,7 +13,7 @@
 
 namespace stepcast {
 
-// Exchanges of a step run beside others and with warm clocks: slower than the law of isolated ones by one factor a level, which
+// Collectives of a step overlap others and with warm clocks: slower than the law of isolated ones by one factor a level, which
 // stands for NCCL's kernels. Those that send a token once have rates of their own.
 // What blocking messages cost the hosts is no matter of the link.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {

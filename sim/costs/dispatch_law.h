@@ -14,7 +14,7 @@ struct DispatchLoad {
 
 // W = rows (row + d.row) + tokens d.own row;  t = d.launch + norm4(W / (link d.efficiency), W / (sms d.per_sm), tokens d.token)
 // with norm4(a, b, c) = (a^4 + b^4 + c^4)^(1/4): a soft maximum. A token goes once to each rank that holds one of its experts; d.row is
-// what a row costs beside its bytes (an address, a flag, a counter), d.own what its own rank reads or writes for a token,
+// what a row costs on top of its bytes (an address, a flag, a counter), d.own what its own rank reads or writes for a token,
 // d.token what its SMs take for one, however few bytes of it cross: between two ranks of an NVLink domain a token in fp4 takes as
 // long as one in fp8.
 // Source: DeepEP's and TensorRT-LLM's kernels (each SM copies rows on its own and is far slower than the link); one set of

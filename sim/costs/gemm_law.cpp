@@ -163,7 +163,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
 }
 
 // In a step tensor cores run at the clock that the power leaves them; fp32 without them does not reach that limit. Narrow:
-// scales beside the operands; their casts are passes of their own.
+// scales in addition to the operands; their casts are passes of their own.
 double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
     if (dtype == Dtype::fp32) return 1;
     return kernel.training_gemm * (is_narrow(dtype) ? kernel.training_fp8 : 1.0);

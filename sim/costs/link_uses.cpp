@@ -1,4 +1,4 @@
-// An exchange fills the link that limits it for as long as its duration is due to bandwidth (what is left of it without
+// A collective fills the link that limits it for as long as its duration is due to bandwidth (what is left of it without
 // limits of bandwidth are starts and rounds), and the others of its path by their rates: r of a link of rate R takes r
 // / R. Where ranks of a node talk over PCIe, what goes to other nodes crosses the rank's own link to its node as well.
 #include "sim/costs/link_uses.h"

@@ -75,7 +75,7 @@ private:
     const Costs* costs_ = nullptr;
     Timeline* timeline_ = nullptr;
     std::array<double, 2> slowed_{};
-    bool sharing_ = false;         // whether exchanges share links
+    bool sharing_ = false;         // whether collectives share links
     std::array<bool, 3> slows_{};  // whether tasks of a kind slow others: only then their activity counts
     double now_ = 0;
     std::size_t finished_ = 0;

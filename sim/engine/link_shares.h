@@ -1,4 +1,4 @@
-// The links of each rank while exchanges run: how much longer each takes because it shares them.
+// The links of each rank while collectives run: how much longer each takes because it shares them.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace stepcast {
 
-// Exchanges meet on the links of the ranks that they have in common; on each of those every one gets its max-min fair
-// part (sim/network/link_use.h), and the rank that leaves an exchange least decides. What an exchange does not need
+// Collectives meet on the links of the ranks that they have in common; on each of those every one gets its max-min fair
+// part (sim/network/link_use.h), and the rank that leaves a collective least decides. What a collective does not need
 // elsewhere is not handed on from rank to rank.
 class LinkShares {
 public:

@@ -56,7 +56,7 @@ private:
 std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
                                        const std::vector<Binding>& bindings);
 
-// The highest level of the network that the task's exchange crosses.
+// The highest level of the network that the task's collective crosses.
 LinkLevel link_of(const TaskGraph& graph, TaskId t, const Cluster& cluster);
 
 }  // namespace stepcast

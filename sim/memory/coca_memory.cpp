@@ -4,7 +4,7 @@
 //   attention  norm in and out, queries, keys, values, result (r; of a cross block norm in and out, keys, values k);
 //              scores s, under autocast the fp32 softmax 2 s and its cast s; sub-norm r; feed-forward norm in and out
 //              r; inner f before and after the activation, gated 4 f, sub-norm f
-// A block that is computed again keeps its input, and while its backward runs all of the above beside gradients of
+// A block that is computed again keeps its input, and while its backward runs all of the above with gradients of
 // two of its largest tensors. Logits are kept with the loss's fp32 log-softmax; its backward needs their fp32
 // gradient twice. Ignores allocator slack, library workspaces and the poolers' queries.
 
@@ -37,7 +37,7 @@ Bytes work_of(const TowerBlock& b, const TowerContext& c) {
 
 struct Activations {
     Bytes kept;  // of all layers, until their backward
-    Bytes work;  // of the fullest backward beside it
+    Bytes work;  // of the fullest backward in addition
 };
 
 Activations activations_of(const TowerContext& c) {

@@ -34,7 +34,7 @@ struct Sizes {
         return 8.0 * outer + 2.0 * inner + tokens * Bytes(16) + attention;
     }
     [[nodiscard]] Bytes ends() const { return 2.0 * outer + tokens * Bytes(8); }
-    // Beside the last layer's: what its backward makes, block by block.
+    // On top of the last layer's: what its backward makes, block by block.
     [[nodiscard]] Bytes layer_work() const {
         return std::max(2.0 * outer + 2.0 * inner, 8.0 * outer + (plain ? 2.0 * scores : Bytes(0)));
     }

@@ -1,4 +1,4 @@
-// What automatic differentiation keeps of each operator until its backward, and what the backward holds beside it. An
+// What automatic differentiation keeps of each operator until its backward, and what the backward holds in addition. An
 // activation lies in the storage type; what a product reads, in that product's.
 //   norm          its input and its result
 //   attention     queries, keys, values; its result; plain: the softmax of the scores; one kernel: an fp32 sum a row and head.
@@ -180,8 +180,8 @@ BlockMemory embedding_memory(const LayerContext& c) {
 }
 
 // The fused loss turns the logits into their gradient in place; step by step it keeps fp32 probabilities, which become
-// the gradient, beside the logits or that gradient cast. Eager passes keep the logits, their fp32 copy and its softmax,
-// and make the gradient beside them. Work: the gradients of the matrix and of its input, and the input gathered.
+// the gradient, with the logits or that gradient cast. Eager passes keep the logits, their fp32 copy and its softmax,
+// and make the gradient in addition. Work: the gradients of the matrix and of its input, and the input gathered.
 static BlockMemory logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
@@ -194,7 +194,7 @@ static BlockMemory logits_memory(const LayerContext& c) {
     return block;
 }
 
-// What predicts further tokens keeps its tensors beside, until it has run back.
+// What predicts further tokens keeps its tensors as well, until it has run back.
 BlockMemory head_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const BlockMemory logits = logits_memory(c);

@@ -8,7 +8,7 @@
 
 namespace stepcast {
 
-// For one micro-batch. kept: from the forward until the backward; work: beside it while the backward of the block runs.
+// For one micro-batch. kept: from the forward until the backward; work: in addition while the backward of the block runs.
 struct BlockMemory {
     Bytes kept, work;
     friend bool operator==(const BlockMemory&, const BlockMemory&) = default;

@@ -11,7 +11,7 @@ namespace stepcast {
 
 // The end of every account. From the bytes of weights, gradients, optimizer, activations and buffers: what the framework's
 // allocator holds beyond them (framework.reserved, counted with the buffers: blocks in pieces that nothing fits into), the
-// peak, what the device must have beside it, and whether that fits.
+// peak, what the device must have on top of it, and whether that fits.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, buffers; of the fullest

@@ -16,7 +16,7 @@ namespace {
 // cuBLAS takes 32 MiB a stream on current devices; grouped products run on four.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// A point of the backward: what is kept until then, and what it needs beside.
+// A point of the backward: what is kept until then, and what it needs in addition.
 void consider(ChunkMemory& chunk, Bytes kept, Bytes work) {
     if (kept + work <= chunk.backward_kept + chunk.backward_work) return;
     chunk.backward_kept = kept;
@@ -59,12 +59,12 @@ Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
 }
 
 // Distributed data parallelism of eager passes reduces gradients of the weights' dtype out of buckets that it keeps, one
-// for every parameter; where they are accumulated in fp32, that is beside them. Seen in nanotron's peaks: ranks with
+// for every parameter; where they are accumulated in fp32, that is in addition. Seen in nanotron's peaks: ranks with
 // replicas hold 2 bytes a parameter more than ranks without (8.9 GB and 1.3 GB models, tensor parallel over 8 and 16).
 Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
-    const bool beside = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
-    if (!p.eager || !beside || p.zero > 1 || c.groups.data_context.size() == 1) return Bytes(0);
+    const bool widened = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
+    if (!p.eager || !widened || p.zero > 1 || c.groups.data_context.size() == 1) return Bytes(0);
     return (stage.all.dense + stage.all.experts) * c.shape.element();
 }
 

@@ -28,7 +28,7 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, 
 // Weights of a stage, in elements.
 struct StageWeights {
     RankWeights all, layers, largest_unit;
-    double frozen = 0;                        // beside them, without gradients
+    double frozen = 0;                        // in addition, without gradients
     double matrices = 0, largest_matrix = 0;  // of the distinct shapes, together; the largest
 };
 

@@ -1,6 +1,6 @@
 // Memory of one rank, the worst of all. MoE layer: weights and gradients of the experts that live there and of the
 // gate; activations kept for the backward: per layer the slots before and after the experts and the inner vectors
-// before and after GELU, sized by the rows that this rank computes; buffers: one exchange in and out. MLP: two weights
+// before and after GELU, sized by the rows that this rank computes; buffers: one all-to-all in and out. MLP: two weights
 // a layer, its input and inner vectors, and the gradient buckets. Ignores allocator slack and the CUDA context.
 #include <algorithm>
 

@@ -134,15 +134,15 @@ void for_exchange(const Runs& runs, const Topology& topology, const LinkLoads& f
             ++(focus.holds(run.node) ? below_leaf : beyond)[static_cast<std::size_t>(local)];
     for (const Run& run : runs) {
         if (!focus.holds(run.node)) continue;
-        auto beside = below_leaf;
-        for (const int local : run.locals) --beside[static_cast<std::size_t>(local)];
+        auto siblings = below_leaf;
+        for (const int local : run.locals) --siblings[static_cast<std::size_t>(local)];
         const int neighbour = run.node == focus.begin() ? focus.begin() + 1 : focus.begin();
         const int stranger = focus.begin() == 0 ? focus.end() : 0;
         for (const int local : run.locals) {
             for (const int other : run.locals)
                 if (other != local) call(Flow{run.node, local, run.node, other}, 1, true);
             for (int place = 0; place < topology.ranks_per_node; ++place)
-                for (const auto& [node, counts] : {std::pair{neighbour, &beside}, std::pair{stranger, &beyond}})
+                for (const auto& [node, counts] : {std::pair{neighbour, &siblings}, std::pair{stranger, &beyond}})
                     if (const int count = (*counts)[static_cast<std::size_t>(place)]; count > 0) {
                         call(Flow{run.node, local, node, place}, count, true);
                         call(Flow{node, place, run.node, local}, count, false);

@@ -1,4 +1,4 @@
-// Which share of its ranks' links an exchange needs while it runs, and what those get who want more of a link than it
+// Which share of its ranks' links a collective needs while it runs, and what those get who want more of a link than it
 // has.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace stepcast {
 enum class RankLink : std::uint8_t { to_nodes, from_nodes, to_node, from_node };
 inline constexpr std::size_t rank_links = 4;
 
-// Of each link the share of its bandwidth that an exchange takes over its duration, when it runs alone: 1 fills it.
+// Of each link the share of its bandwidth that a collective takes over its duration, when it runs alone: 1 fills it.
 using LinkDemand = std::array<double, rank_links>;
 
-// Of the exchanges of a graph. Use 0 takes nothing. A message leaves its first rank and arrives at the others.
+// Of the collectives of a graph. Use 0 takes nothing. A message leaves its first rank and arrives at the others.
 struct LinkUse {
     LinkDemand demand{};
     bool message = false;

@@ -31,7 +31,7 @@ struct RingPath {
 // the channels of concurrent communicators meet on the same NICs.
 RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 
-// A rule, beside all groups of its shape: sim/network/group_path.h.
+// A rule, used with all groups of its shape: sim/network/group_path.h.
 RingPath ring_path(const Group& group, const Cluster& cluster);
 
 // The same for many groups of one cluster, which must outlive it; each found when first asked for.

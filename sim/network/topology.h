@@ -47,7 +47,7 @@ enum class Extent : std::uint8_t { representative, whole };
 // nvswitch: all ranks of a node on one switch at link.intra.bandwidth. pcie: two ranks a PCIe switch, the switches on two
 // sockets, each link at link.intra.bandwidth, the one between the sockets at link.intra.socket_bandwidth. nvlink_pairs:
 // that tree, and ranks 2i, 2i + 1 joined at link.intra.pair_bandwidth. NIC i serves the i-th share of a node's ranks and
-// is plugged in beside them; with more NICs than ranks each rank has one that is as much faster. Leaves join NIC i of
+// is plugged in next to them; with more NICs than ranks each rank has one that is as much faster. Leaves join NIC i of
 // nodes_per_leaf nodes (rails) or all their NICs; the link from a leaf to the spine carries what its NICs do, divided by
 // the oversubscription. Throws ConfigError when a rank cannot reach another.
 Topology topology_of(const Cluster& cluster, Extent extent = Extent::representative);

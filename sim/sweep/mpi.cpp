@@ -25,7 +25,7 @@ void check(int code) {
 void start_mpi() {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
-    if (provided < MPI_THREAD_FUNNELED) throw DeviceError("sweep: this MPI cannot run beside threads");
+    if (provided < MPI_THREAD_FUNNELED) throw DeviceError("sweep: this MPI cannot run with threads");
     int processes = 0;
     check(MPI_Comm_size(MPI_COMM_WORLD, &processes));
     if (processes == mpi_processes()) return;

@@ -30,7 +30,7 @@ int significant(int number) {
 void add_node_counts(SweepQuestion& q) {
     if (!q.within) return;
     if (!q.training)
-        throw ConfigError("--within: of which training? expected --tokens 15T or --steps 100000 beside it");
+        throw ConfigError("--within: of which training? expected --tokens 15T or --steps 100000 as well");
     double fewest = std::numeric_limits<double>::infinity(), most = 0;
     std::vector<std::string> clusters;
     for (const Axis& axis : q.axes) {

@@ -37,7 +37,7 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     return row;
 }
 
-// Each beside the first: over the draws that both met, and by what forecasts of pairs have been off by.
+// Each against the first: over the draws that both met, and by what forecasts of pairs have been off by.
 void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
                         Objective objective) {
     if (rows.empty() || objective == Objective::memory) return;

@@ -24,7 +24,7 @@ struct SweepOptions {
 // or feasible, with the reasons. The result does not depend on the number of threads or processes.
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
 
-// What an MPI launcher started beside the first process takes part with.
+// What an MPI launcher started in addition to the first process takes part with.
 bool is_sweep_helper();
 void help_sweep(const SweepQuestion& question);
 

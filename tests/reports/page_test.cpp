@@ -20,7 +20,7 @@ namespace {
 const std::string evil = "</script><b>\"it's\" `rm`|[a](b) {{title}} two\nlines \x1b[2J &amp;";
 
 Page evil_page() {
-    Page page{.title = evil, .question = evil, .answer = evil, .beside_answer = evil};
+    Page page{.title = evil, .question = evil, .answer = evil, .answer_note = evil};
     page.facts = {{evil, evil, Tone::doubt}};
     page.warnings = {evil};
     page.sections = {{.title = evil, .paragraphs = {evil}, .tables = {{evil, {{evil, 0, true}}, {{{evil}}}, evil}},
@@ -135,7 +135,7 @@ TEST_CASE("a sweep's page begins with its answer and says what cannot be told ap
     }
     const Page page = sweep_page(answer, {{"program", "stepcast"}});
     CHECK(page.answer == "100.0 ms");
-    CHECK(page.beside_answer == "a step; p10 .. p90 50.00 .. 125.0 ms over 100 draws");
+    CHECK(page.answer_note == "a step; p10 .. p90 50.00 .. 125.0 ms over 100 draws");
     CHECK(page.facts[0] == Fact{"The configuration", "tp = 2, zero = 1"});
     CHECK(page.facts[1].tone == Tone::good);
     CHECK_THAT(page.facts[1].text, Catch::StartsWith("fits: 4.00 GiB of 74.51 GiB, 70.51 GiB free"));
@@ -173,12 +173,12 @@ TEST_CASE("a comparison's page takes its figure from what no fit has seen") {
     all[1].what.evidence = Evidence::unseen;
     Page page = compare_page("t", {"a/b.csv"}, all, {});
     CHECK(page.answer == "10.0 %");
-    CHECK(page.beside_answer == "mean error of 1 step that no fit has seen");
+    CHECK(page.answer_note == "mean error of 1 step that no fit has seen");
     CHECK(page.question == "How well does stepcast predict what was measured in b.csv?");
     all.pop_back();
     page = compare_page("t", {"b.csv"}, all, {});
     CHECK(page.answer == "50.0 %");
-    CHECK_THAT(page.beside_answer, Catch::Contains("of the fit itself: no evidence"));
+    CHECK_THAT(page.answer_note, Catch::Contains("of the fit itself: no evidence"));
     CHECK_THAT(page.warnings.front(), Catch::StartsWith("None of these cases is new"));
     page = compare_page("t", {"b.csv"}, {samples::refused("x", "why")}, {});
     CHECK(page.answer == "nothing predicted");
@@ -198,7 +198,7 @@ TEST_CASE("an executed run's page has its median, its doubts and every step") {
     e.name = "host_moe";
     const Page page = run_page(e, samples::measurement());
     CHECK(page.answer == "11.00 ms");
-    CHECK(page.beside_answer == "measured: median of 3 steps, p10 .. p90 10.20 .. 11.80 ms");  // of 10, 11, 12 ms
+    CHECK(page.answer_note == "measured: median of 3 steps, p10 .. p90 10.20 .. 11.80 ms");  // of 10, 11, 12 ms
     REQUIRE(page.sections.size() == 1);
     CHECK(page.sections[0].tables[0].rows.size() == 4);
     CHECK(page.sections[0].tables[0].rows[1].back().text == "no: the machine was busy");
@@ -207,7 +207,7 @@ TEST_CASE("an executed run's page has its median, its doubts and every step") {
 
 // A sentence of parts is a line each; marks are said in words of their own; what is empty takes no room.
 TEST_CASE("a page's parts in HTML") {
-    Page page{.title = "t", .question = "q", .answer = "a", .beside_answer = "b"};
+    Page page{.title = "t", .question = "q", .answer = "a", .answer_note = "b"};
     page.facts = {{"plain", "1"}, {"good", "2", Tone::good}, {"doubt", "3", Tone::doubt}, {"bad", "4; 5", Tone::bad}};
     page.provenance = {{"cluster", "one; two <; three"}};
     page.sections = {{.title = "first", .paragraphs = {"p"}, .tables = {{"x", {{"c", 3, true}}, {{{"v"}}}}, {"y", {{"d", 3}}, {{{"w"}}}}}, .sentences = {"s1", "s2"}, .listing = "l1\nl2\nl3", .is_folded = true},
@@ -258,8 +258,8 @@ TEST_CASE("a comparison's page says how sure it is and what it rests on") {
     all.pop_back();
     CHECK(compare_page("t", {"a.csv", "b.csv"}, all, {}).facts[1].tone == Tone::doubt);  // 0 of 1
     CHECK(compare_page("t", {"a.csv", "b.csv"}, all, {}).question == "How well does stepcast predict what was measured in a.csv and b.csv?");
-    CHECK(compare_page("t", {}, {}, {}).beside_answer == "the input has no cases");
-    CHECK(compare_page("t", {}, {samples::refused("r", "why"), samples::refused("q", "why")}, {}).beside_answer == "2 cases, all refused");
+    CHECK(compare_page("t", {}, {}, {}).answer_note == "the input has no cases");
+    CHECK(compare_page("t", {}, {samples::refused("r", "why"), samples::refused("q", "why")}, {}).answer_note == "2 cases, all refused");
     all[0].forecast->step.p10 = all[0].forecast->step.p90;
     CHECK(compare_page("t", {"a.csv"}, all, {}).facts[1].tone == Tone::plain);
 }

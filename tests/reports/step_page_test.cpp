@@ -70,7 +70,7 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
     CHECK(page.title == "moe_layer_mix_moe on pcie-a100-x4");
     CHECK(page.question == "How long does a training step of moe_layer_mix_moe take on 4 ranks of pcie-a100-x4?");
     CHECK(page.answer == "22.25 ms");
-    CHECK(page.beside_answer == "a step; p10 .. p90 20.10 .. 25.32 ms over 200 draws");
+    CHECK(page.answer_note == "a step; p10 .. p90 20.10 .. 25.32 ms over 200 draws");
     CHECK(page.facts == std::vector<Fact>{
                             {"Training on 15 T tokens", "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00), energy at most 2.00 GWh (1.00 .. 3.00)"},
                             {"Memory of the fullest GPU", "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free", Tone::good},
@@ -163,10 +163,10 @@ TEST_CASE("steps beside each other: the fastest answers, the others say by how m
     columns[2].forecast.memory.fits = false;
     columns[0].forecast.notes = {"own remark"};
     Page page = columns_page(columns);
-    CHECK(page.title == "3 steps beside each other");
+    CHECK(page.title == "3 steps side by side");
     CHECK(page.question == "Which of the 3 is fastest?");
     CHECK(page.answer == "200.0 ms");
-    CHECK(page.beside_answer == "a step with b; p10 .. p90 150.0 .. 250.0 ms over 200 draws");
+    CHECK(page.answer_note == "a step with b; p10 .. p90 150.0 .. 250.0 ms over 200 draws");
     REQUIRE(page.facts.size() == 7);
     CHECK(page.facts[5] == Fact{"a", "300.0 ms: 50.0 % longer", Tone::plain});
     CHECK(page.facts[6] == Fact{"c", "260.0 ms: 30.0 % longer; the intervals overlap: not distinguishable", Tone::doubt});
@@ -227,7 +227,7 @@ TEST_CASE("a run on a busy machine says so") {
     m.quiet = false;
     const Page page = run_page(e, m);
     CHECK(page.title == "host_moe executed on host, 2 ranks as threads");
-    CHECK(page.beside_answer == "measured: median of 2 steps, p10 .. p90 12.00 .. 28.00 ms");
+    CHECK(page.answer_note == "measured: median of 2 steps, p10 .. p90 12.00 .. 28.00 ms");
     CHECK(page.facts[0] == Fact{"Machine", "BUSY, 98.0 % idle before the run", Tone::bad});
     CHECK(page.facts[1] == Fact{"Samples", "0 accepted of 2, after 3 to warm up", Tone::bad});
     CHECK(page.sections[0].tables[0].rows[1] ==

@@ -46,7 +46,7 @@ TEST_CASE("a step ten times off its neighbours is warned about") {
     request.out = folder.file("out.csv", "");
     const auto report = import_to_files(request);
     CHECK(std::count_if(report.begin(), report.end(), [](const std::string& line) {
-              return line.find("warning: step 6 took 0.5 s beside 50 s before it (1 such steps)") != std::string::npos;
+              return line.find("warning: step 6 took 0.5 s, after 50 s of the one before it (1 such steps)") != std::string::npos;
           }) == 1);
 }
 

@@ -413,10 +413,10 @@ TEST_CASE("an import can be of some steps, and watches for numbers misread") {
         return warning;
     };
     const std::string end = "; is the pattern the right one?";
-    CHECK(report({1, 1, 11, 1, 1, 0.09, 1}, "") == "warning: step 2 took 11 s beside 1 s before it (2 such steps)" + end);
+    CHECK(report({1, 1, 11, 1, 1, 0.09, 1}, "") == "warning: step 2 took 11 s, after 1 s of the one before it (2 such steps)" + end);
     CHECK(report({1, 1, 10, 1}, "").empty());
     CHECK(report({1, 1, 11, 11, 11}, "").empty());
-    CHECK(report({1, 11, 1}, "") == "warning: step 1 took 11 s beside 1 s before it (1 such steps)" + end);
+    CHECK(report({1, 11, 1}, "") == "warning: step 1 took 11 s, after 1 s of the one before it (1 such steps)" + end);
     CHECK(report({11, 1}, "").empty());
     CHECK(report({1, 11, 200}, "").empty());  // a way up
     CHECK(report({1, 1, 11, 1, 1, 1, 1}, "3-5").empty());

@@ -62,8 +62,8 @@ void check_tail(const Tail& found, double delay, double exposed) {
 
 // Work of 7 s beside 5 s of communication loses a fifth of them, beside 50 s a quarter of itself.
 TEST_CASE("what is lost beside a collective is bounded by both") {
-    CHECK(lost_beside(7, 5, slowing) == Approx(1));
-    CHECK(lost_beside(7, 50, slowing) == Approx(7 * slowing));
+    CHECK(lost_to_overlap(7, 5, slowing) == Approx(1));
+    CHECK(lost_to_overlap(7, 50, slowing) == Approx(7 * slowing));
 }
 
 // The last backward of a chunk takes 26.5, two layers of it until the first bucket is full: 6.1 s, longer by a quarter, for 17 s
