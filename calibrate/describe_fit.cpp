@@ -15,13 +15,12 @@ std::string power(double condition) {
     return std::isfinite(condition) ? fmt::format("{:.3g}", condition) : std::string("infinite");
 }
 
+// What the data do not determine is back at its prior, or as far from it as prior and data together say.
 std::string verdict(const ParameterReport& report) {
-    if (!report.parameter.determined) {
-        return std::isfinite(report.data_error) ? fmt::format("not determined by these data ({} alone), kept prior",
-                                                              percent(std::expm1(report.data_error)))
-                                                : std::string("not determined by these data, kept prior");
-    }
-    return report.at_bound ? "determined, AT ITS BOUND: the formula may be wrong" : "determined";
+    const FittedParameter& p = report.parameter;
+    if (p.determined) return report.at_bound ? "determined, AT ITS BOUND: the formula may be wrong" : "determined";
+    return fmt::format("not determined by these data{}, {}", std::isfinite(report.data_error) ? fmt::format(" ({} alone)", percent(std::expm1(report.data_error))) : "",
+                       p.value == p.prior ? "kept prior" : "as far as its prior lets it");
 }
 
 void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {

@@ -162,7 +162,6 @@ private:
         };
         for (const MemoryStage& known : pipeline.memory)
             if (within(stage, known)) return;
-        std::erase_if(pipeline.memory, [&](const MemoryStage& known) { return within(known, stage); });
         pipeline.memory.push_back(std::move(stage));
     }
 

@@ -177,7 +177,7 @@ Features with_sharding(Features times, const Features& computing, const Parallel
             const bool repeats = again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
             const double kernels = computing[f] + (repeats ? computing[feature::again(kind)] : 0);
             const double all = times[f] + (repeats ? again : 0);
-            return (all > 0 ? std::min(1.0, kernels / all) : 0) * slowdown;
+            return (all > 0 ? kernels / all : 0) * slowdown;
         };
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
                      of_inputs = slowed(Pass::input_backward), of_weights = slowed(Pass::weight_backward);

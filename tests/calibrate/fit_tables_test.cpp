@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "calibrate/table_readers.h"
 #include "model/experiment.h"
@@ -88,6 +89,25 @@ TEST_CASE("a fit to another machine of the same device believes what the first o
     CHECK(belief(known, "kernel.launch") == "not fitted");
     CHECK(belief(fresh, "kernel.gemm_k0") == "150");
     CHECK(belief(fresh, "kernel.launch") == "2.4 us");
+}
+
+// What launches cost is known from elsewhere: that of a call ahead takes what is left of it.
+TEST_CASE("what events and calls ahead add is fitted where the start has them") {
+    Cluster start = moved(made_up_machine(), gemm_parameters({}), 1);
+    const BuildingBlocks rows = gemm_rows(start);
+    const auto priors = [&] {
+        std::map<std::string, std::string> found;
+        const TablesFit fit = fit_tables(start, rows, {}, {.share = HeldOutShare::tenth, .keep_launch = true});
+        for (const ParameterReport& p : fit.results.at(0).parameters) found[p.parameter.key] = p.parameter.prior;
+        return found;
+    };
+    CHECK_FALSE(priors().contains("kernel.event"));
+    start.kernel.event = Seconds(3e-6);
+    start.kernel.call_ahead = Seconds(4e-6);
+    auto found = priors();
+    CHECK(found["kernel.event"] == "20 us");
+    CHECK(found["kernel.call_ahead"] == "30 us");
+    CHECK_FALSE(found.contains("kernel.launch"));
 }
 
 TEST_CASE("the constants of a made-up link are recovered from its collectives") {

@@ -1,0 +1,77 @@
+// Words that people meet: what every key says of a wrong value, of a misspelt name, and what is read of config.json files.
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "model/experiment_text.h"
+#include "model/families/hub_config.h"
+#include "model/keys/keys.h"
+#include "tests/golden_text.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+std::string assigned(const Key& key, const std::string& text) {
+    Experiment e;
+    try {
+        assign_text(key, e, text);
+    } catch (const ConfigError& error) {
+        return std::string("refused: ") + error.what();
+    }
+    return text_of(key, e);
+}
+
+std::string below(const Key& key, std::string_view kind) {
+    if (kind == "integer") return std::to_string(static_cast<long>(key.least) - 1);
+    const char* unit = kind == "time" ? " s" : kind == "bytes" ? " B" : kind == "bytes per second" ? " B/s" : kind == "flop per second" ? " FLOP/s" : "";
+    return fmt::format("{}{}", key.least - 1, unit);
+}
+
+}  // namespace
+
+// Of every key a number below the least one; of the first of each kind also words, foreign units and numbers.
+TEST_CASE("golden words: values that keys do not take") {
+    std::string text;
+    std::set<std::string_view> met;
+    for (const Key& key : all_keys()) {
+        if (is_preset(key)) continue;
+        const std::string_view kind = std::get<KeyField>(key.field).type->kind;
+        if (kind == "boolean" && !met.insert(kind).second) continue;
+        text += fmt::format("{} ({}): {} -> {}\n", key.path, kind, below(key, kind), assigned(key, below(key, kind)));
+        if (kind.ends_with("s") || !met.insert(kind).second) continue;  // lists are the TOML reader's to refuse
+        for (const char* value : {"nonsense", "3 parsecs", "1.5", "true", "2", "2e30", "-0"}) text += fmt::format("  {} -> {}\n", value, assigned(key, value));
+    }
+    check_golden("model/golden/values.txt", text);
+}
+
+// Every fourth key without its fourth letter from the end, and with two letters of another.
+TEST_CASE("golden words: names that are no keys") {
+    std::string text;
+    for (std::size_t i = 0; i < all_keys().size(); i += 4) {
+        const Key& key = all_keys()[i];
+        std::string shorter(key.path), other(key.path);
+        shorter.erase(shorter.size() - std::min<std::size_t>(4, shorter.size()), 1);
+        other.back() = 'q';
+        if (!find_key(shorter)) text += shorter + ": " + unknown_key(shorter) + "\n";
+        if (!find_key(other)) text += other + ": " + unknown_key(other) + "\n";
+    }
+    check_golden("model/golden/names.txt", text);
+}
+
+TEST_CASE("golden words: what config.json files say") {
+    std::string text;
+    for (const char* name : {"deepseek_v3.json", "gpt2.json", "llama.json", "mixtral.json"}) {
+        const std::string path = home_folder() + "/tests/fuzz/corpus/model_config/" + name;
+        const HubConfig read = read_hub_config(path);
+        text += fmt::format("==== {}\n", name);
+        Experiment e;
+        e.workload = read.workload;
+        for (const Key& key : workload_keys())
+            if (key.path.starts_with("workload.") && !is_preset(key) && !is_unset(key, e)) text += fmt::format("{} = {}\n", key.path, text_of(key, e));
+        for (const std::string& note : read.notes) text += "note: " + note + "\n";
+    }
+    check_golden("model/golden/configs.txt", replaced(text, home_folder(), "HOME"));
+}
