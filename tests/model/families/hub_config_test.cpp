@@ -178,8 +178,11 @@ TEST_CASE("an unknown model of Llama's shape is read with a note, another is ref
 // GELU and squared ReLU are no gated feed-forwards, cross attention is no layer of Llama's. What is not stated of an unknown type is
 // its library's default: tied.
 TEST_CASE("an unknown model whose file contradicts Llama's shape is refused, one that states biases or ties keeps them") {
-    for (const char* other : {"\"hidden_act\": \"relu2\", ", "\"hidden_act\": \"gelu_new\", ", "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, "})
+    for (const char* other : {"\"hidden_act\": \"relu2\", ", "\"hidden_act\": \"gelu_new\", ", "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, ", "\"use_moe\": true, ", "\"hidden_activation\": \"gelu\", ",
+                              "\"activation_function\": \"gelu\", ", "\"layer_types\": [\"full_attention\"], "})
         CHECK(refusal_of(std::string("{\"model_type\": \"newcomer\", ") + other + sizes + "}").find("has no rule") != std::string::npos);
+    for (const char* none : {"\"use_moe\": false, ", "\"num_experts\": null, ", "\"hidden_act\": \"swish\", ", "\"layer_types\": [\"full_attention\"], \"sliding_window\": null, "})
+        CHECK(whole(std::string("{\"model_type\": \"newcomer\", ") + none + sizes + "}").notes.size() == 1);
     const auto newcomer = whole("{\"model_type\": \"newcomer\", \"hidden_act\": \"silu\", \"use_qkv_bias\": true, " + sizes + "}").workload;
     CHECK(newcomer.qkv_bias);
     CHECK(newcomer.tied);
