@@ -20,8 +20,8 @@ using Comparisons = std::vector<Comparison>;
 constexpr const char* heading = "Predicted against measured";
 
 Table case_table(const Comparisons& comparisons) {
-    Table table{"", {{"case", 0, true}, {"machine", 0, true}, {"measured"}, {"predicted"}, {"p10 .. p90"}, {"error"},
-                     {"inside", 0, true}, {"row", 0, true}}, {}};
+    Table table{"", {{.name = "case", .is_text = true}, {.name = "machine", .is_text = true}, {"measured"}, {"predicted"}, {"p10 .. p90"}, {"error"},
+                     {.name = "inside", .is_text = true}, {.name = "row", .is_text = true}}, {}};
     for (const Comparison& c : comparisons) {
         const Cell measured = c.what.measured_step > Seconds(0) ? time_cell(c.what.measured_step) : Cell{"-"};
         if (!c.forecast) {

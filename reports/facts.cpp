@@ -122,7 +122,7 @@ Fact program_fact(const std::string& version) {
 
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);
-    Table table{"Where the step of the slowest rank goes", {{"part", 24, true}, {"time", 11}, {"share", 8}}, {}};
+    Table table{"Where the step of the slowest rank goes", {{.name = "part", .is_text = true}, {"time"}, {"share"}}, {}};
     for (const auto& [name, time] : parts_of(f.breakdown))
         table.rows.push_back({{name}, time_cell(time), percent_cell(sum > Seconds(0) ? time / sum : 0)});
     return table;
@@ -130,7 +130,7 @@ Table breakdown_table(const Forecast& f) {
 
 Table memory_table(const Forecast& f) {
     const MemoryUse& m = f.memory;
-    Table table{"Memory of the fullest GPU", {{"what", 24, true}, {"size", 12}}, {}};
+    Table table{"Memory of the fullest GPU", {{.name = "what", .is_text = true}, {"size"}}, {}};
     for (const auto& [name, bytes] : {std::pair{"weights", m.weights}, {"gradients", m.gradients}, {"optimizer", m.optimizer},
                                       {"activations", m.activations}, {"buffers", m.buffers}, {"context and allocator", m.overheads}})
         table.rows.push_back({{name}, bytes_cell(bytes)});

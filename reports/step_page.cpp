@@ -24,7 +24,7 @@ void add_advice(Page& page, const Explanation& x) {
 }
 
 Table phase_table(const Forecast& f) {
-    Table table{"Phases", {{"phase", 24, true}, {"time", 11}, {"p10 .. p90", 22}}, {}};
+    Table table{"Phases", {{.name = "phase", .is_text = true}, {"time"}, {"p10 .. p90"}}, {}};
     table.rows = {{{"forward"}, time_cell(f.phases.forward), {range_text(f.forward)}},
                   {{"backward"}, time_cell(f.phases.backward), {range_text(f.backward)}},
                   {{"gradient sync"}, time_cell(f.phases.gradient_sync), {"-"}},
@@ -33,7 +33,7 @@ Table phase_table(const Forecast& f) {
 }
 
 Table sample_table(const Measurement& m) {
-    Table table{"", {{"step"}, {"whole"}, {"forward"}, {"backward"}, {"gradient sync"}, {"optimizer"}, {"counts", 0, true}}, {}};
+    Table table{"", {{"step"}, {"whole"}, {"forward"}, {"backward"}, {"gradient sync"}, {"optimizer"}, {.name = "counts", .is_text = true}}, {}};
     for (const MeasuredStep& s : m.steps)
         table.rows.push_back({count_cell(static_cast<double>(table.rows.size() + 1)), time_cell(s.times.step), time_cell(s.times.forward),
                               time_cell(s.times.backward), time_cell(s.times.gradient_sync), time_cell(s.times.optimizer),

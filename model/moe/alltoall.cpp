@@ -66,7 +66,7 @@ TaskId add_chunks(ChunkedExperts& chunked, const MoeLayer& layer, const Routing&
         chunks.push_back(chunk_of(layer, routing, c));
         dispatched.push_back(chunked.all_to_all("dispatch", chunks.back().dispatch, ready));
     }
-    TaskId combined = 0;
+    TaskId combined{};
     for (std::size_t c = 0; c < chunks.size(); ++c) {
         std::vector<TaskId> computed;
         for (int r = 0; r < layer.ranks; ++r)

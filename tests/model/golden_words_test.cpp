@@ -75,3 +75,38 @@ TEST_CASE("golden words: what config.json files say") {
     }
     check_golden("model/golden/configs.txt", replaced(text, home_folder(), "HOME"));
 }
+
+// Keys that differ from those of the run without a framework's habits, of a dense run of 13 billion weights, one sharded over 16
+// ranks, and one with experts in fp8.
+TEST_CASE("golden words: what every shipped framework makes of a run") {
+    const std::string run = "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
+                            "dtype = \"bf16\"\noptimizer = \"adam\"\n[cluster]\npreset = \"dgx-h100\"\nnodes = 2\n[parallelism]\nmicro_batch = 1\nglobal_batch = 128\n";
+    const std::vector<std::pair<std::string, std::vector<Override>>> runs{
+        {"split", {{"parallelism.tp", "4"}, {"parallelism.pp", "2"}, {"parallelism.dp", "2"}, {"parallelism.zero", "1"}, {"parallelism.sequence_parallel", "true"}}},
+        {"sharded", {{"parallelism.dp", "16"}, {"parallelism.zero", "3"}}},
+        {"experts", {{"parallelism.dp", "8"}, {"parallelism.tp", "2"}, {"parallelism.ep", "8"}, {"workload.moe.experts", "64"}, {"workload.moe.ffn", "1024"}, {"workload.dtype", "fp8"}}}};
+    const TestFolder folder;
+    const std::string path = folder.write("run.toml", run);
+    std::string text;
+    for (const auto& [name, overrides] : runs) {
+        const auto as = [&, &of_run = overrides](const std::string& framework) {
+            std::vector<Override> all = of_run;
+            all.push_back({"framework.preset", framework});
+            return read_experiment(path, all);
+        };
+        const Experiment native = as("native");
+        for (const auto& framework : preset_names(PresetKind::framework)) {
+            text += fmt::format("==== {}: {}\n", name, framework);
+            Experiment e = native;
+            try {
+                e = as(framework);
+            } catch (const ConfigError& error) {
+                text += fmt::format("refused: {}\n", error.what());
+            }
+            for (const Key& key : all_keys())
+                if (!is_preset(key) && !key.path.starts_with("framework.") && text_of(key, e) != text_of(key, native))
+                    text += fmt::format("{} = {}\n", key.path, text_of(key, e));
+        }
+    }
+    check_golden("model/golden/frameworks.txt", text);
+}
