@@ -46,6 +46,7 @@ private:
     std::optional<bool> test(const std::vector<ShellWord>& words);
     void keyword(const std::string& first, const std::vector<ShellWord>& words);
     std::optional<bool> simple(const std::vector<ShellWord>& words);
+    void take_branch(int line);
     bool leading_word(const ShellCommand& command, std::vector<ShellWord>& words);
     void condition(const ShellCommand& command, const std::vector<ShellWord>& words);
     using Commands = std::vector<ShellCommand>;
@@ -149,22 +150,25 @@ void Reader::keep_launch(const std::vector<ShellWord>& words) {
     launch.arguments = std::move(all);
 }
 
+// `then`: whether what follows runs.
+void Reader::take_branch(int line) {
+    if (!branches_.empty()) {
+        Branch& b = branches_.back();
+        if (b.outer && !condition_)
+            launch.notes.push_back(fmt::format("the branch at {} is not taken: its condition is not known", variables_.place(line)));
+        b.taken = condition_.value_or(false) && !b.done;
+        b.done = b.done || b.taken;
+    }
+    in_condition_ = false;
+}
+
 // Takes away a word that opens, continues or ends a block, or stands before a command; false when the command ends with it.
 bool Reader::leading_word(const ShellCommand& command, std::vector<ShellWord>& words) {
     static const std::set<std::string> leading{"then", "do", "{", "time", "exec", "nohup", "export", "local",
                                                "readonly", "declare", "eval", "command"};
     static const std::set<std::string> blocks{"if", "elif", "else", "fi", "case", "esac"};
     const std::string first = words[0].raw;
-    if (first == "then") {
-        if (!branches_.empty()) {
-            if (branches_.back().outer && !condition_)
-                launch.notes.push_back(fmt::format("the branch at {} is not taken: its condition is not known",
-                                                   variables_.place(words[0].line)));
-            branches_.back().taken = condition_.value_or(false) && !branches_.back().done;
-            branches_.back().done = branches_.back().done || branches_.back().taken;
-        }
-        in_condition_ = false;
-    }
+    if (first == "then") take_branch(words[0].line);
     if (pattern_next_ && first != "esac" && (command.then == ")" || command.then == "|")) {
         Branch& b = branches_.back();
         case_pattern(first);
@@ -177,10 +181,8 @@ bool Reader::leading_word(const ShellCommand& command, std::vector<ShellWord>& w
     }
     if (blocks.contains(first)) {
         keyword(first, words);
-        if (first == "case") words.clear();
-        if (first == "case") return false;
-        words.erase(words.begin());
-        return true;
+        words.erase(words.begin(), first == "case" ? words.end() : words.begin() + 1);
+        return first != "case";
     }
     if (first == "while" || first == "until" || first == "for") {
         if (active())

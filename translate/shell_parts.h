@@ -61,6 +61,7 @@ public:
 private:
     ShellPieces pieces_of(const ShellWord& word);
     ShellPieces value_of(const std::string& name, int line);
+    ShellPieces dollar(const std::string& raw, std::size_t& i, int line);
     ShellPieces parameter(const std::string& inside, int line);
     ShellPieces element(const std::string& name, const std::string& key, int line);
     ShellPieces array(const std::string& inside, int line, const std::string& name = "");
@@ -76,17 +77,15 @@ private:
     std::size_t expanded_ = 0;  // bytes that words became so far
 };
 
-// What stands between the brackets of `[ .. ]` and `[[ .. ]]`.
-
-// Words with their variables filled in: one string, -z and -n, comparisons of texts (patterns on the right) and of numbers, joined by
-// && and ||, with ! before. Nothing where it asks for what a reader of the script cannot know, such as a file.
+// What stands between the brackets of `[ .. ]` and `[[ .. ]]`, its variables filled in: one string, -z and -n, comparisons of
+// texts (patterns on the right) and of numbers, joined by && and ||, with ! before. Nothing where it asks for what a reader of
+// the script cannot know, such as a file.
 std::optional<bool> shell_test(std::vector<std::string> words);
 
-// What a batch script asks Slurm for, and what Slurm tells the job of it.
-
-// By long name: "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line; tasks of a node where they follow.
+// What a batch script asks Slurm for, by long name: "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line; tasks of a
+// node where they follow.
 std::map<std::string, std::string> slurm_directives(const std::string& text);
-// SLURM_NNODES and its like, where they are not there yet.
+// What Slurm tells the job of it: SLURM_NNODES and its like, where they are not there yet.
 void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables);
 
 }  // namespace stepcast

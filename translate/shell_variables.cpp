@@ -146,6 +146,29 @@ Pieces ShellVariables::element(const std::string& name, const std::string& key, 
     return index >= 0 && index < static_cast<long>(all.size()) ? Pieces{all[static_cast<std::size_t>(index)]} : Pieces{};
 }
 
+// What the `$` at raw[i] stands for; i moves to the last character of it. Commands that are not run stand for nothing.
+Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) {
+    const std::size_t begin = i;
+    if (raw.compare(begin, 3, "$((") == 0) {
+        i = closing(raw, begin + 1);
+        return {{sum(std::string_view(raw).substr(begin + 3, i - std::min(i, begin + 4)), line), place(line)}};
+    }
+    if (raw[begin + 1] == '{' || raw[begin + 1] == '(') {
+        i = closing(raw, begin + 1);
+        const auto inside = raw.substr(begin + 2, i - begin - 2);
+        if (raw[begin + 1] == '{') return parameter(inside, line);
+        if (inside.starts_with("echo ") && inside.find_first_of("|;&<>") == std::string::npos)
+            return {{joined(array(inside.substr(5), line)), place(line)}};
+        if (unknown_.insert(inside).second) unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(line)));
+        return {};
+    }
+    std::size_t end = begin + 2;  // of $1 and $@; names are longer
+    if (is_name(raw[begin + 1]) && !std::isdigit(static_cast<unsigned char>(raw[begin + 1])))
+        while (end < raw.size() && is_name(raw[end])) ++end;
+    i = end - 1;
+    return value_of(raw.substr(begin + 1, end - begin - 1), line);
+}
+
 // Pieces of a word: text next to variables is glued, several elements of an array stay apart.
 Pieces ShellVariables::pieces_of(const ShellWord& word) {
     const std::string& raw = word.raw;
@@ -153,54 +176,29 @@ Pieces ShellVariables::pieces_of(const ShellWord& word) {
     Pieces pieces;
     std::string text, at = place(word.line);
     bool any = false, in_double = false;
-    const auto glue = [&](const Pieces& values) {
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            if (i > 0) {
-                pieces.push_back({text, at});
-                text.clear();
-            }
-            if (text.empty()) at = values[i].at;
-            text += values[i].text;
-            any = true;
-        }
-    };
     for (std::size_t i = 0; i < raw.size(); ++i) {
-        const char c = raw[i];
-        if (c == '\'' && !in_double) {
-            const auto close = raw.find('\'', i + 1);
-            text += raw.substr(i + 1, close == std::string::npos ? close : close - i - 1);
+        const char c = raw[i], next = i + 1 < raw.size() ? raw[i + 1] : ' ';
+        if (c == '$' && (is_name(next) || std::string_view("@*#{(").find(next) != std::string_view::npos)) {
+            for (bool first = true; const auto& value : dollar(raw, i, word.line)) {
+                if (!first) pieces.push_back({std::exchange(text, ""), at});
+                if (text.empty()) at = value.at;
+                text += value.text;
+                any = true;
+                first = false;
+            }
+        } else if (c == '\'' && !in_double) {
+            const auto close = std::min(raw.find('\'', i + 1), raw.size());
+            text += raw.substr(i + 1, close - i - 1);
             any = true;
-            i = close == std::string::npos ? raw.size() : close;
-        } else if (c == '"') {
-            in_double = !in_double;
-            any = true;
+            i = close;
         } else if (c == '\\' && i + 1 < raw.size()) {
             ++i;
             if (raw[i] != '\n') text += raw[i];
-        } else if (c == '$' && raw.compare(i, 3, "$((") == 0) {
-            const auto close = closing(raw, i + 1);
-            glue({{sum(std::string_view(raw).substr(i + 3, close - std::min(close, i + 4)), word.line), place(word.line)}});
-            i = close;
-        } else if (c == '$' && i + 1 < raw.size() && (raw[i + 1] == '{' || raw[i + 1] == '(')) {
-            const auto close = closing(raw, i + 1);
-            const auto inside = raw.substr(i + 2, close - i - 2);
-            if (raw[i + 1] == '{')
-                glue(parameter(inside, word.line));
-            else if (inside.starts_with("echo ") && inside.find_first_of("|;&<>") == std::string::npos)
-                glue({{joined(array(inside.substr(5), word.line)), place(word.line)}});
-            else if (unknown_.insert(inside).second)
-                unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(word.line)));
-            i = close;
-        } else if (c == '$' && i + 1 < raw.size() && (is_name(raw[i + 1]) || std::string_view("@*#").find(raw[i + 1]) != std::string_view::npos)) {
-            std::size_t end = i + 1;
-            if (std::isdigit(static_cast<unsigned char>(raw[end])) || !is_name(raw[end]))
-                ++end;
-            else
-                while (end < raw.size() && is_name(raw[end])) ++end;
-            glue(value_of(raw.substr(i + 1, end - i - 1), word.line));
-            i = end - 1;
         } else {
-            text += c;
+            if (c == '"')
+                in_double = !in_double;
+            else
+                text += c;
             any = true;
         }
     }
