@@ -107,6 +107,10 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
     if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
     if (start.kernel.event > Seconds(0)) parameters.push_back({"kernel.event", "20 us", 0.5, "1 us", "1 ms"});
     if (start.kernel.call_ahead > Seconds(0)) parameters.push_back({"kernel.call_ahead", "30 us", 0.5, "1 us", "1 ms"});
+    if (start.kernel.gemm_reload > 0) {
+        parameters.push_back({"kernel.gemm_reload", "0.2", 1, "0.01", "2"});
+        parameters.push_back({"kernel.gemm_reload_cache", "20 MB", 1, "1 MB", "1 GB"});
+    }
     const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
     std::erase_if(parameters, [&](const FitParameter& p) {
         return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"

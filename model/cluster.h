@@ -142,7 +142,10 @@ struct KernelCosts {
     double gemm_tile_wide = 0;                // 256x256
     double gemm_tile_192 = 0;                 // 192x128
     double gemm_tile_narrow = 0;              // 256x64
-    double gemm_tile_reuse = 0;               // of smaller tiles' operands: rate 1 / (1 + reuse (1/m + 1/n - 3/256))
+    double gemm_tile_reuse = 0;               // in place of these: a smaller tile's rate is 1 / (1 + reuse (1/m + 1/n - 3/256))
+    bool gemm_shared_operands = false;        // and tiles are those of tensor cores that read shared memory
+    double gemm_reload = 0;                   // more time of tiles whose operands come from the memory again ..
+    Bytes gemm_reload_cache;                  // .. because the smaller one is larger than this
     double gemm_wave_loss = 1;                // share of the last wave's idle SMs that is lost
     double gemm_traffic_efficiency = 0.85;    // of the datasheet bandwidth, operands of a GEMM
     double gemm_corner = 0;                   // 0: the longer of arithmetic and traffic; 1: their sum

@@ -192,7 +192,10 @@ void add_products(const Rows& kernel) {
     add<&C::kernel, &K::gemm_tile_wide>(kernel, "gemm_tile_wide", "256x256 tile; 0 = never used", 0, most_share);
     add<&C::kernel, &K::gemm_tile_192>(kernel, "gemm_tile_192", "192x128 tile; 0 = never used", 0, most_share);
     add<&C::kernel, &K::gemm_tile_narrow>(kernel, "gemm_tile_narrow", "256x64 tile; 0 = never used", 0, most_share);
-    add<&C::kernel, &K::gemm_tile_reuse>(kernel, "gemm_tile_reuse", "what a smaller tile loses: its rate is 1 / (1 + reuse (1/m + 1/n - 3/256)) of the best's", 0, 1e4);
+    add<&C::kernel, &K::gemm_tile_reuse>(kernel, "gemm_tile_reuse", "in place of the rates of tiles: a smaller one's is 1 / (1 + reuse (1/m + 1/n - 3/256)) of the best's", 0, 1e4);
+    add<&C::kernel, &K::gemm_shared_operands>(kernel, "gemm_shared_operands", "with gemm_tile_reuse: tensor cores take operands from shared memory (Hopper, B200), so tiles have any width; else those of registers (A100, RTX)");
+    add<&C::kernel, &K::gemm_reload>(kernel, "gemm_reload", "more time of tiles whose operands come from the memory again, as a share", 0, 10);
+    add<&C::kernel, &K::gemm_reload_cache>(kernel, "gemm_reload_cache", "up to this size the smaller operand of a GEMM comes once", 0, 1e12);
     add<&C::kernel, &K::gemm_wave_loss>(kernel, "gemm_wave_loss", "share of the last wave's idle SMs that is lost", 0, 2);
     add<&C::kernel, &K::gemm_traffic_efficiency>(kernel, "gemm_traffic_efficiency", "share of the memory bandwidth that operands of a GEMM reach", least_share, most_share);
     add<&C::kernel, &K::gemm_corner>(kernel, "gemm_corner", "0: the longer of arithmetic and traffic; 1: their sum", 0, 1);

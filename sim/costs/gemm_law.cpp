@@ -15,30 +15,42 @@ constexpr double least_split_k = 64;
 
 struct Tile {
     long m, n;
-    double factor;
+    double KernelCosts::*rate = nullptr;  // none: what its operands leave, tile_rate
 };
+
+constexpr std::array<Tile, 11> rated_tiles{{{256, 128, &KernelCosts::gemm_tile_256},
+                                            {128, 256, &KernelCosts::gemm_tile_256},
+                                            {128, 128, &KernelCosts::gemm_tile_128},
+                                            {128, 64, &KernelCosts::gemm_tile_64},
+                                            {64, 128, &KernelCosts::gemm_tile_64},
+                                            {64, 64, &KernelCosts::gemm_tile_32},
+                                            {256, 256, &KernelCosts::gemm_tile_wide},
+                                            {192, 128, &KernelCosts::gemm_tile_192},
+                                            {128, 192, &KernelCosts::gemm_tile_192},
+                                            {256, 64, &KernelCosts::gemm_tile_narrow},
+                                            {64, 256, &KernelCosts::gemm_tile_narrow}}};
+// Operands in registers (Ampere, and RTX cards to this day): powers of two. From shared memory, 128 rows an instruction and as many
+// columns as one likes: libraries for Hopper and Blackwell's data-centre chips have every tile that is a multiple of 16.
+constexpr std::array<Tile, 6> register_tiles{{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
+constexpr auto shared_tiles = [] {
+    constexpr long step = 16, most = 256;
+    std::array<Tile, 2 * most / step - 1> tiles{{{128, 128}}};
+    std::size_t at = 1;
+    for (long n = step; n <= most; n += step)
+        if (n != 128) tiles[at++] = {128, n}, tiles[at++] = {n, 128};
+    return tiles;
+}();
+
+std::span<const Tile> tiles_of(const KernelCosts& costs) {
+    if (costs.gemm_tile_reuse == 0) return rated_tiles;
+    return costs.gemm_shared_operands ? std::span<const Tile>(shared_tiles) : register_tiles;
+}
 
 // What of the law's constants goes with the format of the operands.
 struct Format {
     double efficiency, fill, tile_reuse, wave_loss;
     bool splits;  // libraries cut products of 16 bits and more along k
 };
-
-std::array<Tile, 11> tiles_of(const KernelCosts& kernel, double reuse) {
-    std::array<Tile, 11> tiles{{{256, 128, kernel.gemm_tile_256},
-                                {128, 256, kernel.gemm_tile_256},
-                                {128, 128, kernel.gemm_tile_128},
-                                {128, 64, kernel.gemm_tile_64},
-                                {64, 128, kernel.gemm_tile_64},
-                                {64, 64, kernel.gemm_tile_32},
-                                {256, 256, kernel.gemm_tile_wide},
-                                {192, 128, kernel.gemm_tile_192},
-                                {128, 192, kernel.gemm_tile_192},
-                                {256, 64, kernel.gemm_tile_narrow},
-                                {64, 256, kernel.gemm_tile_narrow}}};
-    for (Tile& tile : tiles) tile.factor *= tile_rate(tile.m, tile.n, reuse);
-    return tiles;
-}
 
 long ceil_div(long a, long b) { return (a + b - 1) / b; }
 
@@ -95,6 +107,17 @@ Seconds corner(Seconds a, Seconds b, double c) {
     return high * std::pow(1 + std::pow(low / high, 1 / c), c);
 }
 
+// Rows of tiles one after the other walk over the smaller operand again and again: what the L2 does not hold of it comes from the
+// memory each time. Libraries that visit tiles in blocks do not show it.
+double reloaded(const Kernel& kernel, const KernelCosts& costs) {
+    if (costs.gemm_reload == 0) return 1;
+    double smaller = 1;
+    for (const Shape& s : kernel.shapes)
+        smaller = std::max(smaller, static_cast<double>(std::min(s.m, s.n)) * static_cast<double>(s.k));
+    const Bytes operand = smaller * size_of(kernel.dtype);
+    return 1 + costs.gemm_reload * std::max(0.0, 1 - costs.gemm_reload_cache / operand);
+}
+
 double waves_of(double blocks_per_sm, double loss) {
     return std::max(1.0, blocks_per_sm + (std::ceil(blocks_per_sm) - blocks_per_sm) * loss);
 }
@@ -136,15 +159,16 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
     const Format format = format_of(kernel, cluster);
     const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * format.efficiency *
-                                  (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0));
+                                  (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0) / reloaded(kernel, costs));
     const BytesPerSecond bandwidth = cluster.gpu.memory_bandwidth * costs.gemm_traffic_efficiency;
     const Traffic traffic = traffic_of(kernel);
     Seconds best(INFINITY);
-    for (const Tile& tile : tiles_of(costs, format.tile_reuse)) {
-        if (tile.factor == 0) continue;
+    for (const Tile& tile : tiles_of(costs)) {
+        const double share = (tile.rate ? costs.*tile.rate : 1.0) * tile_rate(tile.m, tile.n, format.tile_reuse);
+        if (share == 0) continue;
         const Tiling tiling = tiling_of(kernel.shapes, tile);
         if (tiling.count == 0) return costs.launch;
-        const FlopsPerSecond rate = per_sm * tile.factor;
+        const FlopsPerSecond rate = per_sm * share;
         for (const long s : splits) {
             const auto split = static_cast<double>(s);
             if (s > 1 && (!format.splits || tiling.mean_k / split < least_split_k)) break;

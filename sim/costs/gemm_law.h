@@ -15,6 +15,8 @@ enum class GemmSetting : std::uint8_t { alone, sustained, step };
 //   arithmetic = waves * 2 |T| (k / s + k0) / (peak per SM * efficiency * factor(T) * tile_rate(T))
 //   waves      = x + (ceil(x) - x) wave_loss with x = tiles * s / SMs, at least 1
 //   traffic    = (operands + split_traffic * fp32 partial results) / (memory bandwidth * traffic_efficiency)
+// Tiles: those of rates (gemm_tile_*); with gemm_tile_reuse powers of two, or 128 by any multiple of 16 up to 256 (gemm_shared_operands).
+// Arithmetic takes 1 + gemm_reload (1 - gemm_reload_cache / smaller operand) times as long where that is more than 1.
 // corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of the two at c = 0. Tiles of factor 0 are left
 // out. Narrow operands have an efficiency, k0, tile_reuse and wave_loss of their own and are not split. Ignores L2 reuse. The
 // form comes from fits to A100 tables; wave_loss (work cut along k to fill the last wave) and the corner were needed by the other published
