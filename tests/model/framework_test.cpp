@@ -87,6 +87,9 @@ TEST_CASE("a framework's rate of sharded exchanges is that of ZeRO 3 between nod
     CHECK(e.cluster.inter.training == 0.12);
     set_key(e, {"framework.preset", "native"});
     CHECK(e.cluster.inter.training == usual);
+    std::vector<Override> of_links = sharded;  // 0: the machine's own
+    of_links.push_back({"framework.shard_rate", "0"});
+    CHECK(read(run_13b, of_links).cluster.inter.training == usual);
     std::vector<Override> stated = sharded;
     stated.push_back({"cluster.link.inter.training", "0.74"});
     CHECK(read(run_13b, stated).cluster.inter.training == 0.74);
