@@ -224,6 +224,14 @@ void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vecto
     for (NarrowGemm& narrow : kernel.narrow.values) move(narrow.efficiency);
 }
 
+// How tensor cores take their operands goes with the generation: there is no median of it.
+void lay_operands(Layers& layers, const std::vector<Layers>& near) {
+    const std::string key = "cluster.kernel.gemm_shared_operands";
+    layers.experiment.cluster.kernel.gemm_shared_operands = near.front().experiment.cluster.kernel.gemm_shared_operands;
+    layers.origin[key] = Origin::prior;
+    layers.set_at[key] = "as " + names_of(near);
+}
+
 // What products at full clock would draw, relative to what the limit leaves on top of idle: alike for machines of a kind, as their
 // makers choose clocks and limits together.
 double full_draw(const Cluster& c) {
@@ -271,6 +279,7 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     layers.experiment.cluster.power = plate.experiment.cluster.power;
     layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
     lay_medians(layers, near, linked);
+    lay_operands(layers, near);
     lay_sockets(layers, linked);
     lay_rates(layers, near, all);
     lay_power(layers, near);

@@ -46,6 +46,8 @@ TEST_CASE("with a limit of power an operation takes the energy of alike machines
         return c.power.flop * c.kernel.gemm_efficiency * c.gpu.peaks[Dtype::bf16].si() / (c.power.limit - c.power.idle);
     };
     const Cluster gb300 = read_cluster("gb300-nvl72"), b300 = read_cluster("b300-x8"), l40s = read_cluster("l40s-x8");
+    CHECK(gb300.kernel.gemm_shared_operands);  // as Blackwell's data-centre chips, not as its cards
+    CHECK_FALSE(l40s.kernel.gemm_shared_operands);
     CHECK(gb300.power.flop <= b300.power.flop);
     CHECK(draw(gb300) <= Approx(draw(b300)));
     CHECK(l40s.power.flop <= read_cluster("rtx-pro-6000-x8").power.flop);

@@ -63,6 +63,35 @@ TEST_CASE("a large gemm runs at peak but for its last wave") {
     CHECK(t.si() <= 1.374e-3 * 600.0 / 512.0 * 1.0001);
 }
 
+// 12,800 x 176 on 100 SMs. Of powers of two, 128 x 64 are 300 tiles, three waves of 8,192: 24,576, as 64 x 64; all larger ones take
+// 32,768. Tiles of 128 x 176 are one wave of 22,528. With 192 columns 128 x 192 take what 128 x 64 do.
+TEST_CASE("tensor cores that read shared memory have tiles of every width") {
+    Cluster registers = plain_cluster();
+    registers.kernel.gemm_tile_reuse = 1e-9;  // all tiles are equally fast
+    registers.kernel.gemm_k0 = 1e6;           // no work is cut along k
+    Cluster shared = registers;
+    shared.kernel.gemm_shared_operands = true;
+    const auto gain = [&](long n) {
+        const Gemm product{12800, n, 4096, 1, Dtype::fp16};
+        return gemm_law_time(product, shared) / gemm_law_time(product, registers);
+    };
+    CHECK(gain(176) == Approx(176.0 / 192));
+    CHECK(gain(192) == Approx(1));
+}
+
+// The smaller operand has 1,280 x 4096 x 2 = 10,485,760 bytes. Where the cache holds half of it half of what a reload costs is paid.
+TEST_CASE("an operand larger than the cache comes from the memory again") {
+    Cluster c = plain_cluster();
+    c.kernel.gemm_k0 = 1e6;
+    const Gemm product{12800, 1280, 4096, 1, Dtype::fp16};
+    const Seconds once = gemm_law_time(product, c);
+    c.kernel.gemm_reload = 0.3;
+    c.kernel.gemm_reload_cache = Bytes(10485760 / 2);
+    CHECK(gemm_law_time(product, c) / once == Approx(1.15));
+    c.kernel.gemm_reload_cache = Bytes(10485760);
+    CHECK(gemm_law_time(product, c) / once == Approx(1));
+}
+
 // 64 x 64 x 1e6 elements move 2 * (64e6 + 64e6) bytes = 256 MB at 1 TB/s: 256 us, while the arithmetic, split over 8 SMs,
 // takes 2 * 64 * 64 * 1e6 / 8e12 = 1.02 ms; with n = 1 traffic of 130 MB still takes 130 us.
 TEST_CASE("a gemm is never faster than its operands can be read") {
