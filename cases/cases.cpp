@@ -12,7 +12,7 @@ const std::vector<std::string> columns{
     "source",  "case_id", "model", "layers",    "hidden",       "heads",      "kv_heads",  "ffn",    "vocab", "seq",
     "experts", "topk",    "gpus",  "gpu",       "interconnect", "tp",         "pp",        "vp",     "dp",    "ep",
     "cp",      "sp",      "zero",  "mbs",       "gbs",          "recompute",  "precision", "metric", "value", "unit",
-    "step_s",  "ref",     "notes", "forward_s", "backward_s",   "moe_system", "routing"};
+    "step_s",  "ref",     "notes", "forward_s", "backward_s",   "moe_system", "routing", "framework", "dispatch", "overlap_experts"};
 
 void check_header(const CsvReader& csv) {
     const auto& header = csv.fields();

@@ -160,11 +160,11 @@ void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
                     "training logs, profiles and nccl-tests to tables; launch scripts and configurations to experiments; descriptions of "
                     "machines to clusters",
                     verbs.import, options);
-    verb->add_option("FILE", options.inputs)->required();
+    verb->add_option("FILE", options.inputs);
     verb->add_option("--format", options.format,
                      "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
                      "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi, lspci")->type_name("FORMAT");
-    verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it");
+    verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it; without a file, a node of eight by its datasheet");
     add_foreign(verb, options);
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom")->type_name("FILE.toml");
     verb->add_option("--system", options.system, "what the log does not say: the system");

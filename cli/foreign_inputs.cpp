@@ -29,7 +29,7 @@ TranslateOptions translate_options(const Options& options) {
 }
 
 void import_machine(const Options& options) {
-    Machine machine;
+    Machine machine = options.inputs.empty() ? usual_node() : Machine{};
     for (const std::string& path : options.inputs) {
         const auto text = plain_utf8(read_text(path, "a description of a machine"));
         switch (recognise_foreign(path)) {
@@ -89,6 +89,11 @@ std::string emitted(const Experiment& experiment, const Options& options, const 
 }
 
 bool import_foreign(const Options& options) {
+    if (options.inputs.empty()) {
+        if (options.gpu.empty()) throw ConfigError("import: of what? expected a FILE, or --gpu NAME for a node of eight by its datasheet");
+        import_machine(options);
+        return true;
+    }
     auto format = ForeignFormat::none;
     // A log that begins with the dump of its arguments is an experiment, unless a table of its steps is asked for.
     const bool log = !options.pattern.empty() || options.out.ends_with(".csv");

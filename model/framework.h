@@ -39,6 +39,7 @@ struct FrameworkAbilities {
 struct Framework {
     std::string name;  // empty: none, every key is the experiment's
     std::string about;
+    std::vector<std::string> may_be;         // others that it may stand for: a forecast's interval covers them
     std::optional<AttentionKind> attention;  // of models without a kind of their own
     std::optional<double> dropout;
     std::optional<bool> tied;  // false: models with learned positions do not share embedding and logits

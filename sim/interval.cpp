@@ -100,8 +100,9 @@ void reach_of_draws(const std::vector<double>& values, double median, Doubts& do
 
 std::vector<Reading> readings_of(const Experiment& e) {
     std::vector<Reading> readings = e.readings;
-    if (e.framework.name == default_framework && e.workload.kind == Workload::Kind::transformer)
-        readings.push_back({"no framework named: an eager one", {{"framework.preset", "eager"}}});
+    if (e.workload.kind == Workload::Kind::transformer)
+        for (const auto& other : e.framework.may_be)
+            readings.push_back({"framework " + e.framework.name + " may be " + other, {{"framework.preset", other}}});
     return readings;
 }
 

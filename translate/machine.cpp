@@ -35,9 +35,10 @@ Datasheet datasheet_of(const KnownDevice& device) {
     sheet.from = device.source;
     sheet.cluster.gpu = device.gpu;
     sheet.cluster.name = device.name;
-    sheet.cluster.fabric = Fabric::pcie;
-    sheet.cluster.intra.bandwidth = BytesPerSecond(24e9);  // PCIe 4 x16 as NCCL counts
-    sheet.cluster.inter.bandwidth = BytesPerSecond(25e9);
+    const bool switched = device.nvlinks > 0;  // bridges of cards are not counted
+    sheet.cluster.fabric = switched ? Fabric::nvswitch : Fabric::pcie;
+    sheet.cluster.intra.bandwidth = switched ? device.nvlinks * sheet.nvlink : BytesPerSecond(24e9);  // PCIe 4 x16 as NCCL counts
+    sheet.cluster.inter.bandwidth = BytesPerSecond(device.sm >= 90 ? 50e9 : 25e9);  // the NICs usual around it: 400G, 200G
     return sheet;
 }
 
@@ -70,8 +71,9 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
     const Cluster& known = sheet.cluster;
     c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
     if (!m.links_told) {
-        report.push_back("assumed: the links of " + known.name + "; the files do not tell");
+        report.push_back("assumed: the links of " + known.name + "; " + (m.from.empty() ? "no file tells" : "the files do not tell"));
         c.network.nics = m.nics;
+        c.network.rails = known.network.rails || m.nics >= c.gpus_per_node;
         return;
     }
     // Without a switch each GPU has links of its own to every other, and rings use them all.
@@ -98,6 +100,15 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
 bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 
 }  // namespace
+
+Machine usual_node() {
+    Machine m;
+    m.gpus = m.nics = 8;
+    m.links_told = false;
+    m.notes = {"assumed: a node of 8 GPUs with a NIC each; gpus_per_node, network.nics, link.intra.bandwidth and link.inter.bandwidth say "
+               "otherwise"};
+    return m;
+}
 
 void Machine::count_devices(int listed, const std::string& path) {
     if (gpus == 0) {
@@ -163,7 +174,7 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
     const bool same = sheet->preset && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());
     file.report.push_back(fmt::format("device: {} by the datasheet in {}{}", known.gpu.name, sheet->from, how));
-    c.source = fmt::format("described by its own files; datasheet of {}", sheet->from);
+    c.source = fmt::format("{}datasheet of {}", m.from.empty() ? "" : "described by its own files; ", sheet->from);
     std::string head;
     for (const auto& line : m.from) head += "# " + line + "\n";
     for (const auto& line : m.notes) {

@@ -32,6 +32,9 @@ struct Machine {
     void count_devices(int listed, const std::string& path);
 };
 
+// Of a device that no file describes: eight in a node, with a NIC each.
+Machine usual_node();
+
 // Each adds what its file says. Throw ConfigError with the place of what is not understood.
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi topo -m
 void read_nccl_topology(const std::string& text, const std::string& path, Machine& machine);

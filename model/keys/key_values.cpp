@@ -6,6 +6,7 @@
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
+#include "model/keys/keys.h"
 
 namespace stepcast {
 namespace {
@@ -273,6 +274,11 @@ std::string value_text(double value) { return fmt::format("{}", value); }  // sh
 std::string value_text(const std::string& value) { return value; }
 std::string value_text(const std::vector<int>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 std::string value_text(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+std::string value_text(const std::vector<std::string>& value) {
+    std::string text;
+    for (const auto& one : value) text += (text.empty() ? "" : ", ") + quoted_toml(one);
+    return "[" + text + "]";
+}
 std::string value_text(const Curve& value) { return text_of_rows(value); }
 std::string value_text(const std::vector<AttentionKernel>& value) { return text_of_rows(value); }
 std::string value_text(const std::vector<ExpertKernel>& value) { return text_of_rows(value); }

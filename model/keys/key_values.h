@@ -55,6 +55,7 @@ std::string value_text(std::uint64_t value);
 std::string value_text(const std::string& value);
 std::string value_text(const std::vector<int>& value);
 std::string value_text(const std::vector<double>& value);
+std::string value_text(const std::vector<std::string>& value);
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
@@ -69,9 +70,9 @@ std::string value_text(Enum value) {
 }
 template <HasNames Enum>
 std::string value_text(const std::vector<Enum>& value) {
-    std::string text;
-    for (const Enum one : value) text += (text.empty() ? "\"" : ", \"") + std::string(to_string(one)) + "\"";
-    return "[" + text + "]";
+    std::vector<std::string> names;
+    for (const Enum one : value) names.emplace_back(to_string(one));
+    return value_text(names);
 }
 template <class T>
 std::string value_text(const std::optional<T>& value) {
@@ -99,7 +100,7 @@ constexpr std::string_view kind_of() {
     if constexpr (std::is_same_v<T, std::vector<double>>) return "numbers";
     if constexpr (std::is_same_v<T, Curve>) return "curve";
     if constexpr (std::is_same_v<T, std::vector<GemmPoint>>) return "gemm table";
-    if constexpr (is_list<T>) return std::is_enum_v<typename T::value_type> ? "names" : "kernels";
+    if constexpr (is_list<T>) return std::is_class_v<typename T::value_type> && !std::is_same_v<T, std::vector<std::string>> ? "kernels" : "names";
 }
 
 // What stands for an unstated value takes what the value itself would.

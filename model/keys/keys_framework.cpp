@@ -19,6 +19,7 @@ const Key table[] = {
     {"framework.preset", PresetField{PresetKind::framework}, "framework to start from: a preset's name or a file"},
     {"framework.name", f<&F::name>, "name in reports"},
     {"framework.about", f<&F::about>, "what it stands for, in reports"},
+    {"framework.may_be", f<&F::may_be>, "frameworks that it may stand for: the interval covers them too"},
     {"framework.attention", f<&F::attention>, "attention kernel, of models without a kind of their own"},
     {"framework.dropout", f<&F::dropout>, "share of activations dropped", 0, 1},
     {"framework.tied", f<&F::tied>, "false: models with learned positions share no weights between embedding and logits"},

@@ -168,3 +168,18 @@ TEST_CASE("a measured layer is predicted under its system on the ranks that it r
     CHECK(found[0].what.experiment.parallelism.ep == 2);
     CHECK(found[1].what.experiment.parallelism.ep == 4);
 }
+
+TEST_CASE("columns that may be added say what the source leaves open") {
+    const TestFolder folder;
+    const auto rows = read_cases(folder.write(
+        "c.csv",
+        "source,case_id,model,layers,hidden,heads,ffn,vocab,seq,experts,topk,gpus,gpu,dp,ep,mbs,gbs,step_s,framework,dispatch,overlap_experts\n"
+        "mine,a,mixtral-8x7b,32,4096,32,14336,32000,4096,8,2,8,H100-80GB-SXM,8,8,1,64,1,nanotron,once,\n"
+        "mine,b,mixtral-8x7b,32,4096,32,14336,32000,4096,8,2,8,H100-80GB-SXM,8,8,1,64,1,,all-to-all,false\n"));
+    REQUIRE(rows.size() == 2);
+    const Case named = case_of(rows[0], ""), open = case_of(rows[1], "");
+    CHECK(named.experiment.framework.name == "nanotron");
+    CHECK(open.experiment.framework.name == "default");
+    CHECK(named.experiment.parallelism.dispatch_once);
+    CHECK_FALSE(open.experiment.parallelism.dispatch_once);
+}

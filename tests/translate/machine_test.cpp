@@ -1,6 +1,7 @@
 #include "translate/machine.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "model/experiment.h"
 #include "model/files/whole_files.h"
@@ -154,6 +155,17 @@ TEST_CASE("a device without a preset gets its datasheet and priors by its PCI nu
     CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", ""); }), Contains("which GPU is not told (0 NVLinks, sm 86)"));
     CHECK(read_cluster(folder.write("a.toml", cluster_of_machine(node(""), "x", "NVIDIA RTX A6000").text)).gpu.sms == 84);
     CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", "Voodoo 2"); }), Contains("no preset has its datasheet"));
+}
+
+// 8 links of 25 GB/s a GPU; sm 90: NICs of 400 Gb/s.
+TEST_CASE("a device that no file describes is a node of eight by its datasheet") {
+    const TestFolder folder;
+    const auto file = cluster_of_machine(usual_node(), "h800", "NVIDIA H800");
+    const auto c = read_cluster(folder.write("h800.toml", file.text));
+    CHECK(std::tuple(c.gpu.name, c.fabric, c.gpus_per_node, c.network.nics, c.network.rails) ==
+          std::tuple("H800", Fabric::nvswitch, 8, 8, true));
+    CHECK(std::pair(c.intra.bandwidth, c.inter.bandwidth) == std::pair(BytesPerSecond(200e9), BytesPerSecond(50e9)));
+    CHECK_THAT(fmt::format("{}", fmt::join(file.report, "\n")), Contains("assumed: the links of H800; no file tells") && Contains("assumed: a node of 8"));
 }
 
 // Four A100 with four links to each other use all twelve; behind a switch NV12 are the same twelve.
