@@ -173,8 +173,8 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
     lay_links(m, c, *sheet, file.report);
     const bool same = sheet->preset && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());
-    file.report.push_back(fmt::format("device: {} by the datasheet in {}{}", known.gpu.name, sheet->from, how));
-    c.source = fmt::format("{}datasheet of {}", m.from.empty() ? "" : "described by its own files; ", sheet->from);
+    file.report.push_back(fmt::format("device: {} by its datasheet: {}{}", known.gpu.name, sheet->from, how));
+    c.source = fmt::format("{}datasheet: {}", m.from.empty() ? "" : "described by its own files; ", sheet->from);
     std::string head;
     for (const auto& line : m.from) head += "# " + line + "\n";
     for (const auto& line : m.notes) {
