@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/profiles/replay.h"
+#include "calibrate/profiles/trace_events.h"
 #include "calibrate/profiles/trace_records.h"
 #include "tests/model/files.h"
 
@@ -90,6 +91,23 @@ TEST_CASE("a PyTorch trace, record by record") {
 }
 
 // One process alone: its correlation ids are taken with the upper bits of its global id (0x5000001 >> 24 = 5).
+// A trace is read in pieces of 1 MiB: wherever a piece ends in an event, be it between a backslash and what it escapes, the event is whole.
+TEST_CASE("an event of a trace is whole wherever a piece of the file ends in it") {
+    const TestFolder folder;
+    const std::string event = R"({"a":"\\x\"}]","b":[1,{"c":-2.5e3}]})", member = R"("k" : "v\"w")";
+    const std::string head = R"({"traceEvents":[)", tail = "," + event + "]," + member + "}";
+    for (std::size_t cut = 0; cut <= event.size() + tail.size(); ++cut) {
+        CAPTURE(cut);
+        const std::string path = folder.write("t.json", head + std::string((1 << 20) - head.size() - cut, ' ') + event + tail);
+        Texts events, members;
+        const TraceReading r = read_trace_events(path, [&](const TraceText& t) { events.emplace_back(t.json); },
+                                                 [&](std::string_view key, const TraceText& t) { members.push_back(std::string(key) + " " + std::string(t.json)); });
+        CHECK(r == TraceReading{2, (1 << 20) - cut + event.size() + tail.size() - 1, ""});
+        CHECK(events == Texts{event, event});
+        CHECK(members == Texts{R"(k "v\"w")"});
+    }
+}
+
 // Exports of other versions and of other options: tables and columns that lack cost nothing but what they would have told. 4e18 ns is the
 // latest time; a graph traced as a whole is one kernel and belongs to a process as kernels do.
 TEST_CASE("an Nsight export with fewer tables") {
