@@ -24,7 +24,6 @@ std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
     std::vector<BlockTotals> totals(static_cast<std::size_t>(ranks), BlockTotals{-1, -1});
     for (const StepTrace::Sighting& seen : step.sightings) {
         BlockTotals& mine = totals[static_cast<std::size_t>(seen.rank)];
-        if (mine.blocks >= 0) return {};
         for (const BlockTotals& candidate : step.blocks) {
             if (candidate.blocks != seen.blocks) continue;
             if (mine.blocks >= 0 && !(mine == candidate)) return {};
@@ -71,9 +70,7 @@ std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTot
             found.push_back({by_step[i], 1, 0});
     }
     if (found.empty()) return std::nullopt;
-    SteadyBlocks best = *std::max_element(found.begin(), found.end(), [](const SteadyBlocks& a, const SteadyBlocks& b) {
-        return a.agreeing < b.agreeing;
-    });
+    SteadyBlocks best = *std::ranges::max_element(found, {}, &SteadyBlocks::agreeing);
     best.steps = steps;
     return best;
 }

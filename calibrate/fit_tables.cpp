@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -96,8 +97,7 @@ std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<Fit
 // Kernels of the tables, those with most rows first.
 std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCases& named) {
     std::vector<std::pair<std::string, std::vector<FitCase>>> sorted(named.begin(), named.end());
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    std::ranges::stable_sort(sorted, std::ranges::greater{}, [](const auto& kernel) { return kernel.second.size(); });
     return sorted;
 }
 

@@ -59,7 +59,7 @@ struct Pool {
 };
 
 Pool joined(std::vector<Axis> axes) {
-    std::sort(axes.begin(), axes.end(), [](Axis a, Axis b) { return a.stride < b.stride; });
+    std::ranges::sort(axes, {}, &Axis::stride);
     Pool pool;
     for (const Axis axis : axes) {
         if (axis.size == 1) continue;

@@ -1,6 +1,7 @@
 #include "reports/plots.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ std::vector<std::string> shown_parts(const std::vector<Shares>& runs) {
     std::vector<std::string> parts;
     for (const auto& [part, share] : largest)
         if (share >= 0.05) parts.push_back(part);
-    std::ranges::stable_sort(parts, [&](const auto& a, const auto& b) { return largest.at(a) > largest.at(b); });
+    std::ranges::stable_sort(parts, std::ranges::greater{}, [&](const auto& part) { return largest.at(part); });
     constexpr std::size_t most = 10;
     if (parts.size() > most) parts.resize(most);
     return parts;

@@ -18,7 +18,7 @@ namespace {
 std::vector<double> ranks_of(const std::vector<double>& values) {
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+    std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
     std::vector<double> ranks(values.size());
     for (std::size_t first = 0; first < order.size();) {
         std::size_t last = first + 1;

@@ -99,8 +99,7 @@ CaseSeries series_of(const std::vector<Comparison>& comparisons, bool against_ex
     }
     merge_smallest(series);
     for (auto& [name, cases] : series)
-        std::stable_sort(cases.begin(), cases.end(),
-                         [](const Comparison* a, const Comparison* b) { return a->what.x < b->what.x; });
+        std::ranges::stable_sort(cases, {}, [](const Comparison* c) { return c->what.x; });
     return series;
 }
 

@@ -17,9 +17,7 @@ using Series = std::map<std::string, std::vector<FitPoint>>;
 Series series_of(const FitPlot& plot) {
     Series series;
     for (const FitPoint& point : plot.points) series[point.kind].push_back(point);
-    for (auto& [kind, points] : series)
-        std::sort(points.begin(), points.end(),
-                  [](const FitPoint& a, const FitPoint& b) { return a.fitted < b.fitted; });
+    for (auto& [kind, points] : series) std::ranges::sort(points, {}, &FitPoint::fitted);
     return series;
 }
 

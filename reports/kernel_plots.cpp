@@ -29,9 +29,7 @@ Series series_of(const Rows& rows, const std::function<std::string(const KernelC
 Series shown(Series series, std::size_t& left_out) {
     left_out = 0;
     while (series.size() > most_series) {
-        const auto smallest = std::min_element(series.begin(), series.end(), [](const auto& a, const auto& b) {
-            return a.second.size() < b.second.size();
-        });
+        const auto smallest = std::ranges::min_element(series, {}, [](const auto& one) { return one.second.size(); });
         left_out += smallest->second.size();
         series.erase(smallest);
     }
@@ -144,8 +142,7 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
     std::size_t i = 0;
     PlotRange up;
     for (auto& [name, members] : series) {
-        std::stable_sort(members.begin(), members.end(),
-                         [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+        std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
         plot.data += fmt::format("$bus{} << EOD\n", i);
         for (const KernelComparison& k : members) {
             plot.data += fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -141,9 +142,7 @@ std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& compar
     for (const Comparison& c : comparisons)
         if (c.forecast) cases.push_back(&c);
     if (cases.size() <= most) return cases;
-    std::stable_sort(cases.begin(), cases.end(), [](const Comparison* a, const Comparison* b) {
-        return std::abs(relative_error(*a)) > std::abs(relative_error(*b));
-    });
+    std::ranges::stable_sort(cases, std::ranges::greater{}, [](const Comparison* c) { return std::abs(relative_error(*c)); });
     cases.resize(most);
     std::sort(cases.begin(), cases.end());
     return cases;

@@ -207,7 +207,7 @@ Prediction predict_step(const Experiment& e) {
     Prediction result;
     Forecast& f = result.forecast;
     describe(e, f);
-    std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.times.step < b.times.step; });
+    std::ranges::sort(draws, {}, [](const Draw& d) { return d.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
     Simulated s = only ? std::move(*only) : simulate_draw(e, median_draw.index);
     f.median_draw = median_draw.index;

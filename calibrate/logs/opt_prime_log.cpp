@@ -40,8 +40,7 @@ public:
     void vote(const Key& key, int rank) { ++votes_[key][rank]; }
     void settle() {
         for (const auto& [key, by_rank] : votes_) {
-            const auto most =
-                std::max_element(by_rank.begin(), by_rank.end(), [](auto& a, auto& b) { return a.second < b.second; });
+            const auto most = std::ranges::max_element(by_rank, {}, [](const auto& votes) { return votes.second; });
             owner_[key] = most->first;
             ++layers_[most->first];
         }

@@ -53,7 +53,6 @@ void SampleRecord::replay(const std::function<void(const Value&)>& take) {
             for (std::size_t i = 0; i < count; ++i) take(piece[i]);
             left -= count;
         }
-        std::fseek(file_.get(), 0, SEEK_END);
     }
     for (const Value& value : kept_) take(value);
 }

@@ -32,7 +32,8 @@ public:
     [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
     [[nodiscard]] int last_step() const { return last_step_; }
     [[nodiscard]] bool empty() const { return kept_.empty() && spilled_ == 0; }
-    void replay(const std::function<void(const Value&)>& take);  // in the order added
+    // In the order added, as often as asked; a record that was replayed is not written on before clear().
+    void replay(const std::function<void(const Value&)>& take);
     void clear();
 
 private:

@@ -64,7 +64,7 @@ std::vector<Sample> rows_of(std::vector<const Sample*>& samples, int last_step) 
     SampleRecord names;
     RunSummary summary(first_steady_step(last_step + 1), false);
     for (const Sample* s : samples) summary.expect(names.phase(s->phase, s->unit), s->rank);
-    std::stable_sort(samples.begin(), samples.end(), [](auto* a, auto* b) { return a->step < b->step; });
+    std::ranges::stable_sort(samples, {}, [](const Sample* s) { return s->step; });
     for (const Sample* s : samples) summary.take(names.phase(s->phase), s->rank, s->step, s->value);
     return summary.rows(*samples.front(), names.phases());
 }

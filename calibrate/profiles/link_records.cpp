@@ -286,7 +286,7 @@ void add_memory_and_steps(TraceRecords& records, std::int64_t origin, Profile& p
     for (const HostSpan& s : records.steps)
         p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
                            Seconds(static_cast<double>(s.length.ns()) * 1e-9)});
-    std::sort(p.steps.begin(), p.steps.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    std::ranges::sort(p.steps, {}, &ProfiledStep::start);
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
 
 // Bus over algorithm bandwidth, where both have enough digits: 2 (n-1)/n of an all-reduce, (n-1)/n of others, 1 of the rest.
 double factor_of(const Table& t) {
-    const auto widest = std::max_element(t.rows.begin(), t.rows.end(), [](const auto& a, const auto& b) { return a.bus < b.bus; });
+    const auto widest = std::ranges::max_element(t.rows, {}, [](const auto& row) { return row.bus; });
     return widest == t.rows.end() || widest->algorithm < 1 ? 0 : widest->bus / widest->algorithm;
 }
 

@@ -4,6 +4,7 @@
 // the host, unless launches block, calls modules while the device exchanges. It waits for the device where it reads the counts, before it
 // decides what is shadowed, and at the end of a pass (FastMoE's smgr->sync).
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "model/moe/layer.h"
@@ -55,7 +56,7 @@ std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing
     const std::vector<int> load = world_load(routing);
     std::vector<std::size_t> order(load.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return load[a] > load[b]; });
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
     std::vector<bool> shadowed(load.size());
     for (std::size_t i = 0; i + 1 < order.size(); ++i) {
         if ((load[order[i]] - load[order[i + 1]]) * slot_seconds <= model_seconds) break;

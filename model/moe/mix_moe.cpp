@@ -37,7 +37,7 @@ std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing&
     const std::vector<int> load = world_load(routing);
     std::vector<std::size_t> order(load.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return load[a] > load[b]; });
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
     const auto popular = std::min<std::size_t>(popular_count, order.size());
     std::vector<RankBlocks> ranks(static_cast<std::size_t>(layer.ranks));
     for (std::size_t i = 0; i < order.size(); ++i) {

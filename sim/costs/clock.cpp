@@ -68,7 +68,7 @@ Joules op_energy(const Op& op, Seconds time, const Cluster& cluster) {
 }
 
 Joules step_energy(const TaskGraph& graph, const Timeline& timeline, const Cluster& cluster) {
-    if (cluster.power.limit <= cluster.power.idle || graph.rank_count() == 0) return {};
+    if (cluster.power.limit <= cluster.power.idle) return {};
     Joules working;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.places(t).front().lane() == Lane::compute)

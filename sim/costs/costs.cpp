@@ -56,8 +56,7 @@ struct RangeCheck {
         const auto& table = cluster.kernel.gemm_table;
         if (table.empty() || cluster.kernel.gemm_table_by_weight) return;
         const auto outside = [&](long GemmPoint::*size, long value) {
-            const auto [low, high] =
-                std::minmax_element(table.begin(), table.end(), [&](auto& a, auto& b) { return a.*size < b.*size; });
+            const auto [low, high] = std::ranges::minmax_element(table, {}, size);
             return value < (*low).*size || value > (*high).*size;
         };
         if (outside(&GemmPoint::m, op.m) || outside(&GemmPoint::n, op.n) || outside(&GemmPoint::k, op.k))

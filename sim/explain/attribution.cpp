@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -59,9 +60,7 @@ ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>
         sum.effect = timeline.end - attribution.replayed;
         attribution.kinds.push_back(sum);
     }
-    std::ranges::stable_sort(attribution.kinds, [](const KindError& a, const KindError& b) {
-        return std::abs(a.effect.si()) > std::abs(b.effect.si());
-    });
+    std::ranges::stable_sort(attribution.kinds, std::ranges::greater{}, [](const KindError& e) { return std::abs(e.effect.si()); });
     return attribution;
 }
 

@@ -57,8 +57,7 @@ MemoryUse eager_memory(const Experiment& e) {
     const Moment loss{Bytes(0), layers + s.ends() + s.wide_logits, 2.0 * s.wide_logits};
     const Moment first_layer{head_gradient, layers, s.layer_work()};
     const Moment last{use.weights, Bytes(0), s.outer};
-    const Moment fullest =
-        std::max({loss, first_layer, last}, [](const Moment& a, const Moment& b) { return a.sum() < b.sum(); });
+    const Moment fullest = std::ranges::max({loss, first_layer, last}, {}, &Moment::sum);
     use.gradients = fullest.gradients;
     use.activations = fullest.activations;
     use.buffers = fullest.work + workspaces;

@@ -83,8 +83,7 @@ private:
 };
 
 int largest_run(const Runs& runs) {
-    return std::max_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.size() < b.size(); })
-        ->size();
+    return std::ranges::max_element(runs, {}, &Run::size)->size();
 }
 
 // Ring flows of one group with an end in the focus: call(flow, weight, inside a node).

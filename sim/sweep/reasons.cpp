@@ -35,9 +35,10 @@ std::vector<std::string> parts_of(std::string_view text, std::vector<Number>& nu
         Number number;
         number.low = number.high = digits_at(text, at);
         at += number.low.size();
-        if (text.substr(at).starts_with(to) && at + to.size() < text.size() && is_digit(text[at + to.size()])) {
-            number.high = digits_at(text, at + to.size());
-            at += to.size() + number.high.size();
+        const std::string after = text.substr(at).starts_with(to) ? digits_at(text, at + to.size()) : "";
+        if (!after.empty()) {
+            number.high = after;
+            at += to.size() + after.size();
         }
         numbers.push_back(std::move(number));
         parts.emplace_back();

@@ -264,6 +264,18 @@ TEST_CASE("sentences of a framework that hold under a condition") {
               m.parallelism.unfused = true;
               m.framework.unfused = true;  // the framework's own way: its kernel stands
           }) == AttentionKind::flash);
+
+    // Latent and relative attention project in their own way: what a framework does with query, key and value is not said of them.
+    const auto fused = [](AttentionKind kind, Positions positions) {
+        Experiment model = small_gpt();
+        model.workload.attention = kind;
+        model.workload.positions = positions;
+        model.workload.fused_projections = true;
+        return under("fused_projections", "false", model).workload.fused_projections;
+    };
+    CHECK_FALSE(fused(AttentionKind::flash, Positions::rotary));
+    CHECK(fused(AttentionKind::mla, Positions::rotary));
+    CHECK(fused(AttentionKind::flash, Positions::relative));
 }
 
 // ZeRO 3 gathers ahead of use whatever the framework says; exchanges beside GEMMs want the sequence split.

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "reports/json_parts.h"
 #include "reports/tables.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
@@ -32,6 +33,10 @@ const Json campaign_json{{"tokens", 15e12}, {"steps", 1e6}, {"time_s", {{"p10", 
                          {"power_source", "a datasheet"}, {"goodput", {{"share", 0.875}, {"failure_every_s", 4000.0}, {"checkpoint_every_s", 300.0}}}};
 
 }  // namespace
+
+TEST_CASE("JSON is written with two blanks a level, letters as they are, what is no text replaced") {
+    CHECK(json::text_of(Json{{"a", {1, "\u00e9"}}, {"b", "\xff"}}) == "{\n  \"a\": [\n    1,\n    \"\u00e9\"\n  ],\n  \"b\": \"\ufffd\"\n}\n");
+}
 
 // 0.5 J a step of 1/8 s at 2048 tokens/s, which are 256 tokens: 1/512 J each. Whatever is above 0 is known.
 TEST_CASE("a forecast in JSON: every figure in its place") {

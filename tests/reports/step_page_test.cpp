@@ -1,6 +1,7 @@
 #include "reports/pages.h"
 
 #include <catch2/catch.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -192,7 +193,12 @@ TEST_CASE("a folder of a forecast has its page and its plots") {
     CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing") && Contains(drawn("gantt")) && !Contains(drawn("elasticity")));
     const std::string why = written(explanation());
     CHECK_THAT(samples::file_text(why + "/elasticity.svg"), Contains("moe_layer_mix_moe on pcie-a100-x4"));
-    CHECK_THAT(samples::file_text(why + "/report.html"), Contains(drawn("gantt")) && Contains(drawn("elasticity")));
+    const std::string page = samples::file_text(why + "/report.html");
+    std::vector<std::size_t> places;  // each plot under its title
+    for (const std::string& text : {std::string(">The step over time<"), drawn("gantt"), std::string(">Where the step goes<"), std::string(">Why, and what would change it<"), drawn("elasticity"), std::string(">Kernels<")})
+        places.push_back(page.find(text));
+    CHECK(places.back() != std::string::npos);
+    CHECK(std::ranges::is_sorted(places));
     const std::string both = samples::folder_of_scripts("columns", [&](const std::string& to) {
         write_columns(to, {column("a", 1, 2, 3), column("b", 1, 2, 3)}, {gantt(), gantt()}, {{"program", "stepcast 1"}});
     });

@@ -254,6 +254,9 @@ TEST_CASE("a cursor reads numbers as they stand") {
     CHECK(grouped("1,6501") == "1 ',6501'");
     CHECK(grouped("-1,650") == "-1 ',650'");
     CHECK(grouped(",650") == "none");
+    for (const char* cut : {"1,x34", "1,2x4", "1,23x", "1,", "1,2", "1,23"}) CHECK(grouped(cut) == fmt::format("1 '{}'", cut + 1));
+    CHECK(grouped("1,2345,678") == "1 ',2345,678'");
+    CHECK(grouped("1,234.5") == "1234.5 ''");
     CHECK(grouped("123") == "123 ''");
     CHECK(grouped("123,456") == "123456 ''");
     CHECK(seconds_of_milliseconds(1.2345678) == 0.001234568);

@@ -160,6 +160,7 @@ TEST_CASE("nccl-tests: ranks from the widest bandwidths, where they tell") {
     CHECK(ranks("reduce_scatter.log", "10.00 5.00") == "2 reduce_scatter");
     CHECK(ranks("all_gather.log", "10.00 9.999") == "none");
     CHECK(ranks("all_gather.log", "10.00 3.00") == "none");
+    CHECK(ranks("all_gather.log", "10.00 15.00") == "none");  // counted more than once: an all-reduce's
     CHECK(ranks("alltoall.log", "10.00 7.50") == "4 all_to_all");
     CHECK(ranks("broadcast.log", "10.00 10.00") == "none");
     CHECK(ranks("x.log", "10.00 17.50") == "8 all_reduce");      // nothing else counts its bytes more than once

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/profiles/replay.h"
+#include "calibrate/profiles/trace_events.h"
 #include "calibrate/profiles/trace_records.h"
 #include "tests/model/files.h"
 
@@ -90,6 +91,54 @@ TEST_CASE("a PyTorch trace, record by record") {
 }
 
 // One process alone: its correlation ids are taken with the upper bits of its global id (0x5000001 >> 24 = 5).
+// A trace is read in pieces of 1 MiB: wherever a piece ends in an event, be it between a backslash and what it escapes, the event is whole.
+TEST_CASE("an event of a trace is whole wherever a piece of the file ends in it") {
+    const TestFolder folder;
+    const std::string event = R"({"a":"\\x\"}]","b":[1,{"c":-2.5e3}]})", member = R"("k" : "v\"w")";
+    const std::string head = R"({"traceEvents":[)", tail = "," + event + "]," + member + "}";
+    for (std::size_t cut = 0; cut <= event.size() + tail.size(); ++cut) {
+        CAPTURE(cut);
+        const std::string path = folder.write("t.json", head + std::string((1 << 20) - head.size() - cut, ' ') + event + tail);
+        Texts events, members;
+        const TraceReading r = read_trace_events(path, [&](const TraceText& t) { events.emplace_back(t.json); },
+                                                 [&](std::string_view key, const TraceText& t) { members.push_back(std::string(key) + " " + std::string(t.json)); });
+        CHECK(r == TraceReading{2, (1 << 20) - cut + event.size() + tail.size() - 1, ""});
+        CHECK(events == Texts{event, event});
+        CHECK(members == Texts{R"(k "v\"w")"});
+    }
+}
+
+// Exports of other versions and of other options: tables and columns that lack cost nothing but what they would have told. 4e18 ns is the
+// latest time; a graph traced as a whole is one kernel and belongs to a process as kernels do.
+TEST_CASE("an Nsight export with fewer tables") {
+    const TestFolder folder;
+    int number = 0;
+    const auto read = [&](const std::string& tables, int process = 0) {
+        const std::string path = fmt::format("{}/{}.sqlite", folder.path(), number++);
+        sqlite3* db = nullptr;
+        REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
+        REQUIRE(sqlite3_exec(db, tables.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+        sqlite3_close(db);
+        return read_nsight_records(path, process);
+    };
+    const std::string strings = "CREATE TABLE StringIds(id INTEGER, value TEXT); INSERT INTO StringIds VALUES (1,'k');";
+    const std::string gpus = "CREATE TABLE TARGET_INFO_GPU(id INTEGER, name TEXT, smCount INTEGER, totalMemory INTEGER); INSERT INTO TARGET_INFO_GPU VALUES (2,'G',9,500);";
+    const std::string kernels = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER, correlationId INTEGER, deviceId INTEGER, streamId INTEGER, shortName INTEGER);"
+                                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100,150,11,0,7,1),(4000000000000000000,4000000000000000000,12,0,7,1),(4000000000000000001,5,13,0,7,1);";
+    CHECK(read(strings + gpus).devices.at(2) == ProfiledDevice{"G", 9, Bytes(500)});
+    CHECK_THROWS_AS(read(strings), ConfigError);
+    CHECK_THROWS_AS(read(gpus), ConfigError);
+    const TraceRecords r = read(strings + kernels);
+    CHECK(r.devices.empty());
+    CHECK(texts(r.device, [&](const DeviceRecord& d) { return device_text(r, d); }) ==
+          Texts{"k 100 50 11 d0 s7 c-1 q-1 0 0", "k 4000000000000000000 0 12 d0 s7 c-1 q-1 0 0", "k 0 5 13 d0 s7 c-1 q-1 0 0"});
+    // Process 6 (of device 0, by its graphs) before process 5 (of device 1); a process's other work on a later device changes nothing.
+    const std::string graphs = "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER, deviceId INTEGER, streamId INTEGER);"
+                               "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (10,30,1,83886080,1,7),(20,50,2,100663296,3,7),(60,65,3,100663296,0,7);";
+    const TraceRecords first = read(strings + gpus + graphs, 0), second = read(strings + gpus + graphs, 1);
+    CHECK((first.processes == 2 && first.whole_graphs == 2 && first.first == 20 && second.whole_graphs == 1 && second.first == 10));
+}
+
 TEST_CASE("an Nsight export, record by record") {
     const TestFolder folder;
     const std::string path = folder.path() + "/t.sqlite";

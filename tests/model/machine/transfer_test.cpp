@@ -116,6 +116,8 @@ TEST_CASE("spreads of machines without measurements are data") {
 TEST_CASE("a machine is like another of its fabric and about its generation") {
     CHECK(has_like_machine(read_cluster("dgx-h100")));
     CHECK(has_like_machine(read_cluster("gb300-nvl72")));
+    CHECK(has_like_machine(read_cluster("b300-x8")));  // one generation from B200, with its switches
+    CHECK(has_like_machine(read_cluster("l40s-x8")));  // as near to RTX PRO 6000, on PCIe both
     CHECK_FALSE(has_like_machine(read_cluster("rtx-pro-6000-x8")));
     CHECK_FALSE(has_like_machine(read_cluster("dgx-a100")));  // Hopper's tensor cores are fed in another way
 }

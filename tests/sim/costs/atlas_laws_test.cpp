@@ -133,6 +133,24 @@ TEST_CASE("attention without a mask runs in whole waves of blocks") {
     CHECK(waves(60) == Approx(2.4 + 0.6 * 0.25));
 }
 
+// 50 heads of four blocks are two waves over 100 SMs. Of 1,024 keys a block sees a window of 32, a tile of 128 that its edges cut and its own
+// 64 queries: 224; never more keys than there are; all of them where the kernel does not slide.
+TEST_CASE("attention without a mask: a block sees its window, a tile and its own queries") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e14);
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .corner = 1, .token = {}, .tile = 64};
+    const auto seen = [&](long keys, long window) {
+        AttentionShape shape{Attention{1, 50, 256, keys, 64, false, false, Dtype::bf16, true}, 50};
+        shape.op.window = window;
+        return attention_law_time(shape, kernel, c, GemmSetting::step).si() / (2 * 64.0 * 256 / 1e12);
+    };
+    CHECK(seen(1024, 32) == Approx(224));
+    CHECK(seen(1024, 0) == Approx(1024));
+    CHECK(seen(192, 32) == Approx(192));
+    kernel.slides = false;
+    CHECK(seen(1024, 32) == Approx(1024));
+}
+
 // 1,000 heads of 256 queries and as many keys, 2 * 64 values of 2 B each: 131 MB beside the kernel, at 0.85 of 1 TB/s. An L2 that
 // holds half of such: 1.5 times as fast.
 TEST_CASE("attention: passes beside the kernel run faster where the L2 holds their operands") {

@@ -23,4 +23,5 @@ TEST_CASE("ranges of reasons join whatever the order") {
     CHECK(with_ranges("tp 2..8 of 4", "tp 16 of 4") == "tp 2..16 of 4");
     CHECK(with_ranges("tp 16 of 4", "tp 2..8 of 4") == "tp 2..16 of 4");
     CHECK(with_ranges("tp 16 of 4", "pp 16 of 4").empty());
+    CHECK(with_ranges("more than 3..", "more than 12..") == "more than 3..12..");  // dots that end a text are no range
 }
