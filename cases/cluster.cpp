@@ -182,7 +182,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
         if (family == rule.at("family") && contains(wanted, rule.at("form")) && is_preset(rule.at("cluster")))
             return rule.at("cluster");
     throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
-                      ", or name one with --cluster (stepcast import --gpu \"" + gpu + "\" --out FILE.toml writes one by a datasheet that it knows)");
+                      ", or name one with --cluster (stepcast import --gpu NAME --out FILE.toml writes one where the datasheet is known)");
 }
 
 Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,

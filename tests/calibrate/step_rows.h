@@ -28,7 +28,7 @@ inline std::string steps_table(const std::vector<StepRow>& rows) {
 
 inline std::vector<Case> cases_of(const TestFolder& folder, const std::vector<StepRow>& rows) {
     std::vector<Case> cases;
-    for (Comparison& c : read_comparisons(folder.write("rows.csv", steps_table(rows)), "dgx-a100", "")) {
+    for (Comparison& c : read_comparisons(folder.write("rows.csv", steps_table(rows)), "dgx-a100", "nemo-2")) {
         REQUIRE(c.refused_because == "");
         cases.push_back(std::move(c.what));
     }

@@ -66,7 +66,8 @@ TEST_CASE("a row that cannot be predicted says why") {
           "c.csv:2: model: \"moe_layer_naive\" is no preset experiment; expected one of moe_layer_alltoall, "
           "moe_layer_fast_moe, moe_layer_mix_moe");
     CHECK(told("moe_layer_mix_moe,,,4,H900,1,4,,,,,1,") ==
-          "c.csv:2: gpu: no cluster is known for \"H900\"; expected one of X100, or name one with --cluster");
+          "c.csv:2: gpu: no cluster is known for \"H900\"; expected one of X100, or name one with --cluster "
+          "(stepcast import --gpu NAME --out FILE.toml writes one where the datasheet is known)");
     CHECK(told("moe_layer_mix_moe,,,8,,1,8,,,,,1,") ==
           "c.csv:2: --set parallelism.dp=8: pipeline 1 x data 8 x tensor 1 x context 1 = 8 ranks, but cluster has 4");
     CHECK(told("moe_layer_mix_moe,,,8,,,,,,,,1,") == "c.csv:2: gpus: 8, but the experiment has 4 ranks");

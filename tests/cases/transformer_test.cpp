@@ -96,7 +96,8 @@ TEST_CASE("a row's device is the shipped cluster of its family, with the memory 
         else
             CHECK(gpt_refusal({{"gpu", unknown}}) == "c.csv:2: gpu: no cluster is known for \"" + std::string(unknown) +
                                                      "\"; expected one of B200, A100-SXM, H100-SXM, or name one with "
-                                                     "--cluster");
+                                                     "--cluster (stepcast import --gpu NAME --out FILE.toml writes one where the "
+                                                     "datasheet is known)");
     const Case named = case_of(gpt_row_with({{"gpu", "V100"}}), "dgx-h100");
     CHECK(named.experiment.cluster.name == "dgx-h100");
     CHECK(named.experiment.cluster.inter.bandwidth == BytesPerSecond(20e9));  // the V100's network says nothing of it

@@ -37,17 +37,27 @@ TEST_CASE("every shipped framework reads, says what it is and is written as it w
     }
 }
 
-// conventions of default.toml, by hand: bf16 gradients, buckets of 40 million weights of 2 bytes, exchanges of tensor
-// parallelism beside GEMMs because the sequence is split too.
-TEST_CASE("an experiment without a framework has the default one, and keys that it states stay") {
+// What nobody tuned, by default.toml: fp32 gradients, exchanged after the last backward in one bucket, eager passes.
+TEST_CASE("an experiment without a framework has the default one") {
     const Experiment e = read(run_13b);
     CHECK(e.framework.name == "default");
     CHECK(e.workload.attention == AttentionKind::flash);
+    CHECK(e.parallelism.gradient_dtype == Dtype::fp32);
+    CHECK(e.parallelism.bucket > Bytes(4.0 * 13e9));
+    CHECK(e.parallelism.eager);
+    CHECK_FALSE((e.parallelism.overlap || e.parallelism.overlap_params || e.parallelism.overlap_tp));
+}
+
+// Conventions of nemo-2, by hand: bf16 gradients, buckets of 40 million weights of 2 bytes, collectives of tensor parallelism
+// overlap GEMMs because the sequence is split too.
+TEST_CASE("keys that an experiment states stay as its framework finds them") {
+    const std::string recipe = run_13b + "[framework]\npreset = \"nemo-2\"\n";
+    const Experiment e = read(recipe);
     CHECK(e.parallelism.gradient_dtype == Dtype::bf16);
     CHECK(e.parallelism.bucket == Bytes(80e6));
     CHECK(e.parallelism.overlap_tp);
-    CHECK_FALSE(read(run_13b, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
-    const Experiment stated = read(run_13b, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
+    CHECK_FALSE(read(recipe, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
+    const Experiment stated = read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
     CHECK(stated.parallelism.gradient_dtype == Dtype::fp32);
     CHECK(stated.parallelism.bucket == Bytes(160e6));
     CHECK_FALSE(stated.parallelism.overlap);
