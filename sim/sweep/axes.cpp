@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_values = 1'000'000;  // of one key
+constexpr std::size_t most_values = 100'000;  // of one key
 
 // FIRST..LAST, FIRST..LAST*FACTOR or FIRST..LAST+STEP.
 struct Range {

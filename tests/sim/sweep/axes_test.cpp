@@ -60,7 +60,7 @@ TEST_CASE("the option --vary refuses what says nothing or is said twice") {
     CHECK_THROWS_WITH(values("0..8*2"), Catch::Contains("does not rise"));
     CHECK_THROWS_WITH(values("1..8+0"), Catch::Contains("does not rise"));
     CHECK_THROWS_WITH(values("1..4,3"), Catch::Contains("3 is there twice"));
-    CHECK_THROWS_WITH(values("1..2000000"), Catch::Contains("more than 1000000 values"));
+    CHECK_THROWS_WITH(values("1..200000"), Catch::Contains("more than 100000 values"));
     CHECK_THROWS_WITH(parse_axis("parallelism=some"), Catch::Contains("expected parallelism=all"));
 }
 
