@@ -174,6 +174,7 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
                        std::ranges::any_of(file.entries, [](const auto& entry) { return entry.path.starts_with("framework."); });
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
     adopt_framework(e);
+    for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);  // throws of an unknown one
     for (const auto& replaced : e.framework.replaced) {
         layers.origin[replaced.key] = Origin::framework;
         layers.set_at[replaced.key] = e.framework.name;

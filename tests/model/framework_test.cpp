@@ -48,6 +48,12 @@ TEST_CASE("an experiment without a framework has the default one") {
     CHECK_FALSE((e.parallelism.overlap || e.parallelism.overlap_params || e.parallelism.overlap_tp));
 }
 
+TEST_CASE("a framework may be others, which have to be known") {
+    CHECK(read(run_13b).framework.may_be == std::vector<std::string>{"eager", "nemo-2"});
+    CHECK(read(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be == std::vector<std::string>{"fsdp"});
+    CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}), Catch::Contains("\"fsp\" is no preset framework"));
+}
+
 // Conventions of nemo-2, by hand: bf16 gradients, buckets of 40 million weights of 2 bytes, collectives of tensor parallelism
 // overlap GEMMs because the sequence is split too.
 TEST_CASE("keys that an experiment states stay as its framework finds them") {
