@@ -72,5 +72,14 @@ done
 how='(five folds by model and layout; of b200-sxm-x8 each model)'
 grep -qF -- "$how" "$sources/docs/accuracy.md" || fail "docs/accuracy.md does not say: $how"
 
+# docs/formats.md: a cases file may have every column that is named there.
+awk -F'|' '/^## / { on = /Cases/ }
+    on && /^source,case_id/
+    on && /^[|] `/ { gsub(/[ `]/, "", $2); print $2 }' "$sources/docs/formats.md" | tr ',' '\n' | sort -u >columns
+paste -sd, columns >documented.csv
+[ "$(wc -l <columns)" -ge 40 ] || fail "docs/formats.md names too few columns of a cases file: $(cat documented.csv)"
+told=$("$stepcast" compare documented.csv 2>&1) || true
+[[ $told != *"is no column"* ]] || fail "docs/formats.md: $told"
+
 [ "$commands" -ge 5 ] || fail "only $commands commands were found in README and docs"
 finish
