@@ -47,7 +47,6 @@ bool has_rate(const Gpu& gpu, Dtype dtype) {
 AttentionRow attention_row(const TableRow& row) {
     const std::string op = row.text("op");
     AttentionRow found;
-    found.where = row.where();
     found.kernel = row.text("kernel");
     if (op == "encoder_attention") found.kernel = "unmasked " + found.kernel;
     if (op == "mla_attention") found.kernel = "latent, " + row.text("form") + ": " + found.kernel;
@@ -78,7 +77,6 @@ void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) 
 
 void add_cast(const TableRow& row, BuildingBlocks& blocks) {
     CastRow found;
-    found.where = row.where();
     found.rows = row.integer("rows");
     found.width = row.integer("width");
     const std::string granularity = row.text("granularity");
@@ -95,7 +93,6 @@ void add_cast(const TableRow& row, BuildingBlocks& blocks) {
 
 void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& tuned) {
     MoeLayerRow found;
-    found.where = row.where();
     found.implementation = row.text("dtype") + (row.text("implementation").empty() ? "" : " ") + row.text("implementation");
     found.tokens = row.integer("num_tokens");
     found.hidden = row.integer("hidden");

@@ -79,7 +79,6 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     found.sustained = long_run;
     found.uninitialised = long_run && row.text("implementation").starts_with("vLLM");
     found.casts = op == "cast_gemm" || op == "sustained_cast_gemm";
-    found.where = row.where();
     const std::string dtype = row.text("dtype");
     found.gemm = {row.integer("m"),
                   row.integer("n"),
@@ -108,7 +107,7 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
         ++blocks.unstated_rows;
         return;
     }
-    CollectiveRow found{row.where(), row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
+    CollectiveRow found{row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.in_switch = row.text("dtype") != "int8";
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));

@@ -32,10 +32,9 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// Of every row: `where` is "file:line", `row` its content (model/records/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
+// Of every row: `row` is its content (model/records/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
 // events around one call of a script, which a short kernel waits for.
 struct GemmRow {
-    std::string where;
     Gemm gemm;
     int groups = 1;
     Seconds time;
@@ -51,7 +50,7 @@ struct GemmRow {
 // `op` is a kind_name(); `bytes` as in model/graph/op.h: the whole result of an all-gather, the whole input of a
 // reduce-scatter, and of an all-to-all what one rank holds.
 struct CollectiveRow {
-    std::string where, op;
+    std::string op;
     int ranks = 0, nodes = 0;
     Bytes bytes;
     Seconds time;
@@ -64,7 +63,7 @@ struct CollectiveRow {
 // "dispatch_low_latency", ..; `bytes` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
 // over the experts at random.
 struct ExchangeRow {
-    std::string where, op, kernels;
+    std::string op, kernels;
     int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
     double tokens = 0;  // of a rank
     Bytes bytes;
@@ -76,7 +75,6 @@ struct ExchangeRow {
 
 // Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up, activation, down.
 struct MoeLayerRow {
-    std::string where;
     long tokens = 0, hidden = 0, ffn = 0;
     int top_k = 0, experts = 0, ep = 1, tp = 1;
     double skew = 0;  // exponent of the density of the experts' loads (RoutingSpec::Kind::power_law); 0 = balanced
@@ -91,7 +89,7 @@ struct MoeLayerRow {
 
 // `kind`: "attention", "encoder_attention", "mla_attention".
 struct AttentionRow {
-    std::string where, kind, kernel;
+    std::string kind, kernel;
     AttentionShape shape;
     Seconds time;
     RowHash row = 0;
@@ -99,7 +97,7 @@ struct AttentionRow {
 };
 
 struct CastRow {
-    std::string where, implementation;
+    std::string implementation;
     long rows = 0, width = 0;
     CastScale scale = CastScale::given;
     Seconds time;
@@ -109,7 +107,7 @@ struct CastRow {
 
 // Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
 struct KernelRow {
-    std::string where, kind, call;
+    std::string kind, call;
     Op op;
     Seconds time;
     RowHash row = 0;
@@ -119,7 +117,7 @@ struct KernelRow {
 
 // One way of launching a kernel of nothing, many times: a call.
 struct LaunchRow {
-    std::string where, kind;
+    std::string kind;
     int calls = 0;
     Seconds time;
     RowHash row = 0;
@@ -129,7 +127,7 @@ struct LaunchRow {
 // A kernel or collective as it ran inside the steps of a traced job (calibrate/table_readers.h): `kind` is the class whose
 // constant it tells.
 struct TracedRow {
-    std::string where, kind;
+    std::string kind;
     Op op;
     Seconds time;
     double calls = 1;

@@ -58,7 +58,6 @@ std::vector<FitParameter> parameters_of(const std::string& name) {
 
 void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     ExchangeRow found;
-    found.where = row.where();
     found.row = row.hash();
     found.op = row.text("op");
     found.kernels = kernels_of(found.op);
@@ -99,10 +98,10 @@ FitCase exchange_case(const ExchangeRow& row) {
             1, row.row};
 }
 
-std::vector<ExchangeFit> exchange_fits(const BuildingBlocks& blocks) {
-    std::vector<ExchangeFit> fits;
+std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks) {
+    std::vector<FitPart> fits;
     for (const std::string name : kernels) {
-        ExchangeFit part{parameters_of(name), {}};
+        FitPart part{parameters_of(name), {}};
         for (const ExchangeRow& row : blocks.exchanges)
             if (row.kernels == name) part.cases.push_back(exchange_case(row));
         if (!part.cases.empty()) fits.push_back(std::move(part));

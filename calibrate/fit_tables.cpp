@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "calibrate/table_readers.h"
 #include "calibrate/fit_parameter.h"
@@ -101,7 +102,7 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
     return sorted;
 }
 
-std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, TablesHow how) {
+std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, const TablesHow& how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
     if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
@@ -149,12 +150,11 @@ public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
         : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    // `few`: too few to hold any out.
-    void add(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases, HeldOutShare share, bool few = false,
-             Undetermined undetermined = Undetermined::give_back) {
-        const Split split = few ? Split{cases, {}} : split_of(cases, share);
+    void add(const FitPart& part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
+        if (part.parameters.empty()) return judge_unfitted(part.cases);
+        const Split split = split_of(part.cases, share);
         if (split.fitted.empty()) return;
-        FitResult result = fit_part(all_.cluster, parameters, split, progress_, undetermined);
+        FitResult result = fit_part(all_.cluster, part.parameters, split, progress_, undetermined);
         judge(result, split, share);
         take(std::move(result));
     }
@@ -163,16 +163,9 @@ public:
         if (FitResult result = launch_fit(all_.cluster, blocks); !result.parameters.empty()) take(std::move(result));
     }
 
-    // Of a script's tables, which are short: a fifth is held out.
-    void add_kernels(const BuildingBlocks& blocks, bool passes) {
-        for (const KernelFit& part : kernel_fits(blocks)) {
-            if ((part.kinds.front() == "memory_pass") != passes) continue;
-            std::vector<FitCase> cases;
-            for (const KernelRow& row : above_floor(blocks.kernels))
-                if (std::find(part.kinds.begin(), part.kinds.end(), row.kind) != part.kinds.end())
-                    cases.push_back(kernel_case(row));
-            add(part.parameters, cases, HeldOutShare::fifth);
-        }
+    // Tables that are short: a fifth is held out.
+    void add_short(std::span<const FitPart> parts) {
+        for (const FitPart& part : parts) add(part, HeldOutShare::fifth);
     }
 
     // One kernel of the tables after the other, each fitted in the place of the nameless one and put next to it by name.
@@ -277,6 +270,15 @@ private:
         return (tabled.noise < clearly * fastest.noise ? tabled : fastest).cluster.kernel.experts;
     }
 
+    // Errors of cases that no constant was fitted to.
+    void judge_unfitted(const std::vector<FitCase>& cases) {
+        Fitted judged;
+        judged.date = fitted_.date;
+        judged.samples = static_cast<int>(cases.size());
+        judged.errors = errors_on(cases, all_.cluster, "not fitted");
+        fitted_ = merged(fitted_, judged);
+    }
+
     // Errors of cases whose kernels' constants stand in rows of their own.
     void judge_named(const std::vector<FitCase>& cases, HeldOutShare share) {
         if (cases.empty()) return;
@@ -304,7 +306,7 @@ private:
 }  // namespace
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress, TablesHow how) {
+                     const std::function<void(std::string_view)>& progress, const TablesHow& how) {
     std::vector<FitCase> gemms, narrow, collectives;
     for (const GemmRow& row : telling(above_floor(blocks.gemms)))
         (is_narrow(row.gemm.dtype) ? narrow : gemms).push_back(gemm_case(row));
@@ -316,18 +318,21 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     // The fastest tile and protocol count. One that no row takes is not determined, but back at its prior it could be the fastest.
     const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
     Parts parts(start, progress);
+    parts.add_short(how.before);
     parts.add_launches(blocks);
-    parts.add_kernels(blocks, true);  // what events add and what a launch costs, which GEMMs cannot tell apart
-    parts.add(gemm_parameters_for(start, blocks, how), gemms, how.share, false, undetermined);
-    parts.add_kernels(blocks, false);
-    parts.add(cast_parameters(), cast_cases(blocks.casts), how.share, false, undetermined);
+    const std::vector<FitPart> kernels = kernel_fits(blocks);
+    parts.add_short(std::span(kernels).first(1));  // what events add and what a launch costs, which GEMMs cannot tell apart
+    parts.add({gemm_parameters_for(start, blocks, how), gemms}, how.share, undetermined);
+    parts.add_short(std::span(kernels).subspan(1));
+    parts.add({cast_parameters(), cast_cases(blocks.casts)}, how.share, undetermined);
     for (const char* format : {"fp8", "fp8_blocks", "fp4"})
-        parts.add(narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format), how.share, false, undetermined);
+        parts.add({narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format)}, how.share, undetermined);
     parts.add_attention_kernels(blocks, how.share);
     parts.add_expert_kernels(blocks, how.share);
-    parts.add(collective_parameters_for(start, blocks), collectives, how.share, false, undetermined);
-    for (const ExchangeFit& part : exchange_fits(blocks)) parts.add(part.parameters, part.cases, how.share, false, undetermined);
-    for (const TracedFit& part : traced_fits(start, blocks)) parts.add(part.parameters, part.cases, HeldOutShare::fifth, part.cases.size() < 10);
+    parts.add({collective_parameters_for(start, blocks), collectives}, how.share, undetermined);
+    for (const FitPart& part : exchange_fits(blocks)) parts.add(part, how.share, undetermined);
+    for (const FitPart& part : traced_fits(start, blocks)) parts.add(part, part.cases.size() < 10 ? HeldOutShare::none : HeldOutShare::fifth);
+    parts.add_short(how.after);
     return parts.finish(ranges_of(blocks));
 }
 

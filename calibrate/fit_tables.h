@@ -25,13 +25,20 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // o
 
 // Every tenth (fifth) shape, chosen by a hash of the case's name: rows of one shape stay together, and the choice does not
 // depend on their order.
-enum class HeldOutShare : std::uint8_t { tenth, fifth };
+enum class HeldOutShare : std::uint8_t { none, tenth, fifth };
 bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
+
+// One fit after another: what it may move, and the cases of one or few kinds that tell. Without parameters it judges only.
+struct FitPart {
+    std::vector<FitParameter> parameters;
+    std::vector<FitCase> cases;
+};
 
 struct TablesHow {
     HeldOutShare share = HeldOutShare::tenth;
     bool keep_launch = false;        // small memory passes told it before, and better than GEMMs do
     bool priors_from_start = false;  // of GEMMs: `start` was fitted to other measurements of the same device
+    std::vector<FitPart> before = {}, after = {};  // of what no table holds: a fifth is held out
 };
 
 struct TablesFit {
@@ -43,7 +50,7 @@ struct TablesFit {
 // Fits on what is not held out, reports the errors on that (method "held-out tenth") and on the rest ("fitted"),
 // and keeps what `start` was fitted on before for other keys and kinds; Throws ConfigError when no row is of the device.
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress = {}, TablesHow how = {});
+                     const std::function<void(std::string_view)>& progress = {}, const TablesHow& how = {});
 
 // Sizes that the rows hold: beyond them a forecast is extrapolated.
 std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks);
@@ -65,12 +72,8 @@ std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows);
 
 FitCase kernel_case(const KernelRow& row);
 
-// One fit after the other: streams and rows with what events add, batched GEMMs, attention.
-struct KernelFit {
-    std::vector<std::string> kinds;
-    std::vector<FitParameter> parameters;
-};
-std::vector<KernelFit> kernel_fits(const BuildingBlocks& blocks);
+// Streams and rows with what events add, then batched GEMMs, attention.
+std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks);
 
 // Casts, products of narrow operands, and the kernels that tables tell apart by name: attention and whole expert layers.
 std::vector<FitParameter> cast_parameters();

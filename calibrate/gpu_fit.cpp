@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/fit_tables.h"
 #include "model/errors.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
@@ -44,57 +43,11 @@ FitCase case_of(const OpPoint& point, std::size_t number) {
             }};
 }
 
-struct Kind {
-    const char* name;
-    std::vector<FitParameter> parameters;
-};
-
-// Small passes tell best what a kernel costs at least; GEMMs are fitted after that.
-Kind stream_kind() {
-    return {
-        "memory_pass",
-        {{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"}, {"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}}};
-}
-
-std::vector<Kind> other_kinds() {
-    return {{"transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}},
-            {"optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}},
-            {"sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}},
-            {"attention", {}},
-            {"send_recv", {}}};
-}
-
-// Fits one kind on four fifths of its points and adds what it says to `fit`.
-void fit_kind(GpuFit& fit, const Kind& kind, const GpuPoints& points,
-              const std::function<void(std::string_view)>& progress) {
-    std::vector<FitCase> fitted, held_out;
-    std::size_t number = 0;
-    for (const OpPoint& point : points.ops) {
-        if (point.kind != kind.name) continue;
-        (number % 5 == 2 || kind.parameters.empty() ? held_out : fitted).push_back(case_of(point, number));
-        ++number;
-    }
-    if (number == 0) return;
-    Fitted known = fit.cluster.fitted.value_or(Fitted{});
-    if (!kind.parameters.empty()) {
-        FitResult result = stepcast::fit(fit.cluster, kind.parameters, fitted, progress);
-        fit.cluster = result.cluster;
-        result.fitted_errors = errors_on(fitted, fit.cluster, "fitted");
-        result.held_out_errors = errors_on(held_out, fit.cluster, "held-out fifth");
-        Fitted later = *fit.cluster.fitted;
-        later.samples = static_cast<int>(number);
-        later.errors = result.held_out_errors;
-        later.errors.insert(later.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
-        known = merged(known, later);
-        fit.results.push_back(std::move(result));
-    } else {
-        Fitted later;
-        later.date = known.date;
-        later.samples = static_cast<int>(number);
-        later.errors = errors_on(held_out, fit.cluster, "not fitted");
-        known = merged(known, later);
-    }
-    fit.cluster.fitted = known;
+FitPart part_of(const GpuPoints& points, std::string_view kind, std::vector<FitParameter> parameters) {
+    FitPart part{std::move(parameters), {}};
+    for (const OpPoint& point : points.ops)
+        if (point.kind == kind) part.cases.push_back(case_of(point, part.cases.size()));
+    return part;
 }
 
 }  // namespace
@@ -128,15 +81,17 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     return {std::move(cluster), fitted_before};
 }
 
-GpuFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress) {
+TablesFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress) {
     if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
-    GpuFit fit{start.cluster, {}};
-    fit_kind(fit, stream_kind(), points, progress);
-    TablesFit tables =
-        fit_tables(fit.cluster, points.blocks, progress, {HeldOutShare::fifth, true, start.fitted_before});
-    fit.cluster = std::move(tables.cluster);
-    for (FitResult& result : tables.results) fit.results.push_back(std::move(result));
-    for (const Kind& kind : other_kinds()) fit_kind(fit, kind, points, progress);
+    TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
+    // Small passes tell best what a kernel costs at least; GEMMs are fitted after that.
+    how.before = {part_of(points, "memory_pass",
+                          {{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"}, {"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}})};
+    how.after = {part_of(points, "transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}),
+                 part_of(points, "optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}),
+                 part_of(points, "sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}),
+                 part_of(points, "attention", {}), part_of(points, "send_recv", {})};
+    TablesFit fit = fit_tables(start.cluster, points.blocks, progress, how);
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;
     fitted.sources = {"GPU sweeps: " + points.device};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/fit.h"
+#include "calibrate/fit_tables.h"
 #include "calibrate/host_sweep.h"
 #include "model/files/whole_files.h"
 #include "model/graph/task_graph.h"
@@ -72,12 +72,8 @@ struct Start {
 };
 Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known);
 
-struct GpuFit {
-    Cluster cluster;
-    std::vector<FitResult> results;
-};
 // Memory streams; GEMMs and collectives as fit_tables() does; then other passes and what a GEMM loses inside a step. A
 // fifth of each kind is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
-GpuFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress = {});
+TablesFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

@@ -81,15 +81,15 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     } else if (name == "sustained") {
         points.ops.push_back({"sustained_gemm", op, time});
     } else if (const auto* gemm = std::get_if<Gemm>(&op)) {
-        points.blocks.gemms.push_back({"sweep", *gemm, 1, time});
+        points.blocks.gemms.push_back({*gemm, 1, time});
     } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
-        points.blocks.gemms.push_back({"sweep", Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
+        points.blocks.gemms.push_back({Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
                                        static_cast<int>(group->rows.size()), time});
     } else if (std::holds_alternative<SendRecv>(op)) {
         points.ops.push_back({"send_recv", op, time});
     } else if (is_collective(op)) {
         points.blocks.collectives.push_back(
-            {"sweep", std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+            {std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
     }
 }
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+
+#include "calibrate/sweep_graphs.h"
 
 namespace stepcast {
 
@@ -17,9 +18,9 @@ int halvings_for(BytesPerSecond bandwidth) {
     return static_cast<int>(std::log2(h200 / bandwidth.si()) / 3);
 }
 
-class GpuSweep {
+class GpuSweep : public SweepGraphs {
 public:
-    GpuSweep(int ranks, int halvings) : ranks_(ranks), halvings_(halvings) {}
+    GpuSweep(int ranks, int halvings) : SweepGraphs(ranks, false, 1), halvings_(halvings) {}
 
     // Sixteen divides every length, as kernels want it.
     [[nodiscard]] long length(long whole) const {
@@ -30,56 +31,31 @@ public:
 
     // A graph whose kernels find the host ahead: it queues them while the passes at the front run.
     void begin() {
-        graphs_.emplace_back(ranks_);
+        begin_without_head();
         flops_ = 0;
-        align();
         for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{size(1e9), size(1e9)});
+    }
+    void begin_without_head() {
+        SweepGraphs::begin();
+        align();
     }
     // After everything that the graph has so far.
     void together_after_all(std::string_view name, Op op) {
-        std::vector<Place> places;
         std::vector<TaskId> after;
-        for (int rank = 0; rank < ranks_; ++rank) {
-            places.emplace_back(rank, Lane::collective);
-            after.push_back(static_cast<TaskId>(graphs_.back().size() - 1 - static_cast<std::size_t>(rank)));
-        }
-        graphs_.back().add(name, Phase::forward, std::move(op), places, after, 1);
-    }
-    void begin_without_head() {
-        graphs_.emplace_back(ranks_);
-        align();
-    }
-    void align() { together("align", Barrier{}); }
-    void on_each(std::string_view name, const Op& op) {
-        const OpId id = graphs_.back().add_op(op);
-        for (int rank = 0; rank < ranks_; ++rank) {
-            const Place place(rank, Lane::compute);
-            graphs_.back().add(graphs_.back().name_id(name), Phase::forward, id, {&place, 1}, {}, 1);
-        }
+        for (int rank = 0; rank < ranks(); ++rank) after.push_back(static_cast<TaskId>(last().size() - 1 - static_cast<std::size_t>(rank)));
+        together(name, std::move(op), 0, after);
     }
     // Begins another graph when this one is long enough.
     void measure(std::string_view name, const Op& op, double weight = 1) {
         const double work = std::ldexp(weight * flops_of(op).si(), 3 * halvings_);
-        if (graphs_.empty() || flops_ + work > graph_flops) begin();
+        if (empty() || flops_ + work > graph_flops) begin();
         flops_ += work + 1e10;
         on_each(name, op);
     }
-    // Over the first `members` ranks.
-    void together(std::string_view name, Op op, int members = 0) {
-        std::vector<Place> places;
-        for (int rank = 0; rank < (members > 0 ? members : ranks_); ++rank) places.emplace_back(rank, Lane::collective);
-        graphs_.back().add(name, Phase::forward, std::move(op), places, {}, 1);
-    }
-    void from_first_to_second(std::string_view name, Op op) {
-        graphs_.back().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)},
-                           {}, 1);
-    }
-    std::vector<TaskGraph> take() { return std::move(graphs_); }
 
 private:
-    int ranks_, halvings_;
+    int halvings_;
     double flops_ = 0;  // of the last graph, as on an H200
-    std::vector<TaskGraph> graphs_;
 };
 
 // Widths of the models people train; rows from a few tokens to long batches. Every third combination of a list that
@@ -163,27 +139,15 @@ void add_empty_tasks(GpuSweep& sweep) {
     for (int task = 0; task < 1000; ++task) sweep.on_each("empty", MemoryPass{Bytes(16), Bytes(16)});
 }
 
-AllToAll uniform_exchange(int ranks, Bytes bytes) {
-    const auto count = static_cast<std::size_t>(ranks);
-    return AllToAll{std::vector<Bytes>(count * count, bytes / ranks)};
-}
-
 void add_collectives(GpuSweep& sweep, int members) {
     for (double bytes = 512; bytes <= 512.0 * (1 << 20); bytes *= 4) {
         sweep.begin_without_head();
         const Bytes size = sweep.size(bytes);
-        const auto add = [&](std::string_view name, const Op& op) {
+        for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"})
             for (int repetition = 0; repetition < 3; ++repetition) {
                 sweep.align();
-                sweep.together(name, op, members);
+                sweep.together(name, *collective_op(name, size, members), members);
             }
-        };
-        add("all_reduce", AllReduce{size});
-        add("all_gather", AllGather{size});
-        add("reduce_scatter", ReduceScatter{size});
-        add("broadcast", Broadcast{size, 0});
-        add("reduce", Reduce{size, 0});
-        add("all_to_all", uniform_exchange(members, size));
         if (members == 2) sweep.from_first_to_second("send_recv", SendRecv{size, 1});
     }
 }

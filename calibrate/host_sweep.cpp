@@ -1,7 +1,9 @@
 #include "calibrate/host_sweep.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "calibrate/building_blocks.h"
+#include "calibrate/sweep_graphs.h"
 
 namespace stepcast {
 
@@ -11,41 +13,12 @@ constexpr long gemm_sizes[] = {4, 16, 64, 128, 256, 512, 1024, 2048};
 constexpr double most_products = 1 << 29;  // m * n * k: some ten milliseconds a shape
 constexpr double graph_products = 2e9;     // of one graph: some forty milliseconds
 
-// Adds tasks to the last of a list of graphs and begins a new one when asked.
-class Sweep {
-public:
-    explicit Sweep(int ranks) : ranks_(ranks) {}
-
-    void begin() { graphs_.emplace_back(ranks_, true); }
-    void on_each(std::string_view name, const Op& op) {
-        const OpId id = graphs_.back().add_op(op);
-        for (int rank = 0; rank < ranks_; ++rank) {
-            const Place place(rank, Lane::compute);
-            graphs_.back().add(graphs_.back().name_id(name), Phase::forward, id, {&place, 1}, {}, 0);
-        }
-    }
-    void together(std::string_view name, Op op) {
-        std::vector<Place> places;
-        for (int rank = 0; rank < ranks_; ++rank) places.emplace_back(rank, Lane::collective);
-        graphs_.back().add(name, Phase::forward, std::move(op), places, {}, 0);
-    }
-    void from_first_to_second(std::string_view name, Op op) {
-        graphs_.back().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)},
-                           {}, 0);
-    }
-    std::vector<TaskGraph> take() { return std::move(graphs_); }
-
-private:
-    int ranks_;
-    std::vector<TaskGraph> graphs_;
-};
-
-void add_gemms(Sweep& sweep) {
+void add_gemms(SweepGraphs& sweep) {
     double products = graph_products;
     const auto add = [&](const Op& op, double size) {
         if (products + size > graph_products) {
             sweep.begin();
-            sweep.together("align", Barrier{});
+            sweep.align();
             products = 0;
         }
         products += size;
@@ -66,7 +39,7 @@ void add_gemms(Sweep& sweep) {
 
 // Bytes read and written together: as much of both, and as much again read, as element-wise passes of a step do. A
 // product before each pass leaves the caches as a step does. The largest are an optimizer's. Transposes of some sizes.
-void add_memory_passes(Sweep& sweep) {
+void add_memory_passes(SweepGraphs& sweep) {
     constexpr double largest = 256.0 * 1048576;
     const auto add = [&](const MemoryPass& pass) {
         sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
@@ -74,7 +47,7 @@ void add_memory_passes(Sweep& sweep) {
     };
     for (double bytes = 4096; bytes <= largest; bytes *= 2) {
         if (bytes == 4096 || bytes >= 16.0 * 1048576) sweep.begin();
-        sweep.together("align", Barrier{});
+        sweep.align();
         add({Bytes(bytes / 2), Bytes(bytes / 2)});
         add({Bytes(bytes * 2 / 3), Bytes(bytes / 3)});
         if (bytes >= 1048576 && bytes <= 16.0 * 1048576)
@@ -82,20 +55,16 @@ void add_memory_passes(Sweep& sweep) {
     }
 }
 
-void add_empty_tasks(Sweep& sweep) {
+void add_empty_tasks(SweepGraphs& sweep) {
     sweep.begin();
-    sweep.together("align", Barrier{});
+    sweep.align();
     for (int task = 0; task < 500; ++task) sweep.on_each("empty", MemoryPass{});
     for (int task = 0; task < 50; ++task) sweep.together("barrier", Barrier{});
 }
 
-AllToAll uniform_exchange(int ranks, Bytes bytes) {
-    const auto count = static_cast<std::size_t>(ranks);
-    return AllToAll{std::vector<Bytes>(count * count, bytes / std::max(1, ranks - 1))};
-}
-
 // Each rank works before it meets the others, as in a step, so that arrivals are as uneven as they are there.
-void add_collectives(Sweep& sweep, int ranks) {
+void add_collectives(SweepGraphs& sweep, int ranks) {
+    const double others = std::max(1, ranks - 1);
     for (double bytes = 1024; bytes <= 32.0 * 1048576; bytes *= 2) {
         if (bytes == 1024 || bytes == 2.0 * 1048576 || bytes > 4.0 * 1048576) sweep.begin();
         const Bytes size(bytes);
@@ -103,12 +72,8 @@ void add_collectives(Sweep& sweep, int ranks) {
             sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
             sweep.together(name, std::move(op));
         };
-        add("all_reduce", AllReduce{size});
-        add("all_gather", AllGather{size});
-        add("reduce_scatter", ReduceScatter{size});
-        add("broadcast", Broadcast{size, 0});
-        add("reduce", Reduce{size, 0});
-        add("all_to_all", uniform_exchange(ranks, size));
+        for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}) add(name, *collective_op(name, size, ranks));
+        add("all_to_all", *collective_op("all_to_all", size * (ranks / others), ranks));
         sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
         sweep.from_first_to_second("send_recv", SendRecv{size, 1});
     }
@@ -117,7 +82,7 @@ void add_collectives(Sweep& sweep, int ranks) {
 }  // namespace
 
 std::vector<TaskGraph> host_sweeps(int ranks) {
-    Sweep sweep(ranks);
+    SweepGraphs sweep(ranks, true, 0);
     add_gemms(sweep);
     add_memory_passes(sweep);
     add_empty_tasks(sweep);

@@ -26,7 +26,7 @@ void add_pass(const TableRow& row, BuildingBlocks& blocks) {
         if (call.name != name) continue;
         const Bytes bytes(row.positive("bytes"));
         const Bytes read = bytes * (call.read / (call.read + 1));
-        blocks.kernels.push_back({row.where(), std::string(call.kind), name,
+        blocks.kernels.push_back({std::string(call.kind), name,
                                   MemoryPass{read, bytes - read, call.access}, row.time(Flops(0)), row.hash(),
                                   row.text("timer") != "kernel"});
         return;
@@ -44,12 +44,12 @@ void add_batch(const TableRow& row, BuildingBlocks& blocks) {
     const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, false, dtype, true})
                           : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});
     const char* kind = attends ? "attention" : "batched_gemm";
-    blocks.kernels.push_back({row.where(), kind, attends ? "attention" : "bmm", op, row.time(Flops(0)), row.hash(),
+    blocks.kernels.push_back({kind, attends ? "attention" : "bmm", op, row.time(Flops(0)), row.hash(),
                               row.text("timer") != "kernel"});
 }
 
 void add_launch(const TableRow& row, BuildingBlocks& blocks) {
-    blocks.launches.push_back({row.where(), row.text("kind"), row.integer("calls"),
+    blocks.launches.push_back({row.text("kind"), row.integer("calls"),
                                row.positive("time_us_per_call") * parse_seconds("1 us"), row.hash()});
 }
 

@@ -54,6 +54,7 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
 }
 
 bool is_held_out(const FitCase& c, HeldOutShare share) {
+    if (share == HeldOutShare::none) return false;
     const std::uint64_t hash = fnv1a(c.name);
     return (hash ^ (hash >> 32)) % (share == HeldOutShare::fifth ? 5 : 10) == 0;
 }

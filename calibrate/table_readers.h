@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/fit.h"
+#include "calibrate/fit_tables.h"
 #include "calibrate/table_row.h"
 #include "cases/shelf.h"
 #include "model/framework.h"
@@ -39,11 +39,7 @@ bool has_kernels(const Cluster& cluster, const ExchangeRow& row);  // its consta
 FitCase exchange_case(const ExchangeRow& row);
 
 // One fit for each kind of kernels that the rows hold.
-struct ExchangeFit {
-    std::vector<FitParameter> parameters;
-    std::vector<FitCase> cases;
-};
-std::vector<ExchangeFit> exchange_fits(const BuildingBlocks& blocks);
+std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks);
 
 // Tables that `import` makes of a profiler's trace: kernels and collectives as they ran inside steps. They refine what a cluster
 // file says of steps, one constant a class of work; benchmarks' tables tell how a kernel's time follows from its shape.
@@ -53,13 +49,9 @@ bool is_traced(TableKind kind, const TableRow& row);
 // Adds the row to blocks.traced.
 void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
 
-struct TracedFit {
-    std::vector<FitParameter> parameters;
-    std::vector<FitCase> cases;
-};
 // Of GEMMs inside a step, passes, attention, and collectives inside and between nodes, as far as there are rows. The priors are
 // the cluster's own values. A row counts by its share of the time.
-std::vector<TracedFit> traced_fits(const Cluster& start, const BuildingBlocks& blocks);
+std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks);
 
 // Rows of the table of launches, as import names them.
 inline constexpr std::string_view launch_kind = "launch call", layer_kind = "host time of a layer beside its launches",

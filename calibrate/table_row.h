@@ -52,7 +52,6 @@ public:
     [[nodiscard]] RowHash hash() const {
         return row_hash([this](std::string_view column) { return text(std::string(column)); });
     }
-    [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
 
     // `work` is what a rate counts.
     [[nodiscard]] Seconds time(Flops work) const {

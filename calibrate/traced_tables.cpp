@@ -22,7 +22,7 @@ constexpr const char* one_group = "traced";
 
 TracedRow common(const TableRow& row, const char* kind, Op op, Seconds time) {
     const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
-    return {.where = row.where(), .kind = kind, .op = std::move(op), .time = time, .calls = calls, .row = row.hash()};
+    return {.kind = kind, .op = std::move(op), .time = time, .calls = calls, .row = row.hash()};
 }
 
 Gemm gemm_of(const TableRow& row) {
@@ -108,16 +108,16 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
     blocks.traced.push_back(common(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
 }
 
-std::vector<TracedFit> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
+std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
     Experiment holder;
     holder.cluster = start;
-    std::vector<TracedFit> fits;
+    std::vector<FitPart> fits;
     for (const Class& one : classes) {
         double heaviest = 0;
         for (const TracedRow& row : blocks.traced)
             if (row.kind == one.kind) heaviest = std::max(heaviest, row.time.si() * row.calls);
         if (heaviest == 0) continue;
-        TracedFit fit{{{one.key, get_key(holder, std::string("cluster.") + one.key), one.sigma, one.lower, one.upper}}, {}};
+        FitPart fit{{{one.key, get_key(holder, std::string("cluster.") + one.key), one.sigma, one.lower, one.upper}}, {}};
         for (const TracedRow& row : blocks.traced)
             if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
         if (!fit.cases.empty()) fits.push_back(std::move(fit));

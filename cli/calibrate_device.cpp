@@ -79,7 +79,7 @@ FitPlot plot_of(const FitResult& result) {
 }
 
 // Names of the plots; where none can be drawn, why: everything else is written by then.
-std::string gpu_plots(const GpuFit& fit, const std::string& stem) {
+std::string gpu_plots(const TablesFit& fit, const std::string& stem) {
     std::string text;
     for (const FitResult& result : fit.results) {
         const FitPlot plot = plot_of(result);
@@ -136,7 +136,7 @@ std::string calibrate_cuda(const Options& options, const Progress& progress) {
     const std::optional<Cluster> known = datasheet_of(options.cluster, plate.name);
     Start start = start_cluster(points, plate, known ? &*known : nullptr);
     start.cluster.name = out.stem().string();
-    const GpuFit fit = fit_gpu(start, points, progress);
+    const TablesFit fit = fit_gpu(start, points, progress);
     write_whole({{options.out, write_cluster(fit.cluster)}});
     if (progress) progress("");
     std::string text = options.out + "\n";

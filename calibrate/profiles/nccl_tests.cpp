@@ -100,7 +100,6 @@ struct Table {
     std::string gpu;
     Words columns;
     struct Row {
-        int line = 0;
         double bytes = 0, time = 0, in_place = 0, algorithm = 0, bus = 0;
         std::string redop;
     };
@@ -133,14 +132,14 @@ bool is_row(const Words& w) {
     return w.size() >= 6 && number(w[0]) && number(w[1]) && !number(w[2]) && w[0].find('.') == std::string::npos;
 }
 
-void read_row(Words w, int line, Table& t) {
+void read_row(Words w, Table& t) {
     const std::size_t redop = column(t.columns, "redop");
     if (redop < w.size() && number(w[redop])) w.insert(w.begin() + static_cast<std::ptrdiff_t>(redop), "");  // to 2.11 blank where nothing is summed
     const auto time = cell(t, w, "time");
     const auto wrong = cell(t, w, "wrong");
     if (!time || !(*time > 0) || *number(w[0]) <= 0) return void(++t.empty);
     if (wrong && *wrong > 0) return void(++t.wrong);
-    t.rows.push_back({line, *number(w[0]), *time, cell(t, w, "time", 1).value_or(0), cell(t, w, "algbw").value_or(0),
+    t.rows.push_back({*number(w[0]), *time, cell(t, w, "time", 1).value_or(0), cell(t, w, "algbw").value_or(0),
                       cell(t, w, "busbw").value_or(0), redop < w.size() ? w[redop] : ""});
 }
 
@@ -170,7 +169,7 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
             for (std::string& name : tables.back().columns)
                 if (name == "#wrong" || name == "error") name = "wrong";
         } else if (is_row(w) && !tables.back().columns.empty()) {
-            read_row(w, number_of_line, tables.back());
+            read_row(w, tables.back());
         }
     }
     std::erase_if(tables, [](const Table& t) { return t.columns.empty(); });
@@ -194,7 +193,7 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
         } else if (out.value("nwrong", 0.0) > 0) {
             ++t.wrong;
         } else {
-            t.rows.push_back({0, r.value("size", 0.0), out.value("time", 0.0),
+            t.rows.push_back({r.value("size", 0.0), out.value("time", 0.0),
                               r.value("in_place", nlohmann::json::object()).value("time", 0.0), out.value("alg_bw", 0.0),
                               out.value("bus_bw", 0.0), r.value("redop", "")});
         }
@@ -242,7 +241,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     const Seconds us = Seconds(1e-6);
     for (const Table::Row& row : t.rows) {
         NcclTestsRow& added = log.rows.emplace_back();
-        added.out_of_place = {fmt::format("{}:{}", path, row.line), op, ranks, nodes, Bytes(row.bytes), row.time * us};
+        added.out_of_place = {op, ranks, nodes, Bytes(row.bytes), row.time * us};
         added.in_place = row.in_place * us;
         added.gpu = t.gpu;
     }

@@ -9,11 +9,12 @@
 #include <thread>
 
 #include "model/errors.h"
+#include "sim/sweep/records.h"
 
 namespace stepcast {
 namespace {
 
-// What a message is; its first word is the number of the job.
+// What a message is; the first line of a job and of its result is its number, records follow.
 enum Tag : int { ready_tag = 1, job_tag, result_tag, failed_tag, stop_tag };
 
 constexpr auto pause = std::chrono::microseconds(100);  // between looks for messages: the core is for the work
@@ -35,14 +36,16 @@ void start_mpi() {
                       "; unset what another launcher left (OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS)");
 }
 
-void send(int to, Tag tag, const Words& words) {
-    if (words.size() > 1'000'000'000) throw DeviceError("sweep: a message is too long for MPI");
-    check(MPI_Send(words.data(), static_cast<int>(words.size()), MPI_UINT64_T, to, tag, MPI_COMM_WORLD));
+void send(int to, Tag tag, const std::string& text) {
+    if (text.size() > 2'000'000'000) throw DeviceError("sweep: a message is too long for MPI");
+    check(MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, MPI_COMM_WORLD));
 }
 
 struct Message {
     int from = 0, tag = 0;
-    Words words;
+    std::string text;
+    [[nodiscard]] std::size_t job() const { return std::stoull(text); }
+    [[nodiscard]] std::string_view records() const { return std::string_view(text).substr(text.find('\n') + 1); }
 };
 std::optional<Message> receive(int from) {
     int there = 0;
@@ -50,16 +53,13 @@ std::optional<Message> receive(int from) {
     check(MPI_Iprobe(from, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &status));
     if (there == 0) return std::nullopt;
     int count = 0;
-    check(MPI_Get_count(&status, MPI_UINT64_T, &count));
-    Message message{status.MPI_SOURCE, status.MPI_TAG, Words(static_cast<std::size_t>(count))};
-    check(MPI_Recv(message.words.data(), count, MPI_UINT64_T, message.from, message.tag, MPI_COMM_WORLD, &status));
+    check(MPI_Get_count(&status, MPI_CHAR, &count));
+    Message message{status.MPI_SOURCE, status.MPI_TAG, std::string(static_cast<std::size_t>(count), '\0')};
+    check(MPI_Recv(message.text.data(), count, MPI_CHAR, message.from, message.tag, MPI_COMM_WORLD, &status));
     return message;
 }
 
-Words numbered(std::size_t job, Words&& words) {
-    words.insert(words.begin(), job);
-    return std::move(words);
-}
+std::string numbered(std::size_t job, const std::string& records) { return std::to_string(job) + "\n" + records; }
 
 // The first process: its main thread hands out, a thread of its own works.
 class MpiPool {
@@ -70,9 +70,7 @@ public:
     // After a failure the others may be anywhere: leaving without MPI_Finalize lets the launcher end them.
     ~MpiPool() {
         if (failed_) return;
-        const Words nothing;
-        for (int helper = 1; helper < mpi_processes(); ++helper)
-            MPI_Send(nothing.data(), 0, MPI_UINT64_T, helper, stop_tag, MPI_COMM_WORLD);
+        for (int helper = 1; helper < mpi_processes(); ++helper) MPI_Send("", 0, MPI_CHAR, helper, stop_tag, MPI_COMM_WORLD);
         MPI_Finalize();
     }
 
@@ -92,15 +90,15 @@ public:
             while (!idle_.empty()) {
                 const std::size_t job = next_++;
                 if (job >= jobs.size()) break;
-                send(idle_.back(), job_tag, numbered(job, serialised(jobs[job])));
+                send(idle_.back(), job_tag, numbered(job, records_of(jobs[job])));
                 idle_.pop_back();
             }
             if (const auto message = receive(MPI_ANY_SOURCE)) {
                 idle_.push_back(message->from);
                 if (message->tag == failed_tag) fail(*message);
                 if (message->tag == result_tag) {
-                    const std::size_t job = message->words.at(0);
-                    results.at(job) = result_of(std::span(message->words).subspan(1));
+                    const std::size_t job = message->job();
+                    results.at(job) = result_of(message->records());
                     if (on_done) on_done(results[job]);
                     ++done;
                 }
@@ -134,10 +132,8 @@ private:
         return std::exchange(done_, {});
     }
     [[noreturn]] void fail(const Message& message) {
-        std::string text;
-        for (const std::uint64_t word : message.words) text += static_cast<char>(word);
         next_ = std::numeric_limits<std::size_t>::max() / 2;  // the thread of this process ends with its job
-        throw std::runtime_error("process " + std::to_string(message.from) + " of the sweep: " + text);
+        throw std::runtime_error("process " + std::to_string(message.from) + " of the sweep: " + message.text);
     }
 
     SweepWorker worker_;
@@ -169,7 +165,7 @@ RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
 void help_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
     start_mpi();
     SweepWorker worker(space, question, std::make_shared<SweepCommons>());
-    send(0, ready_tag, {});
+    send(0, ready_tag, "");
     while (true) {
         const auto message = receive(0);
         if (!message) {
@@ -178,12 +174,9 @@ void help_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
         }
         if (message->tag == stop_tag) break;
         try {
-            const SweepJob job = job_of(std::span(message->words).subspan(1));
-            send(0, result_tag, numbered(message->words.at(0), serialised(worker.run(job))));
+            send(0, result_tag, numbered(message->job(), records_of(worker.run(job_of(message->records())))));
         } catch (const std::exception& error) {
-            Words text;
-            for (const char* c = error.what(); *c != 0; ++c) text.push_back(static_cast<unsigned char>(*c));
-            send(0, failed_tag, text);
+            send(0, failed_tag, error.what());
         }
     }
     MPI_Finalize();

@@ -1,7 +1,6 @@
 // Who shares the work of a sweep: threads of this process, and under an MPI launcher the other processes too.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -34,14 +33,5 @@ RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question);
 
 // Of the others: serves jobs until the first process has no more.
 void help_mpi_team(const SweepSpace& space, const SweepQuestion& question);
-
-// Jobs and results of a sweep as words, for messages between processes of one program.
-using Words = std::vector<std::uint64_t>;
-
-Words serialised(const SweepJob& job);
-Words serialised(const SweepJobResult& result);
-// Throw std::logic_error for words that were not made so.
-SweepJob job_of(std::span<const std::uint64_t> words);
-SweepJobResult result_of(std::span<const std::uint64_t> words);
 
 }  // namespace stepcast

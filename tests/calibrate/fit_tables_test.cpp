@@ -31,7 +31,7 @@ BuildingBlocks gemm_rows(const Cluster& truth) {
     for (const long m : {64L, 256L, 1024L, 4096L, 8192L})
         for (const long n : {512L, 1536L, 4096L, 7168L, 16384L})
             for (const long k : {512L, 1536L, 4096L, 16384L}) {
-                GemmRow row{"made:1", {m, n, k, 1, Dtype::bf16}, 1, {}};
+                GemmRow row{{m, n, k, 1, Dtype::bf16}, 1, {}};
                 row.time = gemm_case(row).predict(truth);
                 blocks.gemms.push_back(row);
             }
@@ -43,7 +43,7 @@ BuildingBlocks collective_rows(const Cluster& truth) {
     for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
         for (const int ranks : {2, 4, 8})
             for (double bytes = 512; bytes < 6e8; bytes *= 2) {
-                CollectiveRow row{"made:1", op, ranks, 1, Bytes(bytes), {}};
+                CollectiveRow row{op, ranks, 1, Bytes(bytes), {}};
                 row.time = collective_case(row, truth).predict(truth);
                 blocks.collectives.push_back(row);
             }
@@ -129,7 +129,7 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
             for (const int sms : {8, 24})
                 for (double tokens = 256; tokens < 5e4; tokens *= 2)
                     for (const int hidden : {2048, 7168}) {
-                        ExchangeRow row{"made:1", op, "dispatch", 8, 1, top_k, 256, sms, tokens, {}, {}};
+                        ExchangeRow row{op, "dispatch", 8, 1, top_k, 256, sms, tokens, {}, {}};
                         row.bytes = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
                         row.time = exchange_case(row).predict(truth);
                         blocks.exchanges.push_back(row);
@@ -164,7 +164,7 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
 // Graphs of a hundred kernels and more told the launch (2 us): products do not tell it again.
 TEST_CASE("what launches told is not fitted to products") {
     BuildingBlocks rows = gemm_rows(moved(made_up_machine(), gemm_parameters({}), 1));
-    rows.launches.push_back({"", "graph replay wall", 100, Seconds(2e-6), 7});
+    rows.launches.push_back({"graph replay wall", 100, Seconds(2e-6), 7});
     const TablesFit fit = fit_tables(made_up_machine(), rows);
     REQUIRE(fit.results.size() == 2);
     CHECK(fit.results[0].parameters.at(0).parameter.key == "kernel.launch");
@@ -194,7 +194,7 @@ TEST_CASE("an attention kernel's tile and what it does with windows are found") 
                 for (const long width : {64L, 128L})
                     for (const long window : {0L, 256L}) {
                         if (window > 0 && (seq < 4096 || batch > 1)) continue;
-                        AttentionRow row{"made:1", "attention", "a", {Attention{.batch = batch, .heads = 16, .seq_q = seq, .seq_k = seq, .head_dim = width, .causal = true, .dtype = Dtype::bf16, .flash = true}, 16}, {}, 0};
+                        AttentionRow row{"attention", "a", {Attention{.batch = batch, .heads = 16, .seq_q = seq, .seq_k = seq, .head_dim = width, .causal = true, .dtype = Dtype::bf16, .flash = true}, 16}, {}, 0};
                         row.shape.op.window = window == 0 || windows ? window : seq;
                         row.time = attention_law_time(row.shape, truth, c, GemmSetting::alone);
                         blocks.attentions.push_back(row);

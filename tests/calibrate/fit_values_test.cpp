@@ -97,7 +97,7 @@ TEST_CASE("a step tells its blocks only when every rank is seen once with a coun
 // log(9 / 3) about it. A profile's launches come after a script's.
 TEST_CASE("launches tell what a call and a kernel cost at least") {
     BuildingBlocks blocks;
-    const auto launch = [&](const char* kind, int calls, double us, RowHash row = 1) { blocks.launches.push_back({"", kind, calls, Seconds(1e-6 * us), row}); };
+    const auto launch = [&](const char* kind, int calls, double us, RowHash row = 1) { blocks.launches.push_back({kind, calls, Seconds(1e-6 * us), row}); };
     launch("eager host issue", 10, 3, 7);
     launch("eager host issue", 1000, 9, 5);
     launch("eager host issue", 100, 5, 7);
@@ -125,7 +125,7 @@ TEST_CASE("launches tell what a call and a kernel cost at least") {
 
 // The fastest of a call is its floor: what takes no more than 1.25 of it waited for the host.
 TEST_CASE("rows within a quarter of their call's floor tell nothing") {
-    const auto kernel = [](const char* call, double us) { return KernelRow{"", "memory_pass", call, MemoryPass{Bytes(1), Bytes(1)}, Seconds(us), 0}; };
+    const auto kernel = [](const char* call, double us) { return KernelRow{"memory_pass", call, MemoryPass{Bytes(1), Bytes(1)}, Seconds(us), 0}; };
     const std::vector<KernelRow> kernels = above_floor({kernel("copy", 16), kernel("copy", 8), kernel("copy", 10), kernel("copy", 10.5), kernel("add", 20), kernel("add", 26)});
     REQUIRE(kernels.size() == 3);
     CHECK((kernels[0].time.si() == 16 && kernels[1].time.si() == 10.5 && kernels[2].time.si() == 26));
@@ -145,23 +145,23 @@ TEST_CASE("a kernel of a script takes what its law says, and between events what
     Cluster c = made_up_machine(4);
     c.kernel.event = 3_us;
     const Op pass = MemoryPass{Bytes(1e6), Bytes(2e6)};
-    KernelRow row{"", "memory_pass", "add", pass, 1_us, 9, true};
+    KernelRow row{"memory_pass", "add", pass, 1_us, 9, true};
     const Seconds law = op_time(pass, Phase::forward, {}, c);
     CHECK(kernel_case(row).predict(c).si() == Approx((law + 3_us).si()));
     CHECK(kernel_case(row).name == "add of 3 MB");
     CHECK(kernel_case(row).row == 9);
     row.between_events = false;
     CHECK(kernel_case(row).predict(c) == law);
-    row = {"", "attention", "attention", Attention{.batch = 3, .heads = 5, .seq_q = 7, .seq_k = 11, .head_dim = 64, .dtype = Dtype::bf16, .flash = true}, 1_us, 9, false};
+    row = {"attention", "attention", Attention{.batch = 3, .heads = 5, .seq_q = 7, .seq_k = 11, .head_dim = 64, .dtype = Dtype::bf16, .flash = true}, 1_us, 9, false};
     CHECK(kernel_case(row).name == "attention 15 of 11 keys, width 64 bf16");
     row.op = Gemm{.m = 3, .n = 5, .k = 7, .batch = 2, .dtype = Dtype::bf16};
     CHECK(kernel_case(row).name == "attention 2 of 3x5x7 bf16");
     BuildingBlocks blocks;
     CHECK(kernel_fits(blocks).front().parameters.front() == FitParameter{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"});
-    blocks.launches.push_back({"", "graph replay wall", 100, 2_us, 0});
+    blocks.launches.push_back({"graph replay wall", 100, 2_us, 0});
     CHECK(kernel_fits(blocks).front().parameters.front() == FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "50 us"});
     std::string text;
-    for (const KernelFit& fit : kernel_fits(blocks)) text += text_of(fit.parameters);
+    for (const FitPart& fit : kernel_fits(blocks)) text += text_of(fit.parameters);
     CHECK(text == "kernel.event 2 us 0.7 0.05 us..50 us\nkernel.memory_efficiency 0.88 0.2 0.2..1.1\nkernel.row_efficiency 0.8 0.3 0.1..1.1\n"
                   "kernel.cache 40 MB 0.5 4 MB..400 MB\nkernel.cache_gain 1.5 0.4 1.01..8\nkernel.batched_gemm 0.9 0.3 0.1..1.5\n"
                   "kernel.attention_efficiency 0.7 0.4 0.1..1\nkernel.attention_ramp 600 0.7 10..10000\nkernel.attention_width 40 0.7 0.5..500\n");
@@ -183,7 +183,7 @@ TEST_CASE("rows of a profile's tables are work inside steps") {
     REQUIRE(gemms.traced.size() == 3);
     CHECK(gemms.other_op_rows == 1);
     const TracedRow& first = gemms.traced[0];
-    CHECK(first == TracedRow{folder.path() + "/t.csv:2", "gemm", Gemm{.m = 3, .n = 5, .k = 7, .dtype = Dtype::bf16, .layout = Gemm::Layout::nn}, first.time, 13, first.row});
+    CHECK(first == TracedRow{"gemm", Gemm{.m = 3, .n = 5, .k = 7, .dtype = Dtype::bf16, .layout = Gemm::Layout::nn}, first.time, 13, first.row});
     CHECK(first.time.si() == Approx(11e-6));
     CHECK(std::get<Gemm>(gemms.traced[1].op).layout == Gemm::Layout::tn);
     CHECK(gemms.traced[1].calls == 1);
@@ -224,7 +224,7 @@ TEST_CASE("rows of a profile's tables are work inside steps") {
 // The heaviest product is 100 us in all; one of 25 us scatters sqrt(4) as much, one of 1 us no more than five times, the heaviest 1.
 TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     BuildingBlocks blocks;
-    const auto add = [&](const char* kind, const Op& op, double us, double calls, int ranks = 0) { blocks.traced.push_back({"", kind, op, Seconds(1e-6 * us), calls, 77, ranks, 1}); };
+    const auto add = [&](const char* kind, const Op& op, double us, double calls, int ranks = 0) { blocks.traced.push_back({kind, op, Seconds(1e-6 * us), calls, 77, ranks, 1}); };
     const Gemm gemm{.m = 512, .n = 256, .k = 128, .dtype = Dtype::bf16};
     add("gemm", gemm, 50, 2);
     add("gemm", gemm, 5, 5);
@@ -234,7 +234,7 @@ TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     add("intra", AllReduce{Bytes(1e6)}, 11, 1, 5);  // more ranks than there are
     add("inter", AllReduce{Bytes(1e6)}, 11, 1, 8);
     const Cluster c = made_up_machine(4);
-    const std::vector<TracedFit> fits = traced_fits(c, blocks);
+    const std::vector<FitPart> fits = traced_fits(c, blocks);
     REQUIRE(fits.size() == 3);
     CHECK(fits[0].parameters.at(0).key == "kernel.training_gemm");
     REQUIRE(fits[0].cases.size() == 3);
@@ -257,7 +257,7 @@ TEST_CASE("rows of a script's tables are kernels by themselves") {
     const BuildingBlocks passes = traced_blocks(folder, "kind,bytes,timer,time_us\ncopy,600,kernel,7\nadd,600,events,7\ngelu,600,,7\nsoftmax,600,kernel,7\nlayernorm,600,kernel,7\n");
     using Access = MemoryPass::Access;
     REQUIRE(passes.kernels.size() == 5);
-    CHECK(passes.kernels[0] == KernelRow{folder.path() + "/t.csv:2", "memory_pass", "copy", MemoryPass{Bytes(300), Bytes(300)}, passes.kernels[0].time, passes.kernels[0].row, false});
+    CHECK(passes.kernels[0] == KernelRow{"memory_pass", "copy", MemoryPass{Bytes(300), Bytes(300)}, passes.kernels[0].time, passes.kernels[0].row, false});
     const auto& sum = std::get<MemoryPass>(passes.kernels[1].op);
     CHECK(sum.read.si() == Approx(400));
     CHECK(sum.written.si() == Approx(200));
@@ -278,11 +278,11 @@ TEST_CASE("rows of a script's tables are kernels by themselves") {
 TEST_CASE("a traced framework takes its calls, its layers and whether it is compiled") {
     const auto rows = [](double compiled) {
         std::vector<LaunchRow> all;
-        for (const double us : {9.0, 3.0, 5.0}) all.push_back({"", std::string(launch_kind), 1, Seconds(1e-6 * us)});
-        all.push_back({"", std::string(layer_kind), 1, 55_us});
-        all.push_back({"", "host time of a layer (Block)", 1, 999_us});
-        all.push_back({"", std::string(single_passes), 2, 3_us});
-        all.push_back({"", std::string(compiled_passes), 1, Seconds(1e-6 * compiled)});
+        for (const double us : {9.0, 3.0, 5.0}) all.push_back({std::string(launch_kind), 1, Seconds(1e-6 * us)});
+        all.push_back({std::string(layer_kind), 1, 55_us});
+        all.push_back({"host time of a layer (Block)", 1, 999_us});
+        all.push_back({std::string(single_passes), 2, 3_us});
+        all.push_back({std::string(compiled_passes), 1, Seconds(1e-6 * compiled)});
         return all;
     };
     Framework f;
@@ -300,10 +300,10 @@ TEST_CASE("a traced framework takes its calls, its layers and whether it is comp
 // A fit that comes later replaces what is of the same name and adds the rest; errors of held-out rows come before fitted ones.
 TEST_CASE("ranges are those of the rows, and constants merge by name") {
     BuildingBlocks blocks;
-    for (const long m : {30L, 20L, 50L}) blocks.gemms.push_back({"", Gemm{.m = m, .n = 2 * m, .k = 3 * m}, 1, 1_us});
-    for (const long q : {7L, 5L, 11L}) blocks.attentions.push_back({"", "", "", {Attention{.seq_q = q}, 1}, 1_us});
-    blocks.collectives.push_back({"", "reduce", 4, 1, Bytes(300), 1_us});
-    blocks.collectives.push_back({"", "reduce", 2, 1, Bytes(500), 1_us});
+    for (const long m : {30L, 20L, 50L}) blocks.gemms.push_back({Gemm{.m = m, .n = 2 * m, .k = 3 * m}, 1, 1_us});
+    for (const long q : {7L, 5L, 11L}) blocks.attentions.push_back({"", "", {Attention{.seq_q = q}, 1}, 1_us});
+    blocks.collectives.push_back({"reduce", 4, 1, Bytes(300), 1_us});
+    blocks.collectives.push_back({"reduce", 2, 1, Bytes(500), 1_us});
     CHECK(ranges_of(blocks) == std::vector<FittedRange>{{"gemm.m", 20, 50}, {"gemm.n", 40, 100}, {"gemm.k", 60, 150}, {"attention.queries", 5, 11}, {"reduce.bytes", 300, 500}, {"reduce.ranks", 2, 4}});
     Fitted earlier, later;
     earlier.constants = {{"a", 1, "x"}, {"b", 2, "x"}};

@@ -86,7 +86,7 @@ TEST_CASE("golden devices: the fit of a GPU") {
     std::erase_if(points.blocks.collectives, [&](const CollectiveRow&) { return row++ % 3 != 0; });
     const Start start = start_cluster(points, {"made up", 100, Bytes(80e9), BytesPerSecond(3e12)}, nullptr);
     text += "==== start\n" + write_cluster(start.cluster);
-    const GpuFit fit = fit_gpu(start, points);
+    const TablesFit fit = fit_gpu(start, points);
     for (const FitResult& result : fit.results) text += describe(result);
     check_golden("calibrate/golden/gpu.txt", text + write_cluster(fit.cluster));
 }

@@ -73,7 +73,7 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     CHECK_FALSE(start.cluster.fitted);
     CHECK(start.cluster.host.call == points.issue);
     CHECK(start.cluster.host.layer == Seconds(0));
-    const GpuFit fit = fit_gpu(start, points);
+    const TablesFit fit = fit_gpu(start, points);
     const KernelCosts& k = fit.cluster.kernel;
     CHECK(k.memory_efficiency == Approx(0.9).epsilon(0.02));
     CHECK(k.transpose_efficiency == Approx(0.6).epsilon(0.02));
@@ -141,8 +141,8 @@ TEST_CASE("a product many times slower beside a collective stays within what a c
 
 TEST_CASE("a GPU that no datasheet describes is described by the best that was measured") {
     GpuPoints points;
-    points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
-    points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(2e-5)});
+    points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
+    points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(2e-5)});
     const auto [start, fitted_before] =
         start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)}, nullptr);
     CHECK_FALSE(fitted_before);
@@ -154,7 +154,7 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
 // 1 + 2 kB in 6 ns, 3 + 4 kB in 7 ns, 5 + 1 kB in 10 ns: 0.5, 1 and 0.6 TB/s. A device that says 0.9 is believed.
 TEST_CASE("a memory whose rate the device does not say is as fast as the best pass") {
     GpuPoints points;
-    points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 3, Seconds(1e-5)});
+    points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 3, Seconds(1e-5)});
     points.ops = {{"memory_pass", MemoryPass{Bytes(1e3), Bytes(2e3)}, Seconds(6e-9)},
                   {"memory_pass", MemoryPass{Bytes(3e3), Bytes(4e3)}, Seconds(7e-9)},
                   {"memory_pass", MemoryPass{Bytes(5e3), Bytes(1e3)}, Seconds(1e-8)}};
@@ -170,15 +170,15 @@ TEST_CASE("a memory whose rate the device does not say is as fast as the best pa
 TEST_CASE("links that no datasheet describes are as fast as the best exchange that was measured") {
     GpuPoints points;
     points.ranks = 4;
-    points.blocks.gemms.push_back({"", Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
+    points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
     points.ops.push_back({"send_recv", SendRecv{Bytes(1e6), 1}, Seconds(5e-6)});
     const Nameplate plate{"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)};
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(2e11));
-    points.blocks.collectives.push_back({"", "all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});
+    points.blocks.collectives.push_back({"all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(3e11));
     // Of 5 MB in 10 us three quarters cross in an all-gather, all of them in a broadcast or a reduce.
     for (const auto& [op, rate] : {std::pair{"all_gather", 3.75e11}, {"broadcast", 5e11}, {"reduce", 5e11}, {"all_to_all", 3.75e11}}) {
-        points.blocks.collectives = {{"", op, 4, 1, Bytes(5e6), Seconds(1e-5)}};
+        points.blocks.collectives = {{op, 4, 1, Bytes(5e6), Seconds(1e-5)}};
         CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(rate));
     }
 }

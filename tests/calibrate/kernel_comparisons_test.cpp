@@ -35,7 +35,7 @@ TEST_CASE("each row of a table of kernels is predicted by the cluster of its own
     CHECK(found.rows[0].evidence == Evidence::unseen);
     CHECK(found.rows[0].p10 < found.rows[0].predicted);
     CHECK(found.rows[1].cluster == "b200-x8");
-    const FitCase law = gemm_case({"", {4096, 4096, 4096, 1, Dtype::bf16}, 1, Seconds(600e-6)});
+    const FitCase law = gemm_case({{4096, 4096, 4096, 1, Dtype::bf16}, 1, Seconds(600e-6)});
     CHECK(found.rows[0].predicted == law.predict(read_cluster("dgx-a100")));
     REQUIRE(found.refused.size() == 2);
     CHECK(found.refused[0].rows == 1);
@@ -72,9 +72,9 @@ TEST_CASE("a collective runs on as many nodes of its device as it states") {
         Cluster two = one, small = one;
         two.nodes = small.nodes = 2;
         small.gpus_per_node = 2;
-        CHECK(found.rows[0].predicted == collective_case({"", "all_reduce", 4, 1, Bytes(67108864), {}}, one).predict(one));
-        CHECK(found.rows[1].predicted == collective_case({"", "all_reduce", 16, 2, Bytes(67108864), {}}, two).predict(two));
-        CHECK(found.rows[2].predicted == collective_case({"", "all_gather", 4, 2, Bytes(67108864), {}}, small).predict(small));
+        CHECK(found.rows[0].predicted == collective_case({"all_reduce", 4, 1, Bytes(67108864), {}}, one).predict(one));
+        CHECK(found.rows[1].predicted == collective_case({"all_reduce", 16, 2, Bytes(67108864), {}}, two).predict(two));
+        CHECK(found.rows[2].predicted == collective_case({"all_gather", 4, 2, Bytes(67108864), {}}, small).predict(small));
         CHECK(found.rows[1].ranks == 16);
     }
 }

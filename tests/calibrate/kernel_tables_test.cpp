@@ -46,7 +46,7 @@ TEST_CASE("a row of attention is a shape, a form and a kernel") {
     REQUIRE(blocks.attentions.size() == 4);
     Attention op{.batch = 2, .heads = 12, .seq_q = 512, .seq_k = 1024, .head_dim = 96, .causal = true, .dtype = Dtype::bf16, .flash = true, .value_dim = 80};
     AttentionRow first = blocks.attentions[0];
-    CHECK(first == AttentionRow{folder.path() + "/t.csv:2", "attention", "flash", {op, 3}, first.time, first.row});
+    CHECK(first == AttentionRow{"attention", "flash", {op, 3}, first.time, first.row});
     CHECK(first.time.si() == Approx(70e-6));
     op.causal = false;
     op.dtype = Dtype::fp8;
@@ -75,7 +75,7 @@ TEST_CASE("a row of casts says where its scale comes from") {
     const CastScale scales[] = {CastScale::rows, CastScale::tensor, CastScale::given_rows, CastScale::given};
     for (std::size_t i = 0; i < 4; ++i) CHECK(blocks.casts[i].scale == scales[i]);
     const CastRow& last = blocks.casts[3];
-    CHECK(last == CastRow{folder.path() + "/t.csv:5", "other", 3, 5, CastScale::given, last.time, last.row});
+    CHECK(last == CastRow{"other", 3, 5, CastScale::given, last.time, last.row});
     CHECK(last.time.si() == Approx(11e-6));
     CHECK((last.row != 0 && last.row != blocks.casts[2].row));
     const std::vector<FitCase> cases = cast_cases(blocks.casts);
@@ -95,7 +95,7 @@ TEST_CASE("a row of an expert layer has weights of its dtype and a load by its d
     CHECK(blocks.other_op_rows == 1);  // fp4 has no rate
     REQUIRE(blocks.moe_layers.size() == 3);
     const MoeLayerRow& first = blocks.moe_layers[0];
-    CHECK(first == MoeLayerRow{folder.path() + "/t.csv:2", 6, 512, 1536, 2, 8, 4, 3, 0, Dtype::bf16, first.time, "bf16 fused", 2, first.row});
+    CHECK(first == MoeLayerRow{6, 512, 1536, 2, 8, 4, 3, 0, Dtype::bf16, first.time, "bf16 fused", 2, first.row});
     CHECK(blocks.moe_layers[1].skew == 1.25);
     CHECK((blocks.moe_layers[1].tp == 1 && blocks.moe_layers[1].ep == 1));
     CHECK(blocks.moe_layers[1].implementation == "fp8 128-wide blocks");
@@ -131,7 +131,7 @@ TEST_CASE("an expert layer's kernel is told apart where its package holds tiles 
 // Six tokens of two experts each: twelve rows, three for each of four experts; a rank of two has two times three. With a skew the
 // rank whose experts have most rows stands for all, drawn five times.
 TEST_CASE("an expert layer takes as long as its heaviest rank") {
-    MoeLayerRow row{"", 6, 512, 1536, 2, 4, 2, 3, 0, Dtype::bf16, 1_ms, "bf16 fused", 2, 17};
+    MoeLayerRow row{6, 512, 1536, 2, 4, 2, 3, 0, Dtype::bf16, 1_ms, "bf16 fused", 2, 17};
     ExpertLayer layer;
     layer.tokens = 6;
     layer.hidden = 512;
@@ -196,7 +196,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     CHECK(blocks.other_op_rows == 2);  // between nodes, and an operation of no kernel
     REQUIRE(blocks.exchanges.size() == 8);
     const ExchangeRow& first = blocks.exchanges[0];
-    CHECK(first == ExchangeRow{folder.path() + "/t.csv:2", "deepep_dispatch", "dispatch", 8, 1, 3, 64, 24, 128, Bytes(7392), first.time, false, first.row});
+    CHECK(first == ExchangeRow{"deepep_dispatch", "dispatch", 8, 1, 3, 64, 24, 128, Bytes(7392), first.time, false, first.row});
     CHECK(first.time.si() == Approx(70e-6));
     CHECK(blocks.exchanges[1].bytes == Bytes(14336));
     CHECK(blocks.exchanges[1].sms == 0);
@@ -227,9 +227,9 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
         CHECK(one.predict(c).si() == Approx(dispatch_law_time({128 * copies[i] * away, 128, row.bytes}, *constants[i], c.intra.bandwidth, row.sms).si()));
     }
     CHECK(exchange_case(first).row == first.row);
-    const std::vector<ExchangeFit> fits = exchange_fits(blocks);
+    const std::vector<FitPart> fits = exchange_fits(blocks);
     REQUIRE(fits.size() == 4);
-    for (const ExchangeFit& fit : fits) CHECK(fit.cases.size() == 2);
+    for (const FitPart& fit : fits) CHECK(fit.cases.size() == 2);
     CHECK(text_of(fits[0].parameters) ==
           "link.intra.dispatch.launch 30 us 0.7 2 us..300 us\nlink.intra.dispatch.efficiency 0.8 0.5 0.1..2\n"
           "link.intra.dispatch.row 1.5 kB 1 0.01 kB..50 kB\nlink.intra.dispatch.own 1.5 1 0.01..10\n"
@@ -258,7 +258,7 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
     Attention causal{.head_dim = 128, .dtype = Dtype::bf16}, odd = causal, narrow = causal;
     odd.head_dim = 72;
     narrow.dtype = Dtype::fp8;
-    const auto row = [](const char* kernel, const Attention& op) { return AttentionRow{"", "attention", kernel, {op, 1}, 1_us, 0}; };
+    const auto row = [](const char* kernel, const Attention& op) { return AttentionRow{"attention", kernel, {op, 1}, 1_us, 0}; };
     const std::string always = "kernel.attention_launch 8 us 0.7 0.5 us..80 us\nkernel.attention_efficiency 0.7 0.4 0.1..1.2\n"
                                "kernel.attention_width 30 0.7 0.1..400\nkernel.attention_fill 128 0.7 1..3000\n"
                                "kernel.attention_corner 0.5 0.7 0.02..3\nkernel.attention_traffic 1 0.7 0.02..20\n";
@@ -286,7 +286,7 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
 
 // A product's cast is in its time where the table has it; blocks of scales and sustained runs are kinds of their own.
 TEST_CASE("a narrow product is a kind of its own, with its cast where the row has it") {
-    GemmRow row{"", {4096, 2048, 1024, 1, Dtype::fp8}, 1, 1_ms};
+    GemmRow row{{4096, 2048, 1024, 1, Dtype::fp8}, 1, 1_ms};
     Cluster c = made_up_machine();
     CHECK(narrow_kind(row) == "gemm_fp8");
     const Seconds plain = narrow_time(row, c);
@@ -415,7 +415,7 @@ TEST_CASE("a measured machine's kernels are foretold by the constants of the oth
     const TestFolder folder;
     const KernelComparisons found = read_transferred_kernels(folder.write("g.csv", "gpu,m,n,k,dtype,time_us\nA100-SXM4-80GB,4096,4096,4096,bf16,600\nV100-SXM2-32GB,4096,4096,4096,fp16,600\n"));
     REQUIRE(found.rows.size() == 1);
-    CHECK(found.rows[0].predicted == gemm_case({"", {4096, 4096, 4096, 1, Dtype::bf16}, 1, 1_ms}).predict(cluster_from_others("dgx-a100")));
+    CHECK(found.rows[0].predicted == gemm_case({{4096, 4096, 4096, 1, Dtype::bf16}, 1, 1_ms}).predict(cluster_from_others("dgx-a100")));
     REQUIRE(found.refused.size() == 1);
     CHECK(found.refused[0].reason.ends_with(" is not among the measured machines"));
 }

@@ -16,7 +16,7 @@ TEST_CASE("a block of sizes is foretold from the rows outside of it") {
     for (const long m : {256L, 1024L, 4096L, 8192L})
         for (const long n : {1024L, 4096L, 8192L})
             for (const long k : {1024L, 4096L, 8192L}) {
-                const GemmRow row{"made", {m, n, k, 1, Dtype::bf16}, 1, {}};
+                const GemmRow row{{m, n, k, 1, Dtype::bf16}, 1, {}};
                 inside += m == 8192;
                 table += fmt::format("gemm,{},{},{},bf16,A100-SXM4-80GB,{:.9g}\n", m, n, k,
                                      1e6 * gemm_case(row).predict(cluster).si());
@@ -47,7 +47,7 @@ TEST_CASE("casts are fitted beside the products that they precede") {
             casts += fmt::format("cast_dynamic,{},{},per tensor,x,H100-80GB-SXM,{:.9g}\n", m, k, 1e6 * cast_time(m, k, CastScale::tensor, slow).si());
             if (m < 1024 || m > 16384) continue;
             for (const long n : {1024L, 4096L}) {
-                GemmRow row{"made", {m, n, k, 1, Dtype::fp8}, 1, {}};
+                GemmRow row{{m, n, k, 1, Dtype::fp8}, 1, {}};
                 row.casts = true;
                 products += fmt::format("cast_gemm,{},{},{},fp8,H100-80GB-SXM,{:.9g}\n", m, n, k, 1e6 * narrow_time(row, slow).si());
             }
@@ -81,12 +81,12 @@ TEST_CASE("the largest group of ranks and the widest products are blocks of thei
     for (const int ranks : {2, 4, 8})
         for (double bytes = 1024; bytes < 1e9; bytes *= 4)
             for (const char* op : {"all_reduce", "all_gather"})
-                links += fmt::format("{},{},1,{},A100-SXM4-80GB,{:.9g}\n", op, ranks, bytes, 1e6 * collective_case({"", op, ranks, 1, Bytes(bytes), {}}, cluster).predict(cluster).si());
+                links += fmt::format("{},{},1,{},A100-SXM4-80GB,{:.9g}\n", op, ranks, bytes, 1e6 * collective_case({op, ranks, 1, Bytes(bytes), {}}, cluster).predict(cluster).si());
     links += "all_reduce,16,2,1024,A100-SXM4-80GB,30\n";
     std::string products = "op,m,n,k,dtype,gpu,time_us\n";
     for (const long m : {256L, 1024L})
         for (const auto& [n, k] : {std::pair{1024L, 4096L}, {4096L, 1024L}, {4096L, 4096L}, {8192L, 8192L}, {16384L, 1024L}, {1024L, 16384L}, {16383L, 1024L}})
-            products += fmt::format("gemm,{},{},{},bf16,A100-SXM4-80GB,{:.9g}\n", m, n, k, 1e6 * gemm_case({"made", {m, n, k, 1, Dtype::bf16}, 1, {}}).predict(cluster).si());
+            products += fmt::format("gemm,{},{},{},bf16,A100-SXM4-80GB,{:.9g}\n", m, n, k, 1e6 * gemm_case({{m, n, k, 1, Dtype::bf16}, 1, {}}).predict(cluster).si());
     const TestFolder folder;
     const auto blocks = leave_out_blocks({folder.write("links.csv", links), folder.write("gemms.csv", products)}, "dgx-a100", {});
     CHECK(blocks_told(blocks) == std::vector<std::string>{"10 products with n or k from 16384 on: 4 gemm", "40 collectives of the largest group: 10 all_reduce 10 all_gather"});

@@ -86,7 +86,7 @@ std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
                                  : layout == std::string("TN") ? Gemm::Layout::tn
                                                                : Gemm::Layout::nt;
         const GemmRow row{
-            "", {.m = m, .n = n, .k = k, .dtype = dtype, .unaligned = n == 50257, .layout = way}, 1, {}, true};
+            {.m = m, .n = n, .k = k, .dtype = dtype, .unaligned = n == 50257, .layout = way}, 1, {}, true};
         text += fmt::format("{},{},{},{},{},{:.3f}\r\n", m, n, k, layout, to_string(dtype),
                             micros(gemm_case(row).predict(c), noise));
     };
@@ -115,9 +115,9 @@ std::string batched_table(const Cluster& c, MeasuringNoise& noise) {
         for (const long s : {197L, 512L, 1024L, 2048L})
             for (const long d : {64L, 128L}) {
                 for (const auto& [n, k] : {std::pair(s, d), std::pair(d, s)})
-                    add({"", "batched_gemm", "bmm", Gemm{.m = s, .n = n, .k = k, .batch = b, .dtype = Dtype::bf16}, {}},
+                    add({"batched_gemm", "bmm", Gemm{.m = s, .n = n, .k = k, .batch = b, .dtype = Dtype::bf16}, {}},
                         b, s, n, k, "bf16");
-                add({"", "attention", "attention", Attention{b, 1, s, s, d, true, false, Dtype::bf16, true}, {}}, b, s,
+                add({"attention", "attention", Attention{b, 1, s, s, d, true, false, Dtype::bf16, true}, {}}, b, s,
                     s, d, "bf16-flash-causal");
             }
     return text;
@@ -133,7 +133,7 @@ std::string memory_table(const Cluster& c, MeasuringNoise& noise) {
             const Bytes bytes(elements * tensors * 2);
             const MemoryPass pass{bytes, Bytes(0), rows ? MemoryPass::Access::rows : MemoryPass::Access::stream};
             text += fmt::format("{},{:.0f},{:.3f}\r\n", kind, bytes.si(),
-                                micros(kernel_case({"", "", kind, pass, {}}).predict(c), noise));
+                                micros(kernel_case({"", kind, pass, {}}).predict(c), noise));
         }
     return text;
 }
@@ -258,7 +258,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
 // Six microseconds whatever the size is the host; 7.5 and more tell of the device.
 TEST_CASE("kernels that waited for their own call tell nothing") {
     const auto row = [](const char* call, double micros) {
-        return KernelRow{"", "memory_pass", call, MemoryPass{}, Seconds(micros * 1e-6)};
+        return KernelRow{"memory_pass", call, MemoryPass{}, Seconds(micros * 1e-6)};
     };
     const std::vector<KernelRow> kept =
         above_floor({row("copy", 6), row("copy", 6.3), row("copy", 7.4), row("copy", 7.6), row("gelu", 7.6)});
