@@ -18,9 +18,11 @@ int halvings_for(BytesPerSecond bandwidth) {
     return static_cast<int>(std::log2(h200 / bandwidth.si()) / 3);
 }
 
-class GpuSweep : public SweepGraphs {
+class GpuSweep {
 public:
-    GpuSweep(int ranks, int halvings) : SweepGraphs(ranks, false, 1), halvings_(halvings) {}
+    GpuSweep(int ranks, int halvings) : graphs(ranks, false, 1), halvings_(halvings) {}
+
+    SweepGraphs graphs;
 
     // Sixteen divides every length, as kernels want it.
     [[nodiscard]] long length(long whole) const {
@@ -33,24 +35,24 @@ public:
     void begin() {
         begin_without_head();
         flops_ = 0;
-        for (int pass = 0; pass < 8; ++pass) on_each("head", MemoryPass{size(1e9), size(1e9)});
+        for (int pass = 0; pass < 8; ++pass) graphs.on_each("head", MemoryPass{size(1e9), size(1e9)});
     }
     void begin_without_head() {
-        SweepGraphs::begin();
-        align();
+        graphs.begin();
+        graphs.align();
     }
     // After everything that the graph has so far.
     void together_after_all(std::string_view name, Op op) {
         std::vector<TaskId> after;
-        for (int rank = 0; rank < ranks(); ++rank) after.push_back(static_cast<TaskId>(last().size() - 1 - static_cast<std::size_t>(rank)));
-        together(name, std::move(op), 0, after);
+        for (int rank = 0; rank < graphs.ranks(); ++rank) after.push_back(static_cast<TaskId>(graphs.last().size() - 1 - static_cast<std::size_t>(rank)));
+        graphs.together(name, std::move(op), 0, after);
     }
     // Begins another graph when this one is long enough.
     void measure(std::string_view name, const Op& op, double weight = 1) {
         const double work = std::ldexp(weight * flops_of(op).si(), 3 * halvings_);
-        if (empty() || flops_ + work > graph_flops) begin();
+        if (graphs.empty() || flops_ + work > graph_flops) begin();
         flops_ += work + 1e10;
-        on_each(name, op);
+        graphs.on_each(name, op);
     }
 
 private:
@@ -106,19 +108,19 @@ void add_sustained(GpuSweep& sweep) {
         for (int layer = 0; layer < layers; ++layer)
             for (const auto& [n, k] :
                  {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
-                sweep.on_each("sustained", Gemm{tokens, n, k, 1, Dtype::bf16});
-                sweep.on_each("sustained", Gemm{tokens, k, n, 1, Dtype::bf16});
-                sweep.on_each("sustained", Gemm{k, n, tokens, 1, Dtype::bf16, true});
-                sweep.on_each("between", MemoryPass{activation, activation});
+                sweep.graphs.on_each("sustained", Gemm{tokens, n, k, 1, Dtype::bf16});
+                sweep.graphs.on_each("sustained", Gemm{tokens, k, n, 1, Dtype::bf16});
+                sweep.graphs.on_each("sustained", Gemm{k, n, tokens, 1, Dtype::bf16, true});
+                sweep.graphs.on_each("between", MemoryPass{activation, activation});
             }
     }
     sweep.begin();
     for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
         for (const bool backward : {false, true}) {
             const long tokens = sweep.length(seq);
-            sweep.on_each("sustained",
+            sweep.graphs.on_each("sustained",
                           Attention{batch, 16, tokens, tokens, sweep.length(64), true, backward, Dtype::bf16});
-            sweep.on_each("between", MemoryPass{sweep.size(1e8), sweep.size(1e8)});
+            sweep.graphs.on_each("between", MemoryPass{sweep.size(1e8), sweep.size(1e8)});
         }
 }
 
@@ -127,16 +129,16 @@ void add_memory_passes(GpuSweep& sweep) {
          {MemoryPass::Access::stream, MemoryPass::Access::transpose, MemoryPass::Access::optimizer}) {
         sweep.begin();
         for (double bytes = 16384; bytes <= 2.0 * (1 << 30); bytes *= 2) {
-            sweep.on_each("memory", MemoryPass{sweep.size(bytes / 2), sweep.size(bytes / 2), access});
+            sweep.graphs.on_each("memory", MemoryPass{sweep.size(bytes / 2), sweep.size(bytes / 2), access});
             if (access == MemoryPass::Access::stream)
-                sweep.on_each("memory", MemoryPass{sweep.size(bytes * 2 / 3), sweep.size(bytes / 3), access});
+                sweep.graphs.on_each("memory", MemoryPass{sweep.size(bytes * 2 / 3), sweep.size(bytes / 3), access});
         }
     }
 }
 
 void add_empty_tasks(GpuSweep& sweep) {
     sweep.begin_without_head();
-    for (int task = 0; task < 1000; ++task) sweep.on_each("empty", MemoryPass{Bytes(16), Bytes(16)});
+    for (int task = 0; task < 1000; ++task) sweep.graphs.on_each("empty", MemoryPass{Bytes(16), Bytes(16)});
 }
 
 void add_collectives(GpuSweep& sweep, int members) {
@@ -145,10 +147,10 @@ void add_collectives(GpuSweep& sweep, int members) {
         const Bytes size = sweep.size(bytes);
         for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"})
             for (int repetition = 0; repetition < 3; ++repetition) {
-                sweep.align();
-                sweep.together(name, *collective_op(name, size, members), members);
+                sweep.graphs.align();
+                sweep.graphs.together(name, *collective_op(name, size, members), members);
             }
-        if (members == 2) sweep.from_first_to_second("send_recv", SendRecv{size, 1});
+        if (members == 2) sweep.graphs.from_first_to_second("send_recv", SendRecv{size, 1});
     }
 }
 
@@ -159,12 +161,12 @@ void add_interference(GpuSweep& sweep) {
     const Gemm product{sweep.length(8192), sweep.length(4096), sweep.length(4096), 1, Dtype::bf16};
     sweep.begin();
     sweep.together_after_all("beside", large);
-    for (int more = 0; more < 3; ++more) sweep.together("beside", large);
-    for (int i = 0; i < 40; ++i) sweep.on_each("beside", product);
+    for (int more = 0; more < 3; ++more) sweep.graphs.together("beside", large);
+    for (int i = 0; i < 40; ++i) sweep.graphs.on_each("beside", product);
     sweep.begin();
-    for (int i = 0; i < 40; ++i) sweep.on_each("apart", product);
+    for (int i = 0; i < 40; ++i) sweep.graphs.on_each("apart", product);
     sweep.begin_without_head();
-    sweep.together("apart", large);
+    sweep.graphs.together("apart", large);
 }
 
 }  // namespace
@@ -182,7 +184,7 @@ std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth)
     add_empty_tasks(sweep);
     for (int members = 2; members <= ranks; members *= 2) add_collectives(sweep, members);
     if (ranks > 1) add_interference(sweep);
-    return sweep.take();
+    return sweep.graphs.take();
 }
 
 }  // namespace stepcast
