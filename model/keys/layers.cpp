@@ -65,12 +65,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         return;
     }
     auto file = read_toml(path);
-    const auto family = std::find_if(file.entries.begin(), file.entries.end(),
-                                     [](const TomlEntry& entry) { return entry.path == "family"; });
-    if (family != file.entries.end()) {
-        lay_family(layers, start_relative_to(PresetKind::family, file, *family));
-        file.entries.erase(family);
-    }
+    if (const auto family = take_start(PresetKind::family, "family", file, 0)) lay_family(layers, *family);
     lay_file(layers, file, "workload.", Origin::preset);
 }
 
@@ -86,18 +81,21 @@ std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlE
     }
 }
 
+std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file, int depth) {
+    const auto start = std::ranges::find(file.entries, key, &TomlEntry::path);
+    if (start == file.entries.end()) return std::nullopt;
+    constexpr int deepest = 8;
+    if (depth > deepest) throw ConfigError(start->value_at + ": " + start->path + ": starts from itself; expected another");
+    const auto path = start_relative_to(kind, file, *start);
+    file.entries.erase(start);
+    return path;
+}
+
 namespace {
 
 void lay_framework(Layers& layers, const std::string& path, int depth) {
     auto file = read_toml(path);
-    constexpr int deepest = 8;
-    if (depth > deepest) throw ConfigError(path + ": preset: starts from itself; expected another framework");
-    const auto start = std::find_if(file.entries.begin(), file.entries.end(),
-                                    [](const TomlEntry& entry) { return entry.path == "preset"; });
-    if (start != file.entries.end()) {
-        lay_framework(layers, start_relative_to(PresetKind::framework, file, *start), depth + 1);
-        file.entries.erase(start);
-    }
+    if (const auto start = take_start(PresetKind::framework, "preset", file, depth)) lay_framework(layers, *start, depth + 1);
     Framework& f = layers.experiment.framework;
     f.name.clear();
     f.fitted = lay_fitted_file(layers, std::move(file), "framework.");

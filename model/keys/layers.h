@@ -36,12 +36,15 @@ struct Layers {
 
 // The preset or file that a key of `file` starts from, a relative path next to it.
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
+// Of a file whose own key says what it starts from: the path, and the key is gone from the file. Throws where files start from
+// each other (`depth` of them so far).
+std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file, int depth);
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an
 // experiment. Skips `preset` keys of an experiment, which were loaded before.
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin);
 void lay_workload(Layers& layers, const std::string& path);
-void lay_cluster(Layers& layers, const std::string& path);  // nameplate, then [fitted] over it
+void lay_cluster(Layers& layers, const std::string& path);  // the one it starts from, nameplate, then [fitted]
 void lay_framework(Layers& layers, const std::string& path);  // the one it starts from, the file, then [fitted]
 void lay_family(Layers& layers, const std::string& path);     // the architecture alone, no sizes
 // lay_file() for files that may have a [fitted] table, whose values are laid over the rest; and what that table says.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -159,11 +160,31 @@ std::string file_text(Experiment holder, std::span<const Key> keys, const std::s
     return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
 }
 
-void lay_cluster(Layers& layers, const std::string& path) {
+namespace {
+
+// What starts from another cluster differs in the keys that it states; constants stay those of the other. So does what they were
+// fitted on, unless the device is another: then they are only copied.
+void lay_cluster(Layers& layers, const std::string& path, int depth) {
     layers.files.push_back(path);
-    auto fitted = lay_fitted_file(layers, read_toml(path), "cluster.");
-    if (fitted) layers.experiment.cluster.fitted = std::move(fitted);
+    auto file = read_toml(path);
+    Cluster& cluster = layers.experiment.cluster;
+    const auto start = take_start(PresetKind::cluster, "preset", file, depth);
+    if (!start) {
+        if (auto fitted = lay_fitted_file(layers, std::move(file), "cluster.")) cluster.fitted = std::move(fitted);
+        return;
+    }
+    lay_cluster(layers, *start, depth + 1);
+    const auto device = cluster.gpu.name;
+    cluster.name = std::filesystem::path(path).stem().string();
+    lay_file(layers, file, "cluster.", Origin::preset);
+    if (cluster.gpu.name == device || !cluster.fitted) return;
+    cluster.fitted.reset();
+    cluster.inherits = *start;
 }
+
+}  // namespace
+
+void lay_cluster(Layers& layers, const std::string& path) { lay_cluster(layers, path, 0); }
 
 std::string write_cluster(const Cluster& cluster) {
     Experiment holder;

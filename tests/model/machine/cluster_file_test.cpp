@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/experiment.h"
+#include "model/records/provenance.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -101,4 +102,24 @@ TEST_CASE("kernels of older files are read with what came later at its neutral v
     set("expert_kernels", R"([["c", "1 us", "2 us", 0.8, 300, 25, 0.85, 1.5]])");
     const ExpertKernel c = e.cluster.kernel.expert_kernels.at(0);
     CHECK((c.launch == Seconds(1e-6) && c.efficiency == 0.8 && c.passes == 1.5 && !c.tabled));
+}
+
+// An H800 is an H100 with 8 of 18 NVLinks.
+TEST_CASE("a cluster that starts from another differs in what it states") {
+    const TestFolder folder;
+    const Cluster h100 = read_cluster("dgx-h100");
+    Cluster expected = h100;
+    expected.name = "cut";
+    expected.intra.bandwidth = BytesPerSecond(200e9);
+    CHECK(read_cluster(folder.write("cut.toml", "preset = \"dgx-h100\"\nlink.intra.bandwidth = \"200 GB/s\"\n")) == expected);
+    // a third from the second, by a relative path; another device: its constants are copied, and nothing was fitted to it
+    const Cluster h800 = read_cluster(folder.write("h800.toml", "preset = \"./cut.toml\"\nname = \"ours\"\ngpu.name = \"H800\"\n"));
+    CHECK(h800.name == "ours");
+    CHECK(h800.intra == expected.intra);
+    CHECK(h800.kernel == h100.kernel);
+    CHECK_FALSE(h800.fitted);
+    CHECK(fitted_rows(h800) == fitted_rows(h100));
+    CHECK_THROWS_WITH(read_cluster(folder.write("round.toml", "preset = \"./round.toml\"\n")),
+                      Catch::Contains("round.toml:1:10: preset: starts from itself"));
+    CHECK_THROWS_WITH(read_cluster(folder.write("none.toml", "preset = \"dgx-h10\"\n")), Catch::Contains("none.toml:1:10: preset: \"dgx-h10\""));
 }
