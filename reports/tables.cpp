@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/machine/scatter.h"
+#include "reports/pages.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -88,8 +89,6 @@ std::string one_line(const std::string& text, const std::string& more) {
     return text.substr(0, text.rfind(' ', room)) + " .." + more + "\n";
 }
 
-constexpr std::string_view extrapolated = "extrapolated: ", kept = ": not determined by the data, kept its prior";
-
 }  // namespace
 
 std::string every_note(const std::vector<std::string>& notes) {
@@ -99,21 +98,11 @@ std::string every_note(const std::vector<std::string>& notes) {
 }
 
 std::string brief_notes(const std::vector<std::string>& notes) {
-    std::string beyond;
-    std::size_t priors = 0;
-    std::vector<std::string> others;
-    for (const std::string& note : notes) {
-        if (note.starts_with(extrapolated))
-            beyond += (beyond.empty() ? "extrapolated: " : ", ") +
-                      note.substr(extrapolated.size(), note.find(' ', extrapolated.size()) - extrapolated.size());
-        else if (note.find(kept) != std::string::npos)
-            ++priors;
-        else
-            others.push_back(note);
-    }
-    std::string known = beyond;
-    if (priors > 0) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", priors);
-    const bool all_said = beyond.empty() && priors == 0 && others.size() == 1;
+    const auto [beyond, undetermined, others] = sorted_notes(notes);
+    std::string known;
+    for (const std::string& law : beyond) known += (known.empty() ? "extrapolated: " : ", ") + law.substr(0, law.find(' '));
+    if (!undetermined.empty()) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", undetermined.size());
+    const bool all_said = known.empty() && others.size() == 1;
     const std::string why = all_said ? "" : " (--explain says more)";
     if (others.empty()) return known.empty() ? "" : one_line("note: " + known, why);
     const std::string more = others.size() > 1 ? fmt::format(" (+{}: --explain)", others.size() - 1) : why;
