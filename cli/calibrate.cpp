@@ -74,7 +74,7 @@ std::string blocks_left_out(const Options& options, const std::function<void(std
                                   percent_cell(e.median), percent_cell(e.mape), signed_percent_cell(e.bias),
                                   signed_percent_cell(e.worst)});
     progress("");
-    return "every block of sizes from constants that were fitted without it\n" + aligned_text(table);
+    return "every block of sizes from constants that were fitted without it\n" + text_of(table);
 }
 
 std::string cross_validate_kernels(const Options& options, const std::function<void(std::string_view)>& progress) {

@@ -42,17 +42,6 @@ std::vector<std::string> shown_parts(const std::vector<Shares>& runs) {
     return parts;
 }
 
-// The error of each whole step.
-std::string whole_block(const std::vector<Shares>& runs) {
-    std::string data = "$whole << EOD\n";
-    for (std::size_t r = 0; r < runs.size(); ++r) {
-        double whole = 0;
-        for (const auto& [part, share] : runs[r]) whole += share;
-        data += fmt::format("{} {}\n", r, whole);
-    }
-    return data + "EOD\n";
-}
-
 }  // namespace
 
 void plot_attribution(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
@@ -71,20 +60,23 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
     std::vector<std::pair<double, double>> reach(runs.size());
     double low = -1, high = 1;
     for (std::size_t p = 0; p < parts.size(); ++p) {
-        plot.data += fmt::format("$part{} << EOD\n", p);
-        for (std::size_t r = 0; r < runs.size(); ++r) {
-            const auto found = runs[r].find(parts[p]);
-            const double share = found == runs[r].end() ? 0 : found->second;
+        plot.add_block(fmt::format("part{}", p), runs, [&, r = std::size_t{0}](const Shares& run) mutable {
+            const auto found = run.find(parts[p]);
+            const double share = found == run.end() ? 0 : found->second;
             double& from = share < 0 ? reach[r].first : reach[r].second;
-            plot.data += fmt::format("{} {} {}\n", r, from, from + share);
+            const std::string line = fmt::format("{} {} {}\n", r++, from, from + share);
             from += share;
             low = std::min(low, from), high = std::max(high, from);
-        }
-        plot.data += "EOD\n";
+            return line;
+        });
         plot.add(fmt::format("$part{} using 1:2:($1-0.36):($1+0.36):2:3 with boxxyerror fs solid 0.9 lc '{}'",
                                        p, colour(p)), parts[p]);
     }
-    plot.data += whole_block(runs);
+    plot.add_block("whole", runs, [r = 0](const Shares& run) mutable {
+        double whole = 0;
+        for (const auto& [part, share] : run) whole += share;
+        return fmt::format("{} {}\n", r++, whole);
+    });
     for (std::size_t r = 0; r < runs.size(); ++r)
         ticks += fmt::format("{}{} {}", r == 0 ? "" : ", ", gnuplot_text(names[r]), r);
     plot.add("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "error of the step");

@@ -56,6 +56,6 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     return table;
 }
 
-std::string columns_table(const std::vector<ForecastColumn>& columns) { return aligned_text(columns_of(columns)); }
+std::string columns_table(const std::vector<ForecastColumn>& columns) { return text_of(columns_of(columns)); }
 
 }  // namespace stepcast

@@ -13,15 +13,21 @@ namespace {
 
 using Comparisons = std::vector<Comparison>;
 
-// A name wider than its column stands on a line of its own.
-std::string name_cell(const std::string& name, std::size_t width) {
-    return name.size() <= width ? fmt::format("{:<{}}", name, width) : fmt::format("{}\n{:<{}}", name, "", width);
-}
-
-std::size_t name_width(const Comparisons& comparisons, std::size_t most) {
+Column case_column(const char* name, const Comparisons& comparisons, std::size_t most) {
     std::size_t width = 4;
     for (const Comparison& c : comparisons) width = std::max(width, c.what.case_id.size());
-    return std::min(width, most);
+    return {name, std::min(width, most), true};
+}
+
+// A case wider than its column stands on a line of its own.
+void add_row(Table& table, const Comparison& c, const std::vector<Cell>& cells) {
+    std::vector<Cell> row{{c.what.case_id}};
+    if (c.what.case_id.size() > table.columns.front().width) {
+        table.rows.push_back(row);
+        row.front() = {};
+    }
+    row.insert(row.end(), cells.begin(), cells.end());
+    table.rows.push_back(std::move(row));
 }
 
 std::size_t machines_of(const Comparisons& comparisons) {
@@ -35,47 +41,41 @@ std::size_t machines_of(const Comparisons& comparisons) {
 std::string case_lines(const Comparisons& comparisons) {
     const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
                                    [](const Comparison& c) { return c.forecast && c.what.evidence; });
-    const std::size_t width = name_width(comparisons, roles ? 34 : 44);
-    std::string text = fmt::format("{:<{}}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}{}\n", "case", width, "measured",
-                                   "predicted", "p10 .. p90", "error", "inside", roles ? "  row" : "");
-    std::string machine;
+    Table table{"", {case_column("case", comparisons, roles ? 34 : 44), {"measured", 11}, {"predicted", 11}, {"p10 .. p90", 19},
+                     {"error", 8}, {"inside", 6}, {roles ? "row" : "", 0, true}}, {}};
+    std::string machine, refused;
     const bool several = machines_of(comparisons) > 1;
     for (const Comparison& c : comparisons) {
-        if (!c.forecast) continue;
+        if (!c.forecast) {
+            refused += wrapped(fmt::format("{:<{}}  refused: {}", c.what.case_id, table.columns.front().width, c.refused_because), 4);
+            continue;
+        }
         if (several && c.what.experiment.cluster.name != machine)
-            text += fmt::format("on {}\n", machine = c.what.experiment.cluster.name);
+            table.rows.push_back({{"on " + (machine = c.what.experiment.cluster.name)}});
         const Interval& step = c.forecast->step;
-        text += fmt::format("{}  {:>11}  {:>11}  {:>19}  {:>8}  {:>6}", name_cell(c.what.case_id, width),
-                            time_text(c.what.measured_step), time_text(step.p50), range_text(step),
-                            signed_percent_text(relative_error(c)), inside_text(c));
-        text += (c.what.evidence ? "  " : "") + role_text(c.what) + "\n";
+        add_row(table, c, {time_cell(c.what.measured_step), time_cell(step.p50), {range_text(step)},
+                           signed_percent_cell(relative_error(c)), {inside_text(c)}, {role_text(c.what)}});
     }
-    for (const Comparison& c : comparisons)
-        if (!c.forecast)
-            text += wrapped(fmt::format("{:<{}}  refused: {}", c.what.case_id, width, c.refused_because), 4);
-    return text;
+    return text_of(table) + refused;
 }
 
-std::string phase_cells(const std::optional<Seconds>& measured, Seconds predicted) {
-    if (!measured || !(*measured > Seconds(0)))
-        return fmt::format("{:>11}  {:>11}  {:>8}", "-", time_text(predicted), "-");
-    return fmt::format("{:>11}  {:>11}  {:>8}", time_text(*measured), time_text(predicted),
-                       signed_percent_text(predicted / *measured - 1));
+// Measured, predicted, error.
+std::vector<Cell> phase_cells(const std::optional<Seconds>& measured, Seconds predicted) {
+    const Seconds known = measured.value_or(Seconds(0));
+    return {known > Seconds(0) ? time_cell(known) : Cell{"-"}, time_cell(predicted), error_cell(predicted, known)};
 }
 
 // Forward and backward of the cases that measured them.
 std::string phase_lines(const Comparisons& comparisons) {
-    const std::size_t width = name_width(comparisons, 35);
-    std::string rows;
-    for (const Comparison& c : comparisons)
-        if (c.forecast && (c.what.measured_forward || c.what.measured_backward))
-            rows += fmt::format("{}  {}  {}\n", name_cell(c.what.case_id, width),
-                                phase_cells(c.what.measured_forward, c.forecast->forward.p50),
-                                phase_cells(c.what.measured_backward, predicted_backward(c)));
-    if (rows.empty()) return "";
-    return fmt::format("\n{:<{}}  {:>11}  {:>11}  {:>8}  {:>11}  {:>11}  {:>8}\n", "", width, "forward", "predicted",
-                       "error", "backward", "predicted", "error") +
-           rows;
+    Table table{"", {case_column("", comparisons, 35), {"forward", 11}, {"predicted", 11}, {"error", 8}, {"backward", 11}, {"predicted", 11},
+                     {"error", 8}}, {}};
+    for (const Comparison& c : comparisons) {
+        if (!c.forecast || !(c.what.measured_forward || c.what.measured_backward)) continue;
+        std::vector<Cell> cells = phase_cells(c.what.measured_forward, c.forecast->forward.p50);
+        for (const Cell& cell : phase_cells(c.what.measured_backward, predicted_backward(c))) cells.push_back(cell);
+        add_row(table, c, cells);
+    }
+    return table.rows.empty() ? "" : "\n" + text_of(table);
 }
 
 // Enough recorded steps for a mean and a share, and a forecast that spreads.
@@ -83,23 +83,22 @@ bool has_series(const Comparison& c) { return has_spread(c.forecast->step) && c.
 
 // What recorded runs state beyond forward and backward: other phases, kernels, the mean and the spread of their steps.
 std::string detail_lines(const Comparisons& comparisons) {
-    std::string rows, sentences;
-    const std::size_t width = name_width(comparisons, 44);
+    Table table{"", {case_column("", comparisons, 44), {"phase", 20, true}, {"rank", 4}, {"measured", 11}, {"predicted", 11}, {"error", 8}}, {}};
+    std::string sentences;
     for (const Comparison& c : comparisons) {
-        for (const PhaseComparison& p : phase_comparisons(c))
-            rows += fmt::format("{}  {:<20}  {:>4}  {}\n", name_cell(c.what.case_id, width), p.name,
-                                p.rank < 0 ? "-" : std::to_string(p.rank), phase_cells(p.measured, p.predicted));
+        const auto add = [&](const std::string& phase, const std::string& rank, Seconds measured, Seconds predicted) {
+            std::vector<Cell> cells = phase_cells(measured, predicted);
+            cells.insert(cells.begin(), {Cell{phase}, Cell{rank}});
+            add_row(table, c, cells);
+        };
+        for (const PhaseComparison& p : phase_comparisons(c)) add(p.name, p.rank < 0 ? "-" : std::to_string(p.rank), p.measured, p.predicted);
         if (c.forecast && c.what.measured_mean && has_series(c))
-            rows += fmt::format("{}  {:<20}  {:>4}  {}\n", name_cell(c.what.case_id, width), "mean of the step", "-",
-                                phase_cells(c.what.measured_mean, c.forecast->step.mean));
+            add("mean of the step", "-", *c.what.measured_mean, c.forecast->step.mean);
         if (const auto share = series_inside(c); share && has_series(c))
             sentences += wrapped(fmt::format("{}: {} of the {} recorded steps inside p10..p90", c.what.case_id,
                                              percent_text(*share), c.what.recorded_steps.size()));
     }
-    if (rows.empty()) return sentences;
-    return fmt::format("\n{:<{}}  {:<20}  {:>4}  {:>11}  {:>11}  {:>8}\n", "", width, "phase", "rank", "measured",
-                       "predicted", "error") +
-           rows + sentences;
+    return (table.rows.empty() ? "" : "\n" + text_of(table)) + sentences;
 }
 
 }  // namespace

@@ -30,16 +30,14 @@ double edge_of(const std::vector<Comparison>& comparisons) {
 std::string edge_text(double edge) { return fmt::format("at the edge: {:.0f} % and more", edge); }
 
 std::string data_of(const CaseSeries& series, double edge) {
-    std::string text;
+    Plot plot;
     std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        text += fmt::format("$error{} << EOD\n", i++);
-        for (const Comparison* c : cases)
-            text += fmt::format("{:.6g} {} {:.4g} {}\n", c->what.measured_step.si(), c->what.experiment.workload.seq,
-                                std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge), mark_of(*c));
-        text += "EOD\n";
-    }
-    return text;
+    for (const auto& [name, cases] : series)
+        plot.add_block(fmt::format("error{}", i++), cases, [&](const Comparison* c) {
+            return fmt::format("{:.6g} {} {:.4g} {}\n", c->what.measured_step.si(), c->what.experiment.workload.seq,
+                               std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge), mark_of(*c));
+        });
+    return plot.data;
 }
 
 // One of two pictures side by side; only the first has a legend.

@@ -23,7 +23,7 @@ std::string kind_text(const PathShare& s) {
 }
 
 Table path_table(const Explanation& x) {
-    Table table{"", {{"critical path", 44, true}, {"time", 12}, {"share", 8}, {"tasks", 10}}, {}};
+    Table table{"", {{"critical path", 44, true}, {"time", 11}, {"share", 7}, {"tasks", 9}}, {}};
     for (const PathShare& s : x.path)
         table.rows.push_back({{kind_text(s)}, time_cell(s.time), percent_cell(share_of(s.time, x.step)),
                               count_cell(static_cast<double>(s.tasks))});
@@ -35,7 +35,7 @@ Table resource_table(const Explanation& x) {
     Seconds host, device;
     for (const PathShare& s : x.path)
         (s.on_host ? host : s.link == LinkLevel::none ? device : by_link[static_cast<std::size_t>(s.link)]) += s.time;
-    Table table{"", {{"critical path by resource", 44, true}, {"time", 12}, {"share", 8}}, {}};
+    Table table{"", {{"critical path by resource", 44, true}, {"time", 11}, {"share", 7}}, {}};
     const auto add = [&](const std::string& name, Seconds time) {
         if (time > Seconds(0)) table.rows.push_back({{name}, time_cell(time), percent_cell(share_of(time, x.step))});
     };
@@ -51,8 +51,8 @@ std::string rank_text(const IdleTime& i) {
 }
 
 Table idle_table(const Explanation& x) {
-    Table table{"", {{"where ranks idle", 24, true}, {"slowest " + rank_text(x.slowest), 20}, {"", 9},
-                     {"median " + rank_text(x.median), 20}, {"", 9}}, {}};
+    Table table{"", {{"where ranks idle", 24, true}, {"slowest " + rank_text(x.slowest), 19}, {"", 8},
+                     {"median " + rank_text(x.median), 19}, {"", 8}}, {}};
     const auto add = [&](const char* name, Seconds slowest, Seconds median) {
         table.rows.push_back({{name}, time_cell(slowest), percent_cell(share_of(slowest, x.step)), time_cell(median),
                               percent_cell(share_of(median, x.step))});
@@ -70,8 +70,8 @@ Cell change_cell(Seconds change, Seconds step) {
 }
 
 Table elasticity_table(const Explanation& x) {
-    Table table{"", {{fmt::format("{:.0f} % more of", 100 * x.change), 40, true}, {"now", 18}, {"changes the step", 16},
-                     {"along the path", 18}}, {}};
+    Table table{"", {{fmt::format("{:.0f} % more of", 100 * x.change), 40, true}, {"now", 17}, {"changes the step", 15},
+                     {"along the path", 17}}, {}};
     for (std::size_t i = 0; i < std::min(shown_parameters, x.elasticities.size()); ++i) {
         const Elasticity& e = x.elasticities[i];
         table.rows.push_back({{e.key}, {e.value}, change_cell(e.simulated, x.step), change_cell(e.along_path, x.step)});
@@ -91,7 +91,7 @@ std::string source_text(Uncertainty::Source source) {
 }
 
 Table uncertainty_table(const Explanation& x) {
-    Table table{"", {{"uncertain", 40, true}, {"now", 14}, {"known", 16}, {"+-", 8}, {"step +-", 14}, {"variance", 10}}, {}};
+    Table table{"", {{"uncertain", 40, true}, {"now", 13}, {"known", 15}, {"+-", 7}, {"step +-", 13}, {"variance", 9}}, {}};
     for (std::size_t i = 0; i < std::min(shown_uncertainties, x.uncertainties.size()); ++i) {
         const Uncertainty& u = x.uncertainties[i];
         table.rows.push_back({{u.key}, {u.value}, {source_text(u.source)}, percent_cell(u.relative_error), time_cell(u.widening),

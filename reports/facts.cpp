@@ -50,8 +50,6 @@ std::string with_units(const std::string& note) {
     return text;
 }
 
-constexpr std::string_view extrapolated = "extrapolated: ", kept = ": not determined by the data, kept its prior";
-
 std::string joined(const std::vector<std::string>& words, const char* between) { return fmt::format("{}", fmt::join(words, between)); }
 
 }  // namespace
@@ -75,16 +73,23 @@ std::string interval_text(const Forecast& f) {
     return "one draw without noise: no interval";
 }
 
-std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
-    std::vector<std::string> beyond, undetermined, others;
+SortedNotes sorted_notes(const std::vector<std::string>& notes) {
+    constexpr std::string_view extrapolated = "extrapolated: ", kept = ": not determined by the data, kept its prior";
+    SortedNotes sorted;
     for (const std::string& note : notes) {
         if (note.starts_with(extrapolated))
-            beyond.push_back(with_units(note.substr(extrapolated.size())));
+            sorted.beyond.push_back(note.substr(extrapolated.size()));
         else if (const auto at = note.find(kept); at != std::string::npos)
-            undetermined.push_back(note.substr(0, at));
+            sorted.undetermined.push_back(note.substr(0, at));
         else
-            others.push_back(note);
+            sorted.others.push_back(note);
     }
+    return sorted;
+}
+
+std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
+    auto [beyond, undetermined, others] = sorted_notes(notes);
+    for (std::string& note : beyond) note = with_units(note);
     std::vector<std::string> warnings;
     if (!beyond.empty())
         warnings.push_back("Outside what was measured (the laws are extrapolated): " + joined(beyond, "; ") + ".");

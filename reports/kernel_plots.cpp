@@ -72,12 +72,10 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
               .labels = {"within 10 %", "within 5 %", ""}};
     std::size_t i = 0;
     for (const auto& [kind, members] : series) {
-        for (const bool fitted : {true, false}) {
-            plot.data += fmt::format("${}{} << EOD\n", fitted ? "fitted" : "other", i);
-            for (const KernelComparison& k : members)
-                if ((k.evidence == Evidence::fitted) == fitted) plot.data += fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k));
-            plot.data += "EOD\n";
-        }
+        for (const bool fitted : {true, false})
+            plot.add_block(fmt::format("{}{}", fitted ? "fitted" : "other", i), members, [&](const KernelComparison& k) {
+                return (k.evidence == Evidence::fitted) == fitted ? fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k)) : "";
+            });
         plot.add(fmt::format("$fitted{} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{}'", i, colour(i)));
         const KernelSummary s = kernel_summary_of(members);
         plot.add(fmt::format("$other{} using 1:2 with points pt 7 ps 0.6 lc '{}'", i, colour(i)),
@@ -115,9 +113,7 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
     Plot plot{.parts = {"(x < 1 ? x : 1) with lines lc '#333333' lw 1.6"}, .labels = {"datasheet roof"}};
     std::size_t i = 0;
     for (const auto& [name, members] : series) {
-        plot.data += fmt::format("$roof{} << EOD\n", i);
-        for (const KernelComparison& k : members) plot.data += fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k));
-        plot.data += "EOD\n";
+        plot.add_block(fmt::format("roof{}", i), members, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k)); });
         plot.add(fmt::format("$roof{} using 1:2 with points pt {} ps 0.6 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows", name, members.size()));
         ++i;
     }
@@ -143,12 +139,10 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
     PlotRange up;
     for (auto& [name, members] : series) {
         std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
-        plot.data += fmt::format("$bus{} << EOD\n", i);
-        for (const KernelComparison& k : members) {
-            plot.data += fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
+        plot.add_block(fmt::format("bus{}", i), members, [&](const KernelComparison& k) {
             for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
-        }
-        plot.data += "EOD\n";
+            return fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
+        });
         plot.add(fmt::format("$bus{} using 1:3 smooth unique with lines lw 1.6 lc '{}'", i, colour(i)));
         plot.add(fmt::format("$bus{} using 1:2 with points pt {} ps 1.1 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape)));
         ++i;
@@ -186,9 +180,7 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
               .labels = {"within 10 %", "the laws"}};
     std::size_t i = 0;
     for (const auto& [name, members] : series) {
-        plot.data += fmt::format("$times{} << EOD\n", i);
-        for (const KernelComparison& k : members) plot.data += fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured));
-        plot.data += "EOD\n";
+        plot.add_block(fmt::format("times{}", i), members, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured)); });
         plot.add(fmt::format("$times{} using 1:2 with points pt {} ps 0.5 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows, median error {}", name, members.size(), percent_text(kernel_summary_of(members).median_ape)));
         ++i;
     }

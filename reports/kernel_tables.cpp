@@ -41,17 +41,17 @@ const char* size_of(const KernelComparison& k) {
     return sizes[us < 20 ? 0 : us < 200 ? 1 : us < 2000 ? 2 : 3];
 }
 
-std::string inside_text(const KernelSummary& s) { return s.inside_interval ? percent_text(*s.inside_interval) : "-"; }
-
-std::string line(const std::string& what, std::size_t width, const KernelSummary& s) {
-    return fmt::format("{:<{}}  {:>6}  {:>8}  {:>8}  {:>8}  {:>9}  {:>8}\n", what, width, s.predicted,
-                       percent_text(s.median_ape), percent_text(s.mape), signed_percent_text(s.bias),
-                       signed_percent_text(s.worst), inside_text(s));
+// `first` are the columns that say of what a row is; the figures behind them are the same in every table.
+Table summary_table(std::vector<Column> first) {
+    for (const Column& column : {Column{"rows", 6}, {"median", 8}, {"mean", 8}, {"bias", 8}, {"worst", 9}, {"inside", 8}})
+        first.push_back(column);
+    return {"", std::move(first), {}};
 }
-
-std::string header(const char* what, std::size_t width) {
-    return fmt::format("{:<{}}  {:>6}  {:>8}  {:>8}  {:>8}  {:>9}  {:>8}\n", what, width, "rows", "median", "mean",
-                       "bias", "worst", "inside");
+void add_row(Table& table, std::vector<Cell> first, const KernelSummary& s) {
+    for (const Cell& cell : {count_cell(s.predicted), percent_cell(s.median_ape), percent_cell(s.mape), signed_percent_cell(s.bias),
+                             signed_percent_cell(s.worst), Cell{s.inside_interval ? percent_text(*s.inside_interval) : "-"}})
+        first.push_back(cell);
+    table.rows.push_back(std::move(first));
 }
 
 std::string name_of(const KernelSummary& s) {
@@ -126,16 +126,17 @@ std::string kernel_table(const KernelComparisons& kernels) {
     std::size_t width = 30;
     for (const KernelSummary& s : kernel_summaries(kernels)) width = std::max(width, name_of(s).size());
     if (!kernels.rows.empty()) {
-        text += header("kernels and collectives", width);
-        for (const KernelSummary& s : kernel_summaries(kernels)) text += line(name_of(s), width, s);
-        text += "\n" + header("by size", width);
+        Table by_kind = summary_table({{"kernels and collectives", width, true}}), by_size = summary_table({{"by size", width, true}});
+        for (const KernelSummary& s : kernel_summaries(kernels)) add_row(by_kind, {{name_of(s)}}, s);
         for (const char* size : sizes) {
             Rows rows;
             std::copy_if(kernels.rows.begin(), kernels.rows.end(), std::back_inserter(rows),
                          [&](const KernelComparison& k) { return size_of(k) == size; });
-            if (!rows.empty()) text += line(size, width, kernel_summary_of(rows));
+            if (!rows.empty()) add_row(by_size, {{size}}, kernel_summary_of(rows));
         }
-        text += "\n" + line("all", width, kernel_summary_of(kernels.rows));
+        by_size.rows.push_back({{""}});
+        add_row(by_size, {{"all"}}, kernel_summary_of(kernels.rows));
+        text += text_of(by_kind) + "\n" + text_of(by_size);
         for (const std::string& sentence : evidence_lines(kernels.rows)) text += wrapped(sentence);
         text += wrapped(clusters_line(kernels.rows));
     }
@@ -144,11 +145,9 @@ std::string kernel_table(const KernelComparisons& kernels) {
 }
 
 PageSection kernel_section(const KernelComparisons& kernels) {
-    Table table{"", {{"kind", 0, true}, {"device", 0, true}, {"dtype", 0, true}, {"rows"}, {"median"}, {"mean"}, {"bias"},
-                     {"worst"}, {"inside p10..p90"}}, {}};
-    for (const KernelSummary& s : kernel_summaries(kernels))
-        table.rows.push_back({{s.kind}, {s.device}, {s.dtype}, count_cell(s.predicted), percent_cell(s.median_ape),
-                              percent_cell(s.mape), signed_percent_cell(s.bias), signed_percent_cell(s.worst), {inside_text(s)}});
+    Table table = summary_table({{"kind", 0, true}, {"device", 0, true}, {"dtype", 0, true}});
+    table.columns.back().name = "inside p10..p90";
+    for (const KernelSummary& s : kernel_summaries(kernels)) add_row(table, {{s.kind}, {s.device}, {s.dtype}}, s);
     PageSection section{.title = "Kernels and collectives", .tables = {table}, .sentences = evidence_lines(kernels.rows)};
     if (!kernels.rows.empty()) section.sentences.push_back(clusters_line(kernels.rows));
     for (std::string& sentence : refusals(kernels)) section.sentences.push_back(std::move(sentence));

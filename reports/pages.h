@@ -25,6 +25,12 @@ std::vector<Fact> facts_of(const Forecast& forecast);
 // "p10 .. p90 12.1 .. 13.0 s" or why there is none.
 std::string interval_text(const Forecast& forecast);
 // Notes of forecasts in plain words: alike ones in one sentence.
+struct SortedNotes {
+    std::vector<std::string> beyond;        // what is extrapolated
+    std::vector<std::string> undetermined;  // parameters that kept their prior
+    std::vector<std::string> others;
+};
+SortedNotes sorted_notes(const std::vector<std::string>& notes);
 std::vector<std::string> plain_warnings(const std::vector<std::string>& notes);
 // Cluster and framework: what they were fitted to and how well they predicted what was left out.
 std::vector<Fact> provenance_of(const Cluster& cluster);

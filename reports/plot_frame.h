@@ -61,6 +61,13 @@ struct Plot {
         parts.push_back(std::move(part));
         labels.push_back(std::move(label));
     }
+    // A line of each item, as gnuplot's $NAME.
+    template <typename Items, typename LineOf>
+    void add_block(const std::string& name, const Items& items, LineOf line_of) {
+        data += "$" + name + " << EOD\n";
+        for (const auto& item : items) data += line_of(item);
+        data += "EOD\n";
+    }
     // With PlotWords but the legend, and `settings` of its own. Writes PATH.png and PATH.svg.
     void draw(const std::string& title, const std::string& subtitle, const std::string& footnote, const std::string& settings,
               const std::string& path) const;

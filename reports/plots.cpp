@@ -18,17 +18,13 @@ namespace stepcast {
 namespace {
 
 // measured, p50, p10, p90, x, mark per case, a block of its own per series.
-std::string data_blocks(const CaseSeries& series) {
-    std::string text;
+void add_blocks(Plot& plot, const CaseSeries& series) {
     std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        text += fmt::format("$series{} << EOD\n", i++);
-        for (const Comparison* c : cases)
-            text += fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
-                                in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
-        text += "EOD\n";
-    }
-    return text;
+    for (const auto& [name, cases] : series)
+        plot.add_block(fmt::format("series{}", i++), cases, [](const Comparison* c) {
+            return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
+                               in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
+        });
 }
 
 PlotRange range_ms(const CaseSeries& series) {
@@ -67,10 +63,10 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
         (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band shows around a single case
     const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin}
                                           : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
-    Plot plot{.data = data_blocks(series),
-              .parts = {"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
+    Plot plot{.parts = {"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
                         "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", "predicted = measured"}};
+    add_blocks(plot, series);
     std::size_t i = 0;
     for (const auto& [name, cases] : series) {
         plot.add(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt 7 ps 0 lw 1.2", i, colour(i)));
@@ -100,7 +96,8 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     std::set<double> positions;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
-    Plot plot{.data = data_blocks(series)};
+    Plot plot;
+    add_blocks(plot, series);
     for (std::size_t i = 0; i < series.size(); ++i) {  // all bands first, beneath the lines
         plot.add(fmt::format("$series{} using 5:3:4 with filledcurves lc '{}'", i, colour(i)));
         plot.add(fmt::format("$series{} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i)));
@@ -225,17 +222,16 @@ void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title,
     std::size_t left_out = 0;
     PlotRange across, up;
     const auto add = [&](const std::string& block, const std::vector<std::pair<double, double>>& points) {
-        plot.data += "$" + block + " << EOD\n";
-        for (const auto& [x, y] : points) {
+        plot.add_block(block, points, [&](const auto& point) -> std::string {
+            const auto [x, y] = point;
             if (!(x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y))) {
                 ++left_out;
-                continue;
+                return "";
             }
-            plot.data += fmt::format("{} {}\n", x, y);
             across.add(x);
             up.add(y);
-        }
-        plot.data += "EOD\n";
+            return fmt::format("{} {}\n", x, y);
+        });
     };
     for (std::size_t i = 0; i < curves.size(); ++i) {
         if (!curves[i].fitted.empty()) {

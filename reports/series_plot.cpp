@@ -100,14 +100,13 @@ void plot_series(const SweepAnswer& r, const std::string& path) {
     Plot plot;
     std::size_t i = 0;
     for (const auto& [name, points] : chart.lines) {
-        plot.data += fmt::format("$series{} << EOD\n", i);
-        for (const auto& [number, p] : points) {
-            plot.data += fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
+        plot.add_block(fmt::format("series{}", i), points, [&](const auto& named) {
+            const auto& [number, p] = named;
             x.add(number);
             y.add(p.low);
             y.add(p.high);
-        }
-        plot.data += "EOD\n";
+            return fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
+        });
         if (chart.spread) {  // beneath the lines
             plot.parts.insert(plot.parts.begin(),
                               {fmt::format("$series{} using 1:2:4 with filledcurves lc '{}'", i, colour(i)),

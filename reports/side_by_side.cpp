@@ -21,23 +21,6 @@ auto shape_of(const Comparison& c) {
                       rank_count(c.what.experiment.cluster));
 }
 
-struct Line {
-    const Comparison* what;
-    const char* by;
-};
-
-std::string lines_text(const std::vector<Line>& lines) {
-    std::size_t width = 12;
-    for (const Line& line : lines) width = std::max(width, line.what->what.case_id.size());
-    std::string text = fmt::format("\n{:<{}}  {:<8}  {:>11}  {:>11}  {:>8}\n", "side by side", width, "by", "measured",
-                                   "predicted", "error");
-    for (const auto& [c, by] : lines)
-        text += fmt::format("{:<{}}  {:<8}  {:>11}  {:>11}  {:>8}\n", c->what.case_id, width, by,
-                            time_text(c->what.measured_step), time_text(c->forecast->step.p50),
-                            signed_percent_text(relative_error(*c)));
-    return text;
-}
-
 // Measured over predicted of each phase that the case states.
 std::map<std::string, double> phase_errors(const Comparison& c) {
     std::map<std::string, double> errors;
@@ -57,20 +40,21 @@ std::string side_by_side_table(const std::vector<Comparison>& comparisons) {
     std::map<decltype(shape_of(comparisons.front())), std::vector<const Comparison*>> by_shape;
     for (const Comparison& c : comparisons)
         if (c.forecast) by_shape[shape_of(c)].push_back(&c);
-    std::vector<Line> lines;
+    Table table{"", {{"side by side", 12, true}, {"by", 8, true}, {"measured", 11}, {"predicted", 11}, {"error", 8}}, {}};
     for (const auto& [shape, cases] : by_shape) {
         const auto of = [&](const char* source, const char* by) {
-            std::vector<Line> found;
+            std::vector<std::vector<Cell>> rows;
             for (const Comparison* c : cases)
-                if (c->what.source == source) found.push_back({c, by});
-            return found;
+                if (c->what.source == source)
+                    rows.push_back({{c->what.case_id}, {by}, time_cell(c->what.measured_step), time_cell(c->forecast->step.p50),
+                                    signed_percent_cell(relative_error(*c))});
+            return rows;
         };
-        const std::vector<Line> executed = of("executed", "executed"), scripts = of("pytorch", "PyTorch");
+        const auto executed = of("executed", "executed"), scripts = of("pytorch", "PyTorch");
         if (executed.empty() || scripts.empty()) continue;
-        lines.insert(lines.end(), executed.begin(), executed.end());
-        lines.insert(lines.end(), scripts.begin(), scripts.end());
+        for (const auto& rows : {executed, scripts}) table.rows.insert(table.rows.end(), rows.begin(), rows.end());
     }
-    return lines.empty() ? "" : lines_text(lines);
+    return table.rows.empty() ? "" : "\n" + text_of(table);
 }
 
 std::string phase_errors_text(const std::vector<Comparison>& comparisons) {

@@ -138,10 +138,10 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
 
 void plot_front(const SweepAnswer& r, const std::string& path) {
     if (!r.second || r.best.empty()) throw ConfigError(path + ".png: no front to plot; expected two objectives");
-    Plot plot{.data = "$front << EOD\n"};
-    for (const SweepRow& row : r.best)
-        plot.data += fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
-    plot.data += "EOD\n";
+    Plot plot;
+    plot.add_block("front", r.best, [&](const SweepRow& row) {
+        return fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
+    });
     plot.add(fmt::format("$front using 1:2 with steps lc '{}' lw 1", colour(6)));
     plot.add(fmt::format("$front using 1:2 with points pt 7 ps 1.8 lc '{}'", colour(0)), "simulated, on the front");
     plot.draw(fmt::format("{}: Pareto front of {} and {}", r.experiment, to_string(r.objective), to_string(*r.second)),
@@ -181,14 +181,13 @@ void plot_scaling(const SweepAnswer& r, const std::string& path) {
     const bool spread =
         std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
     double most = 0;
-    Plot plot{.data = "$curve << EOD\n"};
+    Plot plot;
     std::string ranks;
-    for (const ScalingLine& l : lines) {
-        plot.data += fmt::format("{} {} {} {} {}\n", l.ranks, l.middle, l.low, l.high, l.proportional);
+    plot.add_block("curve", lines, [&](const ScalingLine& l) {
         most = std::max({most, l.high, l.proportional});
         ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", l.ranks);
-    }
-    plot.data += "EOD\n";
+        return fmt::format("{} {} {} {} {}\n", l.ranks, l.middle, l.low, l.high, l.proportional);
+    });
     if (spread) {
         plot.add(fmt::format("$curve using 1:3:4 with filledcurves lc '{}'", colour(0)), "p10..p90");
         plot.add(fmt::format("$curve using 1:2:3:4 with yerrorbars pt -1 lw 0.9 lc '{}'", colour(0)));

@@ -59,11 +59,6 @@ void tell_once(Table& table, std::size_t keys) {
     if (!table.below.empty()) table.below = "all of them: " + table.below;
 }
 
-std::string terminal_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
-    const Table table = rows_table(r, rows);
-    return aligned_text(table) + (table.below.empty() ? "" : wrapped(table.below));
-}
-
 std::string objective_text(const SweepAnswer& r) {
     static constexpr const char* words[] = {"shortest step", "most tokens/s", "cheapest tokens", "least memory"};
     const auto word = [](Objective o) { return words[static_cast<std::size_t>(o)]; };
@@ -236,15 +231,15 @@ std::string each_text(const SweepAnswer& r) {
     if (r.of_each.empty()) return "";
     std::string keys;
     for (const std::string& key : r.each_of) keys += (keys.empty() ? "" : " and ") + short_key(key);
-    return fmt::format("\nthe best of each {}\n", keys) + terminal_table(r, r.of_each);
+    return fmt::format("\nthe best of each {}\n", keys) + text_of(rows_table(r, r.of_each));
 }
 
 }  // namespace
 
 std::string sweep_table(const SweepAnswer& r) {
-    std::string text = wrapped(sweep_title(r)) + "\n" + within_text(r) + terminal_table(r, r.best);
+    std::string text = wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
     if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
-    if (!r.scaling.empty()) text += "\nthe best of each number of ranks\n" + terminal_table(r, r.scaling);
+    if (!r.scaling.empty()) text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
     text += each_text(r) + campaign_text(r);
     text += "\n" + sweep_counts(r);
     for (const std::string& where : r.where) text += wrapped("only where " + where);

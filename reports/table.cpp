@@ -11,22 +11,6 @@
 namespace stepcast {
 namespace {
 
-std::string without_trailing_blanks(std::string line) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    return line + "\n";
-}
-
-std::string padded(const std::string& text, const Column& column, std::size_t width) {
-    return column.is_text ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width);
-}
-
-std::string text_line(const Table& table, const std::vector<std::string>& cells, std::size_t indent) {
-    std::string line(indent, ' ');
-    line += fmt::format("{:<{}}", cells.front(), table.columns.front().width - indent);
-    for (std::size_t c = 1; c < cells.size(); ++c) line += " " + padded(cells[c], table.columns[c], table.columns[c].width);
-    return without_trailing_blanks(line);
-}
-
 std::string attribute_of(const Cell& cell) {
     return cell.value && std::isfinite(*cell.value) ? fmt::format(" data-v=\"{:.9g}\"", *cell.value) : "";
 }
@@ -38,32 +22,30 @@ Cell bytes_cell(Bytes bytes) { return {bytes_text(bytes), bytes.si()}; }
 Cell percent_cell(double fraction) { return {percent_text(fraction), fraction}; }
 Cell signed_percent_cell(double fraction) { return {signed_percent_text(fraction), fraction}; }
 Cell count_cell(double count) { return {count_text(count), count}; }
-
-std::string text_of(const Table& table) {
-    std::vector<std::string> line;
-    for (const Column& column : table.columns) line.push_back(column.name);
-    std::string text = text_line(table, line, 0);
-    for (const auto& row : table.rows) {
-        line.clear();
-        for (const Cell& cell : row) line.push_back(cell.text);
-        text += text_line(table, line, 2);
-    }
-    return text + (table.below.empty() ? "" : "  " + table.below + "\n");
+Cell error_cell(Seconds predicted, Seconds measured) {
+    return measured > Seconds(0) ? signed_percent_cell(predicted / measured - 1) : Cell{"-"};
 }
 
-std::string aligned_text(const Table& table) {
+std::string text_of(const Table& table) {
+    const bool is_wide = table.columns.size() > 1;
+    std::vector<std::vector<Cell>> lines{{}};
     std::vector<std::size_t> width;
-    for (const Column& column : table.columns) width.push_back(column.name.size());
-    for (const auto& row : table.rows)
-        for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].text.size());
-    const auto line = [&](auto&& text_of_column) {
-        std::string text;
-        for (std::size_t c = 0; c < width.size(); ++c) text += (c == 0 ? "" : "  ") + padded(text_of_column(c), table.columns[c], width[c]);
-        return text + "\n";
-    };
-    std::string text = line([&](std::size_t c) { return table.columns[c].name; });
-    for (const auto& row : table.rows) text += line([&](std::size_t c) { return row[c].text; });
-    return text;
+    for (const Column& column : table.columns) {
+        lines.front().push_back({column.name});
+        width.push_back(column.width);
+    }
+    lines.insert(lines.end(), table.rows.begin(), table.rows.end());
+    for (const auto& line : lines)
+        for (std::size_t c = 0; c < line.size() && (line.size() > 1 || !is_wide); ++c) width[c] = std::max(width[c], line[c].text.size());
+    std::string text;
+    for (const auto& line : lines) {
+        std::string cells;
+        for (std::size_t c = 0; c < line.size(); ++c)
+            cells += (c == 0 ? "" : "  ") + (table.columns[c].is_text ? fmt::format("{:<{}}", line[c].text, width[c])
+                                                                      : fmt::format("{:>{}}", line[c].text, width[c]));
+        text += cells.erase(cells.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text + (table.below.empty() ? "" : wrapped(table.below));
 }
 
 std::string markdown_of(const Table& table) {

@@ -14,7 +14,7 @@ struct Cell {
     std::optional<double> value = {};  // what it sorts by; without one, its text
     friend bool operator==(const Cell&, const Cell&) = default;
 };
-// Text stands left, figures right. `width` is of a terminal.
+// Text stands left, figures right. `width` is the least on a terminal.
 struct Column {
     std::string name;
     std::size_t width = 0;
@@ -24,7 +24,7 @@ struct Column {
 struct Table {
     std::string name;  // where the columns' names do not say it
     std::vector<Column> columns = {};
-    std::vector<std::vector<Cell>> rows = {};
+    std::vector<std::vector<Cell>> rows = {};  // one of a single cell is a line across the columns
     std::string below = {};  // a line of its own
     friend bool operator==(const Table&, const Table&) = default;
 };
@@ -34,10 +34,9 @@ Cell bytes_cell(Bytes bytes);
 Cell percent_cell(double fraction);
 Cell signed_percent_cell(double fraction);
 Cell count_cell(double count);
+Cell error_cell(Seconds predicted, Seconds measured);  // "-" where nothing was measured
 
-// Every column as wide as it says, rows indented below the names.
-std::string text_of(const Table& table);
-std::string aligned_text(const Table& table);  // every column as wide as its cells; without `below`
+std::string text_of(const Table& table);  // every column as wide as its cells
 std::string markdown_of(const Table& table);
 std::string html_of(const Table& table);
 

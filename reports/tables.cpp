@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/machine/scatter.h"
+#include "reports/pages.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -16,13 +17,8 @@ namespace {
 using namespace literals;
 
 std::string bar(double share) {
-    const int width = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
-    return std::string(static_cast<std::size_t>(width), '#');
-}
-
-std::string without_trailing_blanks(std::string line) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    return line + "\n";
+    const auto width = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
+    return width == 0 ? "" : "  " + std::string(width, '#');
 }
 
 std::string breakdown_lines(const Breakdown& b) {
@@ -30,8 +26,7 @@ std::string breakdown_lines(const Breakdown& b) {
     std::string text;
     for (const auto& [name, time] : parts_of(b)) {
         const double share = sum > Seconds(0) ? time / sum : 0;
-        text += without_trailing_blanks(
-            fmt::format("  {:<22} {:>11} {:>8}  {}", name, time_text(time), percent_text(share), bar(share)));
+        text += fmt::format("  {:<22} {:>11} {:>8}{}\n", name, time_text(time), percent_text(share), bar(share));
     }
     return text;
 }
@@ -53,17 +48,12 @@ std::string memory_lines(const MemoryUse& m) {
 }
 
 std::string phase_lines(const Forecast& f) {
-    std::string text = fmt::format("{:<24} {:>11}  {}", "phases", "time", has_spread(f.step) ? "p10 .. p90" : "");
-    text = without_trailing_blanks(text);
-    const auto add = [&](const char* name, Seconds time, const Interval* interval) {
-        const std::string range = interval && has_spread(*interval) ? range_text(*interval) : "";
-        text += without_trailing_blanks(fmt::format("  {:<22} {:>11}  {}", name, time_text(time), range));
-    };
-    add("forward", f.phases.forward, &f.forward);
-    add("backward", f.phases.backward, &f.backward);
-    add("gradient sync", f.phases.gradient_sync, nullptr);
-    add("optimizer", f.phases.optimizer, nullptr);
-    return text;
+    const auto range = [](const Interval& interval) { return has_spread(interval) ? range_text(interval) : ""; };
+    return text_of({"", {{"phases", 23, true}, {"time", 11}, {has_spread(f.step) ? "p10 .. p90" : "", 0, true}},
+                    {{{"  forward"}, time_cell(f.phases.forward), {range(f.forward)}},
+                     {{"  backward"}, time_cell(f.phases.backward), {range(f.backward)}},
+                     {{"  gradient sync"}, time_cell(f.phases.gradient_sync), {}},
+                     {{"  optimizer"}, time_cell(f.phases.optimizer), {}}}});
 }
 
 std::string framework_text(const Forecast& f) {
@@ -99,8 +89,6 @@ std::string one_line(const std::string& text, const std::string& more) {
     return text.substr(0, text.rfind(' ', room)) + " .." + more + "\n";
 }
 
-constexpr std::string_view extrapolated = "extrapolated: ", kept = ": not determined by the data, kept its prior";
-
 }  // namespace
 
 std::string every_note(const std::vector<std::string>& notes) {
@@ -110,21 +98,11 @@ std::string every_note(const std::vector<std::string>& notes) {
 }
 
 std::string brief_notes(const std::vector<std::string>& notes) {
-    std::string beyond;
-    std::size_t priors = 0;
-    std::vector<std::string> others;
-    for (const std::string& note : notes) {
-        if (note.starts_with(extrapolated))
-            beyond += (beyond.empty() ? "extrapolated: " : ", ") +
-                      note.substr(extrapolated.size(), note.find(' ', extrapolated.size()) - extrapolated.size());
-        else if (note.find(kept) != std::string::npos)
-            ++priors;
-        else
-            others.push_back(note);
-    }
-    std::string known = beyond;
-    if (priors > 0) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", priors);
-    const bool all_said = beyond.empty() && priors == 0 && others.size() == 1;
+    const auto [beyond, undetermined, others] = sorted_notes(notes);
+    std::string known;
+    for (const std::string& law : beyond) known += (known.empty() ? "extrapolated: " : ", ") + law.substr(0, law.find(' '));
+    if (!undetermined.empty()) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", undetermined.size());
+    const bool all_said = known.empty() && others.size() == 1;
     const std::string why = all_said ? "" : " (--explain says more)";
     if (others.empty()) return known.empty() ? "" : one_line("note: " + known, why);
     const std::string more = others.size() > 1 ? fmt::format(" (+{}: --explain)", others.size() - 1) : why;
@@ -170,7 +148,7 @@ Table kernel_times(const Forecast& f) {
     std::vector<Row> rows;
     for (const auto& [key, row] : by_name) rows.push_back(row);
     std::ranges::stable_sort(rows, std::ranges::greater{}, &Row::busiest);
-    Table table{"", {{"kernels", 40, true}, {"phase", 14, true}, {"busiest rank", 12}, {"average", 12}, {"ranks", 6}}, {}};
+    Table table{"", {{"kernels", 39, true}, {"phase", 13, true}, {"busiest rank", 12}, {"average", 11}, {"ranks", 5}}, {}};
     for (const Row& row : rows)
         table.rows.push_back({{row.name}, {std::string(to_string(row.phase))}, time_cell(row.busiest),
                               time_cell(row.sum / row.ranks), count_cell(row.ranks)});

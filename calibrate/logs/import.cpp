@@ -26,16 +26,6 @@ std::string describe(const ImportResult& result, long runs) {
                        runs, result.lines.used, result.lines.skipped, result.lines.unknown);
 }
 
-Sample sample_like(const ImportedRun& run) {
-    Sample sample;
-    sample.run_id = run.run_id;
-    sample.system = run.system;
-    sample.model = run.model;
-    sample.experts = run.experts;
-    sample.ranks = run.ranks;
-    return sample;
-}
-
 // One file a run that recorded its routing. Runs of one system and size that recorded the same share a file; one that
 // recorded another gets a number behind its name.
 std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder,
@@ -112,8 +102,18 @@ std::string run_name(const std::string& path, std::size_t number, const Imported
     return name;
 }
 
+Sample sample_like(const ImportedRun& run) {
+    Sample sample;
+    sample.run_id = run.run_id;
+    sample.system = run.system;
+    sample.model = run.model;
+    sample.experts = run.experts;
+    sample.ranks = run.ranks;
+    return sample;
+}
+
 ImportResult stream_log(const std::string& path, const ImportOptions& options, const TakeRun& take) {
-    ImportResult result{path, options.format, {}, {}};
+    ImportResult result{path, options.format, {}};
     std::string pattern = options.pattern;
     if (result.format == LogFormat::automatic)
         result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
@@ -136,29 +136,6 @@ ImportResult stream_log(const std::string& path, const ImportOptions& options, c
         case LogFormat::custom: result.lines = import_custom(path, read_log_pattern(pattern), complete); break;
         case LogFormat::automatic: throw std::logic_error("import: the format was not settled");
     }
-    return result;
-}
-
-ImportResult import_log(const std::string& path, LogFormat format) {
-    return import_log(path, ImportOptions{.format = format, .pattern = {}, .system = {}, .model = {}, .inputs = {}});
-}
-
-ImportResult import_log(const std::string& path, const ImportOptions& options) {
-    std::vector<ImportedRun> runs;
-    ImportResult result = stream_log(path, options, [&](ImportedRun&& run, SampleRecord& samples) {
-        Sample sample = sample_like(run);
-        samples.replay([&](const SampleRecord::Value& value) {
-            const SampleRecord::Phase& phase = samples.phases()[value.phase];
-            sample.phase = phase.name;
-            sample.unit = phase.unit;
-            sample.rank = value.rank;
-            sample.step = value.step;
-            sample.value = value.value;
-            run.samples.push_back(sample);
-        });
-        runs.push_back(std::move(run));
-    });
-    result.runs = std::move(runs);
     return result;
 }
 

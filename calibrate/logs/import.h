@@ -44,7 +44,6 @@ struct ImportedRun {
     int ranks = 0;
     int steps = 0;
     long first_line = 0, last_line = 0;
-    std::vector<Sample> samples;     // every step; several of one (phase, rank -1, step) = ranks not told apart
     std::optional<Routing> routing;  // block totals of the steady steps, when recorded and attributable
     std::vector<std::string> notes;
     friend bool operator==(const ImportedRun&, const ImportedRun&) = default;
@@ -53,7 +52,6 @@ struct ImportedRun {
 struct ImportResult {
     std::string path;
     LogFormat format = LogFormat::automatic;
-    std::vector<ImportedRun> runs;
     LineCounts lines;
     friend bool operator==(const ImportResult&, const ImportResult&) = default;
 };
@@ -66,13 +64,11 @@ struct ImportOptions {
     std::vector<std::string> inputs;  // "KEY=A,B,..": a value a step, from the first step on; one value: of the run
 };
 
-// All samples in memory. Throws ConfigError with path:line.
-ImportResult import_log(const std::string& path, LogFormat format = LogFormat::automatic);
-ImportResult import_log(const std::string& path, const ImportOptions& options);
-
-// The same run by run in bounded memory: `take` gets each run without samples, and them in a record to replay.
+// Run by run in bounded memory: `take` gets each run, and in a record to replay the samples of every step; several of one
+// (phase, rank -1, step) = ranks not told apart. Throws ConfigError with path:line.
 using TakeRun = std::function<void(ImportedRun&& run, SampleRecord& samples)>;
 ImportResult stream_log(const std::string& path, const ImportOptions& options, const TakeRun& take);
+Sample sample_like(const ImportedRun& run);  // what its samples have in common
 
 inline constexpr int fewest_steady_steps = 10;
 

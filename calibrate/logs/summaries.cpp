@@ -16,12 +16,7 @@ std::vector<Sample> routing_rows(const ImportedRun& run) {
         const BlockTotals& totals = run.routing->totals[static_cast<std::size_t>(rank)];
         for (const auto& [phase, value] :
              {std::pair("blocks", totals.blocks), std::pair("remote_blocks", totals.remote)}) {
-            Sample& row = rows.emplace_back();
-            row.run_id = run.run_id;
-            row.system = run.system;
-            row.model = run.model;
-            row.experts = run.experts;
-            row.ranks = run.ranks;
+            Sample& row = rows.emplace_back(sample_like(run));
             row.phase = phase;
             row.rank = rank;
             row.step = -1;

@@ -74,16 +74,8 @@ constexpr std::string_view transformer_keys[] = {
 void check_modelled(const Experiment& e) {
     const auto kind = e.workload.kind;
     if (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) return;
-    const Experiment defaults;
-    const auto check = [&](std::string_view path) {
-        const auto& key = *find_key(path);
-        if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
-            refuse("{}: {}, but workload.kind {} does not model it; expected {}", path, found, to_string(kind),
-                   expected);
-    };
-    for (const auto path : transformer_keys) check(path);
-    if (kind == Workload::Kind::moe_layer) return check("workload.optimizer");
-    check("parallelism.moe_system");
+    for (const auto path : transformer_keys) check_default(e, path);
+    check_default(e, kind == Workload::Kind::moe_layer ? "workload.optimizer" : "parallelism.moe_system");
 }
 
 void check_moe_system(const Experiment& e) {
@@ -114,6 +106,12 @@ void check_routing_file(const Experiment& e) {
 }
 
 }  // namespace
+
+void check_default(const Experiment& e, std::string_view path) {
+    const auto& key = *find_key(path);
+    if (const auto found = text_of(key, e), expected = text_of(key, Experiment{}); found != expected)
+        refuse("{}: {}, but workload.kind {} does not model it; expected {}", path, found, to_string(e.workload.kind), expected);
+}
 
 void check_experiment(const Experiment& experiment) {
     check_required(experiment);

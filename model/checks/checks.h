@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "model/checks/checks.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 
@@ -13,6 +12,9 @@ namespace stepcast {
 void check_transformer(const Experiment& experiment);
 void check_coca(const Experiment& experiment);
 void check_eager(const Experiment& experiment);
+
+// Of a key that the kind of workload does not model.
+void check_default(const Experiment& experiment, std::string_view path);
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {

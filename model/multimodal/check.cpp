@@ -1,6 +1,5 @@
 // One function a rule. A complaint begins with the key that it is about.
 #include "model/checks/checks.h"
-#include "model/keys/keys.h"
 #include "model/multimodal/parts.h"
 
 namespace stepcast {
@@ -31,8 +30,9 @@ void check_towers(const Workload& w) {
         refuse("workload.decoder.seq: {}, but the decoder reads a text of workload.seq = {}", w.decoder.seq, w.seq);
 }
 
-// Keys that a transformer's step knows and this one does not.
+// Keys that a transformer's step knows and this one, which is data parallel alone, does not.
 constexpr std::string_view transformer_keys[] = {
+    "parallelism.tp", "parallelism.pp", "parallelism.vp", "parallelism.cp", "parallelism.sequence_parallel",
     "workload.kv_heads", "workload.head_dim", "workload.positions", "workload.norm", "workload.attention",
     "workload.linear_bias", "workload.qkv_bias", "workload.dropout", "workload.activation", "workload.head",
     "workload.memory", "workload.token_types", "workload.loss_pieces", "workload.fused_loss", "parallelism.eager",
@@ -40,12 +40,7 @@ constexpr std::string_view transformer_keys[] = {
     "workload.fused_gate", "workload.row_scales", "parallelism.gather_copies", "parallelism.shard", "parallelism.recompute_layers", "parallelism.overlap_chunks", "parallelism.overlap_experts"};
 
 void check_unmodelled(const Experiment& e) {
-    const Experiment defaults;
-    for (const auto path : transformer_keys) {
-        const Key& key = *find_key(path);
-        if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
-            refuse("{}: {}, but workload.kind coca does not model it; expected {}", path, found, expected);
-    }
+    for (const auto path : transformer_keys) check_default(e, path);
     if (e.parallelism.overlap_params)
         refuse(
             "parallelism.overlap_params: true, but workload.kind coca gathers parameters at the end of its step; "
@@ -53,12 +48,6 @@ void check_unmodelled(const Experiment& e) {
 }
 
 void check_split(const Parallelism& p) {
-    for (const auto& [key, value] :
-         {std::pair("tp", p.tp), std::pair("pp", p.pp), std::pair("vp", p.vp), std::pair("cp", p.cp)})
-        if (value != 1)
-            refuse("parallelism.{}: {}, but workload.kind coca is data parallel alone; expected 1", key, value);
-    if (p.sequence_parallel)
-        refuse("parallelism.sequence_parallel: true, but workload.kind coca is data parallel alone; expected false");
     if (p.zero != 1)
         refuse("parallelism.zero: {}, but workload.kind coca is modelled under ZeRO stage 1 alone", p.zero);
     if (p.recompute == Recompute::selective || p.recompute == Recompute::alternate)

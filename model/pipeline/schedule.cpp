@@ -86,13 +86,4 @@ int model_chunks(Schedule schedule, int stages, int chunks) {
     return stages * chunks / traits(schedule).copies;
 }
 
-int in_flight(const Order& order) {
-    int now = 0, peak = 0;
-    for (const Slot& slot : order) {
-        if (slot.pass == Pass::forward) peak = std::max(peak, ++now);
-        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) --now;
-    }
-    return peak;
-}
-
 }  // namespace stepcast

@@ -34,8 +34,4 @@ int chunk_of(Schedule schedule, int stages, int global_chunk);
 // Chunks of one copy of the model, hence the chunks into which its layers are divided: dualpipe has two copies.
 int model_chunks(Schedule schedule, int stages, int chunks);
 
-// Peak number of (micro-batch, chunk) pairs whose activations a stage keeps: from the forward until the backward, or
-// until weight_backward where it is split (the part that input_backward could free is not counted as free).
-int in_flight(const Order& order);
-
 }  // namespace stepcast

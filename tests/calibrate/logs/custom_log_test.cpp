@@ -74,7 +74,7 @@ TEST_CASE("a home-made log is read with a pattern file; numbers that go back beg
                                   "lines = [\"step={#} took {step:s}\", \"fwd={forward:ms}\"]\n");
     const std::string log =
         folder.file("a.log", "hello\nfwd=1\nstep=1 took 0.5 s\nfwd=200 ms\nstep=2 took 0.25 s\nstep=1 took 1 s\n");
-    const ImportResult result = import_log(log, options);
+    const ReadLog result = import_log(log, options);
     REQUIRE(result.runs.size() == 2);
     CHECK(result.runs[0].run_id == "a-1-mine-small");
     CHECK(result.runs[0].ranks == 2);
@@ -110,9 +110,9 @@ TEST_CASE("Megatron-LM's log is recognised; timers belong to the iteration befor
     const std::string text = " [2024-05-01 12:00:00] iteration        1/     100" + line +
                              "    forward-compute ................................: (10.25, 12.5)\n" +
                              " [2024-05-01 12:00:10] iteration       11/     100" + line;
-    const ImportResult result = import_log(folder.file("a.log", text));
+    const ReadLog result = import_log(folder.file("a.log", text));
     REQUIRE(result.format == LogFormat::custom);
-    const ImportedRun& run = result.runs.at(0);
+    const ReadRun& run = result.runs.at(0);
     CHECK(run.system == "megatron-lm");
     CHECK(series(run, "step") == Points{{1, 1.2345}, {11, 1.2345}});
     CHECK(series(run, "tflops_per_rank") == Points{{1, 150.2}, {11, 150.2}});
@@ -130,7 +130,7 @@ TEST_CASE("torchtitan's log gives rates, and steps where the pattern states the 
         "[rank3]:[titan] 2025-01-01 00:00:00,000 - root - INFO - step:  1  loss:  7.7  memory: 40.00GiB(46%)  "
         "tps: 8,192  tflops: 95.5  mfu: 9.6%\n";
     const std::string log = folder.file("a.log", text);
-    const ImportedRun run = import_log(log).runs.at(0);
+    const ReadRun run = import_log(log).runs.at(0);
     CHECK(run.system == "torchtitan");
     CHECK(series(run, "tokens_per_s") == Points{{1, 8192}});
     CHECK(series(run, "memory", 3) == Points{{1, 40.0 * 1073741824}});

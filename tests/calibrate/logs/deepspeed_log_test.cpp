@@ -37,9 +37,9 @@ TEST_CASE("DeepSpeed's breakdown gives the phases of every step and the wall tim
         "[2024-02-20 09:55:06,404] [INFO] [stage_1_and_2.py:1784:step] [deepspeed] OVERFLOW! Rank 0 Skipping step.\n" +
         old_step("09:55:07,252") + old_step("23:59:59,900") + old_step("00:00:00,900") +
         "2024-02-20,09:58:06 | INFO | Global Steps: 4 Data (t): 0.001 Batch (t): 1.856, 1,057.47/s\n";
-    const ImportResult result = import_log(folder.file("a.log", text));
+    const ReadLog result = import_log(folder.file("a.log", text));
     REQUIRE(result.format == LogFormat::deepspeed);
-    const ImportedRun& run = result.runs.at(0);
+    const ReadRun& run = result.runs.at(0);
     CHECK(run.run_id == "a-1-deepspeed-coca-b-16");
     CHECK(run.ranks == 4);
     CHECK(run.steps == 4);
@@ -63,15 +63,15 @@ TEST_CASE("recent and very old spellings of DeepSpeed's breakdown are the same s
         stamp("09:55:05,000") + "time (ms) | fwd_microstep: 10.00 | bwd_microstep: 20.00 | step_microstep: 3.00\n" +
         stamp("09:55:05,001") +
         "time (ms) | fwd: 10.00 | bwd: 20.00 | bwd_inner: 18.00 | bwd_allreduce: 1.50 | step: 3.00\n";
-    const ImportResult from_recent = import_log(folder.file("a.log", recent));
+    const ReadLog from_recent = import_log(folder.file("a.log", recent));
     CHECK(series(from_recent.runs.at(0), "forward") == Points{{1, 0.01}});
     CHECK(series(from_recent.runs.at(0), "backward") == Points{{1, 0.018}});
     CHECK(series(from_recent.runs.at(0), "gradient_sync") == Points{{1, 0.0015}});
     CHECK(series(from_recent.runs.at(0), "backward_and_sync").empty());
     CHECK(from_recent.lines == LineCounts{1, 1, 0});
-    const ImportResult from_old =
+    const ReadLog from_old =
         import_log(folder.file("a.log", "[Rank 0] time (ms) | forward: 10.00 | backward: 20.00 | step: 3.00\n"));
-    const ImportedRun& run = from_old.runs.at(0);
+    const ReadRun& run = from_old.runs.at(0);
     CHECK(series(run, "optimizer") == Points{{1, 0.003}});
     CHECK(series(run, "backward_and_sync") == Points{{1, 0.02}});
     CHECK(series(run, "step").empty());
@@ -84,7 +84,7 @@ TEST_CASE("a DeepSpeed timer may read 0, and a job may have one rank") {
     const auto step = [](const std::string& clock, const std::string& update) {
         return stamp(clock) + "rank=0 time (ms) | forward: 4.00 | backward: 8.00 | step: " + update + "\n";
     };
-    const ImportedRun run = import_log(folder.file("a.log", stamp("09:55:04,000") + "world_size ....... 1\n" + step("09:55:05,000", "0.00") +
+    const ReadRun run = import_log(folder.file("a.log", stamp("09:55:04,000") + "world_size ....... 1\n" + step("09:55:05,000", "0.00") +
                                                                 step("09:55:06,000", "-1.00") + step("09:55:07,000", "2.00")))
                                 .runs.at(0);
     CHECK(run.ranks == 1);
@@ -104,7 +104,7 @@ TEST_CASE("two jobs in one DeepSpeed log are two runs") {
             text += stamp(hour + ":55:" + second + ",000") + "rank=0 time (ms) | forward: " + ms + " | backward: 8.00 | step: 1.00\n";
         return text;
     };
-    const ImportResult result = import_log(folder.file("a.log", job("09", "4.00") + job("10", "5.00")));
+    const ReadLog result = import_log(folder.file("a.log", job("09", "4.00") + job("10", "5.00")));
     REQUIRE(result.runs.size() == 2);
     CHECK(series(result.runs[0], "forward") == Points{{1, 0.004}, {2, 0.004}});
     CHECK(series(result.runs[1], "forward") == Points{{1, 0.005}, {2, 0.005}});
@@ -118,8 +118,8 @@ TEST_CASE("several ranks, cut lines and carriage returns in a DeepSpeed log are 
     const std::string text = old_step("09:55:05,562") + other + "junk\xff\r" + stamp("09:55:08,000") +
                              "rank=0 time (ms) | forward: 359.87 | backward: 10\xfe\n" + stamp("09:55:09,000") +
                              "rank=0 time (ms) | forward: 359.87 | backw";
-    const ImportResult result = import_log(folder.file("a.log", text));
-    const ImportedRun& run = result.runs.at(0);
+    const ReadLog result = import_log(folder.file("a.log", text));
+    const ReadRun& run = result.runs.at(0);
     CHECK(run.steps == 1);
     CHECK(series(run, "forward") == Points{{1, 0.35987}});
     CHECK(series(run, "forward", 2) == Points{{1, 0.35987}});

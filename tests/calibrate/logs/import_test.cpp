@@ -10,6 +10,7 @@
 
 #include "model/errors.h"
 #include "model/presets.h"
+#include "tests/calibrate/logs.h"
 
 using namespace stepcast;
 using Catch::Matchers::Contains;
@@ -67,7 +68,7 @@ std::string phases_run(int steps, int torn_from = 1000) {
     return text + "[Summary] Average synchronized step_time = 1 ms, forward = 2, backward = 3.\n";
 }
 
-std::vector<double> values(const ImportedRun& run, const std::string& phase, int rank) {
+std::vector<double> values(const ReadRun& run, const std::string& phase, int rank) {
     std::vector<double> found;
     for (const Sample& s : run.samples) {
         if (s.phase == phase && s.rank == rank) found.push_back(s.value);
@@ -78,10 +79,10 @@ std::vector<double> values(const ImportedRun& run, const std::string& phase, int
 }  // namespace
 
 TEST_CASE("an excerpt of a step log gives its run, its system and every step") {
-    const ImportResult result = import_log(data("moe_steps_excerpt.log"));
+    const ReadLog result = import_log(data("moe_steps_excerpt.log"));
     REQUIRE(result.format == LogFormat::moe_steps);
     REQUIRE(result.runs.size() == 1);
-    const ImportedRun& run = result.runs[0];
+    const ReadRun& run = result.runs[0];
     CHECK(run.run_id == "moe_steps_excerpt-1-fast_moe-4");
     CHECK(run.system == "fast_moe");
     CHECK(run.experts == 16);  // 4 ranks x 4
@@ -93,10 +94,10 @@ TEST_CASE("an excerpt of a step log gives its run, its system and every step") {
 }
 
 TEST_CASE("an excerpt of a phase log gives the kernels of every rank") {
-    const ImportResult result = import_log(data("moe_phases_excerpt.log"));
+    const ReadLog result = import_log(data("moe_phases_excerpt.log"));
     REQUIRE(result.format == LogFormat::moe_phases);
     REQUIRE(result.runs.size() == 1);
-    const ImportedRun& run = result.runs[0];
+    const ReadRun& run = result.runs[0];
     CHECK(run.system == "mix_moe");
     CHECK(result.lines.unknown == 0);
     // Rank 3 computes 244 blocks, 41 remote: ratio 0.168033. Its first AG of step 1 reads 1.790976, its second 1.811456.
@@ -111,7 +112,7 @@ TEST_CASE("an excerpt of a phase log gives the kernels of every rank") {
 
 TEST_CASE("a step whose lines are torn apart borrows the assignment of steps with the same blocks") {
     const Folder folder;
-    const ImportedRun run = import_log(folder.file("a.log", phases_run(12, 6))).runs.at(0);
+    const ReadRun run = import_log(folder.file("a.log", phases_run(12, 6))).runs.at(0);
     CHECK(values(run, "AG.forward", 0) == std::vector<double>(12, 1.0e-3));
     CHECK(values(run, "AG.backward", 1) == std::vector<double>(12, 4.0e-3));
     CHECK(run.notes.empty());
@@ -119,7 +120,7 @@ TEST_CASE("a step whose lines are torn apart borrows the assignment of steps wit
 
 TEST_CASE("when no step tells the ranks apart, kernels are left out and said, not guessed") {
     const Folder folder;
-    const ImportedRun run = import_log(folder.file("a.log", phases_run(12, 0))).runs.at(0);
+    const ReadRun run = import_log(folder.file("a.log", phases_run(12, 0))).runs.at(0);
     CHECK(values(run, "AG.forward", 0).empty());
     CHECK_FALSE(run.routing);
     REQUIRE(run.notes.size() == 2);
@@ -128,12 +129,12 @@ TEST_CASE("when no step tells the ranks apart, kernels are left out and said, no
 
 TEST_CASE("line ends, junk bytes and a line of a megabyte do not disturb the import") {
     const Folder folder;
-    const ImportResult plain = import_log(folder.file("a.log", steps_run(12)));
+    const ReadLog plain = import_log(folder.file("a.log", steps_run(12)));
     std::string text;
     for (const char c : steps_run(12)) text += c == '\n' ? std::string("\r\n") : std::string(1, c);
     text.insert(text.find("STEP-5"), std::string(1 << 20, 'x') + "\n\xff\xfe\n10 %|#\r");
     const Folder other;
-    const ImportResult rough = import_log(other.file("a.log", text));
+    const ReadLog rough = import_log(other.file("a.log", text));
     CHECK(rough.runs.at(0).samples == plain.runs.at(0).samples);
     CHECK(rough.lines.unknown == 3);
     CHECK(rough.runs.at(0).last_line == plain.runs.at(0).last_line + 2);  // the progress bar ended no line

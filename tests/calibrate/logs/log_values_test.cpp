@@ -17,13 +17,13 @@ using Catch::Contains;
 
 namespace {
 
-std::string values_of(const ImportedRun& run) {
+std::string values_of(const ReadRun& run) {
     std::string text;
     for (const Sample& s : run.samples) text += fmt::format("{} {} {} {:.12g} {}\n", s.phase, s.rank, s.step, s.value, s.unit);
     return text;
 }
 
-ImportResult imported(const std::string& text, LogFormat format = LogFormat::automatic) {
+ReadLog imported(const std::string& text, LogFormat format = LogFormat::automatic) {
     const LogFolder folder;
     return import_log(folder.file("a.log", text), format);
 }
@@ -39,7 +39,7 @@ std::string at(const std::string& clock) { return "[2024-02-20 " + clock + "] [R
 
 // Binary gigabytes; the count of parameters once, though every rank says it; the samples a second are of the step before.
 TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps") {
-    const ImportResult result = imported(
+    const ReadLog result = imported(
         at("09:00:00,000") + "[utils.py:821:see_memory_usage] Before Init 2\n" +
         at("09:00:00,000") + "[utils.py:822:see_memory_usage] MA 0.75 GB  Max_MA 1 GB\n" +
         at("09:00:00,000") + "[utils.py:829:see_memory_usage] CPU Virtual Memory:  used = 7 GB\n" +
@@ -65,7 +65,7 @@ TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps")
 // Rank 1 prints its own lines; its own clock counts. A second start of the program is another run.
 TEST_CASE("DeepSpeed's ranks have clocks of their own, and a new start is a new run") {
     const std::string other = "[2024-02-20 09:00:02,000] [Rank 1] ", step = "time (ms) | forward: 11.00 | backward: 22.00 | step: 3.00\n";
-    const ImportResult result = imported("rank=2 time (ms) | optimizer_step: 7.00\n" + at("09:00:01,000") + step + other + step + at("09:00:04,000") + step +
+    const ReadLog result = imported("rank=2 time (ms) | optimizer_step: 7.00\n" + at("09:00:01,000") + step + other + step + at("09:00:04,000") + step +
                                          "[2024-02-20 09:00:07,500] [Rank 1] " + step + "[2024-02-20 09:00:08,000] DeepSpeed info: version=0.8.2\n" +
                                          "Loaded GPT-X model config\n" + "rank=0 " + step + "[2024-02-20T09:00:01.000] " + step);
     REQUIRE(result.runs.size() == 2);
@@ -81,14 +81,14 @@ TEST_CASE("DeepSpeed's ranks have clocks of their own, and a new start is a new 
     CHECK_THAT(refusal("rank=30001 " + step, LogFormat::deepspeed), Contains("a.log:1: rank 30001 is absurd; expected at most 30000"));
     CHECK(imported("rank=30000 " + step + "rank=0 " + step).runs.at(0).samples.size() == 6);
     // What stands before the first step is of its run.
-    const ImportedRun early = imported("Loaded GPT-X model config\nDeepSpeed info: version=0.8.2\n  world_size ................... 6\nLoaded GPT-Y model config\nDeepSpeed info: version=0.8.2\n" + step).runs.at(0);
+    const ReadRun early = imported("Loaded GPT-X model config\nDeepSpeed info: version=0.8.2\n  world_size ................... 6\nLoaded GPT-Y model config\nDeepSpeed info: version=0.8.2\n" + step).runs.at(0);
     CHECK((early.model == "gpt-y" && early.steps == 1));
     CHECK(imported("world_size ................... 6\nDeepSpeed info: version=0.8.2\n" + step).runs.at(0).ranks == 6);
     CHECK(imported("world_size ................... 6\nLoaded GPT-X model config\n" + step).runs.at(0).ranks == 6);
     // Every line that is cut is counted, three are told.
     std::string cut = step;
     for (int i = 0; i < 5; ++i) cut += "time (ms) | forward: 11.00 | backw\n";
-    const ImportedRun run = imported(cut).runs.at(0);
+    const ReadRun run = imported(cut).runs.at(0);
     REQUIRE(run.notes.size() == 5);
     CHECK(run.notes[2].starts_with(run.notes[2].substr(0, run.notes[2].find("a.log:4"))));
     CHECK_THAT(run.notes[2], Contains("a.log:4: "));
@@ -117,12 +117,12 @@ TEST_CASE("a pipeline's log names its model and leaves lines out that nothing ow
     CHECK(run("").last_line == 5);
     CHECK(run("").steps == 1);
     // A layer line before any header belongs to nobody.
-    const ImportedRun orphan = run("  layer[7]: total=2.5ms, ops=9, avg/op=1ms\n  layer[8]: total=2.5ms, ops=9, avg/op=1ms\n");
+    const ReadRun orphan = run("  layer[7]: total=2.5ms, ops=9, avg/op=1ms\n  layer[8]: total=2.5ms, ops=9, avg/op=1ms\n");
     CHECK(orphan.notes == std::vector<std::string>{"2 layer lines left out: nothing says whose they are"});
     CHECK(orphan.samples.size() == 5);
     // A second run of one rank beside the first of three: its ranks, its owners and its steps are its own.
     const LogFolder folder;
-    const ImportResult two = import_log(folder.file("a.log", "[rank:2 stage:1] x forward time - step 9\n  layer[1]: total=3.5ms, ops=3, avg/op=1ms\n| epoch   1 |     9/  9 batches | lr 0.0 | ms/batch 7.5 | loss\n"
+    const ReadLog two = import_log(folder.file("a.log", "[rank:2 stage:1] x forward time - step 9\n  layer[1]: total=3.5ms, ops=3, avg/op=1ms\n| epoch   1 |     9/  9 batches | lr 0.0 | ms/batch 7.5 | loss\n"
                                                              "> Total parameters in model: 1,500\n  layer[5]: total=1.5ms, ops=7, avg/op=1ms\n"
                                                              "[rank:0 stage:0] x forward time - step 1\n  layer[0]: total=2.5ms, ops=3, avg/op=1ms\n| epoch   1 |     1/  9 batches | lr 0.0 | ms/batch 8.5 | loss\n"));
     REQUIRE(two.runs.size() == 2);
@@ -136,7 +136,7 @@ TEST_CASE("a pipeline's log names its model and leaves lines out that nothing ow
 TEST_CASE("a pipeline's lines that are cut or strange are not taken") {
     const std::string whole = "[rank:0 stage:0] x forward time - step 1\n  layer[0]: total=2.5ms, ops=3, avg/op=1ms\n";
     const auto unknown = [&](const std::string& line) {
-        const ImportResult result = imported(whole + line + "\n", LogFormat::opt_prime);
+        const ReadLog result = imported(whole + line + "\n", LogFormat::opt_prime);
         CHECK(result.runs.at(0).samples.size() == 2);
         return std::tuple(result.lines.used, result.lines.skipped, result.lines.unknown);
     };
@@ -156,14 +156,14 @@ TEST_CASE("a pipeline's lines that are cut or strange are not taken") {
     CHECK_THAT(refusal("> World size: 2\n", LogFormat::opt_prime), Contains("a.log:1: the log ends without a step"));
     // The first ms/batch that is not of the first step spans those before it.
     const std::string batch = "| epoch   1 |     5/  9 batches | ms/batch 7.5 | loss\n";
-    const ImportedRun late = imported("[rank:0 stage:0] x forward time - step 5\n" + batch + batch).runs.at(0);
+    const ReadRun late = imported("[rank:0 stage:0] x forward time - step 5\n" + batch + batch).runs.at(0);
     CHECK(values_of(late) == "step -1 6 0.0075 s\n");
     CHECK(late.notes.at(0).find("the first ms/batch spans the steps up to 5") != std::string::npos);
     CHECK(values_of(imported("[rank:0 stage:0] x forward time - step 1\n" + batch + batch).runs.at(0)) == "step -1 1 0.0075 s\nstep -1 2 0.0075 s\n");
     // Eight steps that tell too few layers are named, no more.
     std::string partial = "[rank:0 stage:0] x forward time - step 1\n  layer[0]: total=1ms, ops=3, avg/op=1ms\n  layer[1]: total=1ms, ops=3, avg/op=1ms\n";
     for (int s = 2; s < 13; ++s) partial += fmt::format("[rank:0 stage:0] x forward time - step {}\n  layer[0]: total=1ms, ops=3, avg/op=1ms\n", s);
-    const ImportedRun told = imported(partial).runs.at(0);
+    const ReadRun told = imported(partial).runs.at(0);
     CHECK(told.notes.size() == 8);
     CHECK_THAT(told.notes[0], Contains("rank 0 tells 1 of its 2 layers in step 2; no sum of that step"));
 }
@@ -174,9 +174,9 @@ TEST_CASE("a pattern's ranks and steps are counts, its rates steps where tokens 
     ImportOptions options;
     options.pattern = folder.file("p.toml", "system = \"mine\"\nmodel = \"m\"\nranks = 3\ntokens = 300\nmean_since_last = true\nlines = [\"r {rank:1} s {#} tps {rate:tokens/s} mem {memory:KiB} x {x:1}\", \"t {t:us}\"]\n");
     const auto run = [&](const std::string& text) { return import_log(folder.file("a.log", text), options); };
-    const ImportResult result = run("t 5\nr 0 s 7 tps 100 mem 2 x -3\nt 5\nr 2 s 7 tps 150 mem 3 x 4\nr 0 s 9 tps 0 mem 2 x 1\nr 0 s 10 tps 600 mem 2 x 1\nr 0 s 10 tps 600 mem 2 x 1\n");
+    const ReadLog result = run("t 5\nr 0 s 7 tps 100 mem 2 x -3\nt 5\nr 2 s 7 tps 150 mem 3 x 4\nr 0 s 9 tps 0 mem 2 x 1\nr 0 s 10 tps 600 mem 2 x 1\nr 0 s 10 tps 600 mem 2 x 1\n");
     REQUIRE(result.runs.size() == 1);
-    const ImportedRun& one = result.runs[0];
+    const ReadRun& one = result.runs[0];
     CHECK(values_of(one) == "rate -1 7 100 1\nstep -1 7 3 s\nmemory -1 7 2048 B\nx -1 7 -3 1\nt -1 7 5e-06 s\nrate 2 7 150 1\nstep 2 7 2 s\nmemory 2 7 3072 B\nx 2 7 4 1\n"
                             "rate -1 9 0 1\nmemory -1 9 2048 B\nx -1 9 1 1\nrate -1 10 600 1\nstep -1 10 0.5 s\nmemory -1 10 2048 B\nx -1 10 1 1\nrate -1 10 600 1\nstep -1 10 0.5 s\nmemory -1 10 2048 B\nx -1 10 1 1\n");
     CHECK(one.steps == 3);
@@ -282,7 +282,7 @@ TEST_CASE("a layer's benchmark states its dtype and its sizes") {
     CHECK_THAT(refusal(with(with(layer_opening, "world_size = 2", "world_size = 1001"), "num_local_experts = 3", "num_local_experts = 1000"), LogFormat::moe_steps), Contains("1001 ranks x 1000 experts is absurd"));
     CHECK_THAT(refusal(with(layer_opening, "num_local_experts = 3", "num_local_experts = 1000001"), LogFormat::moe_steps), Contains("is absurd"));
     CHECK_THAT(refusal(with(with(layer_opening, "world_size = 2", "world_size = 1000"), "num_local_experts = 3", "num_local_experts = 1000"), LogFormat::moe_steps), Contains("has no [Summary]"));
-    const ImportedRun run = imported(layer_opening + layer_step(0) + layer_step(1) + end).runs.at(0);
+    const ReadRun run = imported(layer_opening + layer_step(0) + layer_step(1) + end).runs.at(0);
     CHECK(values_of(run) == "step -1 0 0.0105 s\nforward -1 0 0.00425 s\nbackward -1 0 0.006 s\nstep -1 1 0.0115 s\nforward -1 1 0.00425 s\nbackward -1 1 0.006 s\n");
     CHECK((run.experts == 6 && run.first_line == 1 && run.last_line == 4));
 }
@@ -291,7 +291,7 @@ TEST_CASE("a layer's benchmark states its dtype and its sizes") {
 TEST_CASE("a phase log's labelled lines, each by its name") {
     const std::string head = "    (_moe_layer): MixMOETransformerMLP(\n" + layer_opening, end = "[Summary] Average synchronized step_time = 1 ms, forward = 2, backward = 3.\n";
     const auto run = [&](const std::string& lines) { return imported(head + "block_info 9 2\nblock_info 10 3\n" + lines + layer_step(0) + end, LogFormat::moe_phases); };
-    const ImportResult all = run("cuda:1 process time:1, a: 2, b: 3, c: 4, d: 5\ncuda:0\nperpare first forward gemm: 6 ,  fisrt gemm forward duration: 7\nforward: 8\nLinear 2 Backward: 9, second_gemm: 10\n"
+    const ReadLog all = run("cuda:1 process time:1, a: 2, b: 3, c: 4, d: 5\ncuda:0\nperpare first forward gemm: 6 ,  fisrt gemm forward duration: 7\nforward: 8\nLinear 2 Backward: 9, second_gemm: 10\n"
                                  "perpare first backward gemm: 11,  fisrt gemm backward duration: 12,  weight grad: 13,  other: 14\nLinear 1 Backward: 15\n1 wait time: 16\n9\n0 wait time: 17\nstart\n10\n\nrank: 3\nend end end\n(x)\n");
     CHECK(values_of(all.runs.at(0)) == "process_time 1 0 0.001 s\nprocess_time.a 1 0 0.002 s\nprocess_time.b 1 0 0.003 s\nprocess_time.c 1 0 0.004 s\nprocess_time.d 1 0 0.005 s\n"
                                        "prepare_first_forward_gemm -1 0 0.006 s\nfirst_forward_gemm -1 0 0.007 s\nlayer_forward -1 0 0.008 s\nlinear_2_backward -1 0 0.009 s\nsecond_backward_gemm -1 0 0.01 s\n"
@@ -303,7 +303,7 @@ TEST_CASE("a phase log's labelled lines, each by its name") {
                              "cuda:1 process time:1, a: 2, b: 3, c: 4, d: 5 x", "cuda:1 process time:1, a: 2", "cudx", "starting", "rank3", "forward: 8 x", "forward: x", "perpare first forward gemm: 6",
                              "9 x", "2 wait time: 16", "1 wait time: x", "1 wait time: 16 x", "Linear 3", "other words", "[x"}) {
         CAPTURE(line);
-        const ImportResult found = run(std::string(line) + "\n");
+        const ReadLog found = run(std::string(line) + "\n");
         CHECK(found.lines.unknown == 1);
         CHECK(found.runs.at(0).samples.size() == 3);
     }
@@ -323,9 +323,9 @@ TEST_CASE("a phase log's labelled lines, each by its name") {
         for (int step = 0; step < 4; ++step) twice += "block_info 9 2\nblock_info 10 3\n" + seen + layer_step(step);
         twice += end;
     }
-    const ImportResult two = imported(twice, LogFormat::moe_phases);
+    const ReadLog two = imported(twice, LogFormat::moe_phases);
     REQUIRE(two.runs.size() == 2);
-    for (const ImportedRun& one : two.runs) {
+    for (const ReadRun& one : two.runs) {
         CHECK(series(one, "GA.forward", 1) == std::vector<std::pair<int, double>>{{0, 0.005}, {1, 0.005}, {2, 0.005}, {3, 0.005}});
         CHECK(series(one, "GA.backward", 1) == std::vector<std::pair<int, double>>{{0, 0.007}, {1, 0.007}, {2, 0.007}, {3, 0.007}});
         CHECK(one.notes.empty());

@@ -56,16 +56,16 @@ TEST_CASE("the shipped measurements are what the recorded logs give, where those
 TEST_CASE("recorded logs give the steps that they hold, where those logs are at hand") {
     for (const std::string log : {"zero_coca.log", "pipeline_llama.log", "ddp_models.log"})
         if (is_absent(recorded_log(log), log)) return;
-    const ImportedRun coca = import_log(recorded_log("zero_coca.log")).runs.at(0);
+    const ReadRun coca = import_log(recorded_log("zero_coca.log")).runs.at(0);
     CHECK(coca.steps == 901);
     CHECK(coca.ranks == 4);
     CHECK(series(coca, "parameters").at(0).second == 253026049);
     CHECK(series(coca, "overflow") == std::vector<std::pair<int, double>>{{508, 1}, {560, 1}});
-    const ImportedRun llama = import_log(recorded_log("pipeline_llama.log")).runs.at(0);
+    const ReadRun llama = import_log(recorded_log("pipeline_llama.log")).runs.at(0);
     CHECK(series(llama, "step").front() == std::pair{3, 1.60043});
     CHECK(series(llama, "step").back() == std::pair{11, 1.61074});
     for (int rank = 0; rank < 8; ++rank) CHECK(series(llama, "timed.forward", rank).size() == 10);
-    const ImportResult models = import_log(recorded_log("ddp_models.log"));
+    const ReadLog models = import_log(recorded_log("ddp_models.log"));
     CHECK(models.runs.size() == 7);
     CHECK(models.lines.unknown == 0);
 }

@@ -44,10 +44,10 @@ TEST_CASE("a run of a whole model is named by its summary and begins with its fi
     const LogFolder folder;
     const std::string text = launch + model_step(0) + model_step(1) + model_summary + model_step(0) +
                              " mix_moe transformer-xl 64 [Summary] Average synchronized step_time = 1 ms,\n";
-    const ImportResult result = import_log(folder.file("a.log", text));
+    const ReadLog result = import_log(folder.file("a.log", text));
     REQUIRE(result.format == LogFormat::moe_steps);
     REQUIRE(result.runs.size() == 2);
-    const ImportedRun& run = result.runs[0];
+    const ReadRun& run = result.runs[0];
     CHECK(run.run_id == "a-1-naive-bert");
     CHECK(run.system == "naive");
     CHECK(run.model == "bert");
@@ -80,10 +80,10 @@ TEST_CASE("a pipeline's log gives the layers of every stage and the steps that h
     const LogFolder folder;
     const std::string text = pipeline_head + stages(1) + stages(2) + batch(1, "7289.55") + stages(3) +
                              batch(2, "1600.43") + batch(3, "1625.92");
-    const ImportResult result = import_log(folder.file("a.log", text));
+    const ReadLog result = import_log(folder.file("a.log", text));
     REQUIRE(result.format == LogFormat::opt_prime);
     REQUIRE(result.runs.size() == 1);
-    const ImportedRun& run = result.runs[0];
+    const ReadRun& run = result.runs[0];
     CHECK(run.model == "llama-3.2-1b");
     CHECK(run.system == "opt-prime");
     CHECK(run.ranks == 2);
@@ -102,7 +102,7 @@ TEST_CASE("lines that two stages print at once are told apart by layer and numbe
     const LogFolder folder;
     const std::string torn = header(1, 3) + header(0, 3) + "\n\n" + layer("1", "11", 32) + layer("0", "41", 256) +
                              "\n\n" + layer("lm_head", "131", 32) + layer("1", "30", 224) + "\n\n";
-    const ImportedRun run = import_log(folder.file("a.log", pipeline_head + stages(1) + stages(2) + torn)).runs.at(0);
+    const ReadRun run = import_log(folder.file("a.log", pipeline_head + stages(1) + stages(2) + torn)).runs.at(0);
     CHECK(series(run, "timed.forward", 0).at(2).second == Approx(0.071));  // 41 + 30
     CHECK(series(run, "timed.forward", 1).at(2).second == Approx(0.142));  // 11 + 131
     CHECK(run.notes.empty());
@@ -111,7 +111,7 @@ TEST_CASE("lines that two stages print at once are told apart by layer and numbe
 TEST_CASE("a pipeline's log that breaks off inside a step says which stage is incomplete") {
     const LogFolder folder;
     const std::string text = pipeline_head + stages(1) + stages(2) + header(1, 3) + "\n" + layer("1", "11", 32) + "\n";
-    const ImportedRun run = import_log(folder.file("a.log", text)).runs.at(0);
+    const ReadRun run = import_log(folder.file("a.log", text)).runs.at(0);
     CHECK(series(run, "timed.forward", 1).size() == 2);
     REQUIRE(run.notes.size() == 1);
     CHECK_THAT(run.notes[0], Contains("a.log:17: rank 1 tells 1 of its 2 layers in step 3"));
@@ -122,7 +122,7 @@ TEST_CASE("inputs that a log does not print are given a step each, or to the run
     const std::string path = folder.file("a.log", pipeline_head + stages(1) + stages(2));
     ImportOptions options;
     options.inputs = {"workload.seq=88,109", "parallelism.micro_batch=1"};
-    const ImportedRun run = import_log(path, options).runs.at(0);
+    const ReadRun run = import_log(path, options).runs.at(0);
     CHECK(series(run, "workload.seq") == Points{{1, 88}, {2, 109}});
     CHECK(series(run, "parallelism.micro_batch") == Points{{-1, 1}});
     options.inputs = {"workload.sek=88"};

@@ -146,6 +146,17 @@ Walk walk(Schedule schedule, int stages, int chunks, int micro_batches, Times ti
 
 double bubble(const Walk& walk) { return *std::max_element(walk.idle.begin(), walk.idle.end()); }
 
+// Peak number of (micro-batch, chunk) pairs whose activations a stage keeps: from the forward until the backward, or
+// until weight_backward where it is split (the part that input_backward could free is not counted as free).
+int in_flight(const Order& order) {
+    int now = 0, peak = 0;
+    for (const Slot& slot : order) {
+        if (slot.pass == Pass::forward) peak = std::max(peak, ++now);
+        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) --now;
+    }
+    return peak;
+}
+
 std::vector<int> in_flight_per_stage(Schedule schedule, int stages, int chunks, int micro_batches) {
     std::vector<int> counts;
     for (const Order& order : schedule_orders(schedule, stages, chunks, micro_batches))
