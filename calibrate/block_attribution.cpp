@@ -47,7 +47,6 @@ std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>
         if (!fresh && at->second != by_step.back()) disputed[at->first] = true;
     }
     for (std::size_t i = 0; i < steps.size(); ++i) {
-        if (!by_step[i].empty()) continue;
         const Key key = key_of(steps[i].blocks);
         const auto at = known.find(key);
         if (at != known.end() && !disputed[key]) by_step[i] = at->second;

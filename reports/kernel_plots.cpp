@@ -25,9 +25,8 @@ Series series_of(const Rows& rows, const std::function<std::string(const KernelC
     return series;
 }
 
-// The largest series where there are more than colours; `left_out` counts the rows of the others.
+// The largest series where there are more than colours; the rows of the others are added to `left_out`.
 Series shown(Series series, std::size_t& left_out) {
-    left_out = 0;
     while (series.size() > most_series) {
         const auto smallest = std::ranges::min_element(series, {}, [](const auto& one) { return one.second.size(); });
         left_out += smallest->second.size();

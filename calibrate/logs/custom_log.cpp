@@ -21,7 +21,7 @@ public:
     }
 
     void finish(long lines) {
-        close(lines);
+        close();
         if (runs_ == 0)
             throw ConfigError(fmt::format("{}:{}: the log ends without a step; expected lines as {} describes them",
                                           path_, lines, pattern_.path));
@@ -38,7 +38,7 @@ private:
     LineUse read(const LinePattern& one, const LogLine& line);
     void begin_step(int step, int rank, long line);
     void add(const LinePattern::Field& field, int rank, int step, double value);
-    void close(long line);
+    void close();
 
     std::string path_;
     const LogPattern& pattern_;
@@ -81,7 +81,7 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
 // Numbers that go back begin a new run.
 void CustomLog::begin_step(int step, int rank, long line) {
     if (rank != -1) return;
-    if (step < step_) close(line);
+    if (step < step_) close();
     if (run_.steps == 0) run_.first_line = line;
     if (step != step_) ++run_.steps;
     if (step_ >= 0 && step > step_ + 1 && pattern_.mean_since_last) ++means_;
@@ -97,7 +97,7 @@ void CustomLog::add(const LinePattern::Field& field, int rank, int step, double 
     if (pattern_.tokens > 0 && value > 0) record_.add("step", rank, step, pattern_.tokens / value);
 }
 
-void CustomLog::close(long line) {
+void CustomLog::close() {
     if (run_.steps > 0) {
         run_.system = pattern_.system;
         run_.model = pattern_.model;
@@ -108,7 +108,6 @@ void CustomLog::close(long line) {
                 "{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
                 "small for noise",
                 means_, run_.steps));
-        if (run_.last_line == 0) run_.last_line = line;
         take_(std::move(run_), record_);
     }
     run_ = {};

@@ -80,8 +80,8 @@ public:
 private:
     // What a rank has told of its newest step.
     struct Stage {
-        int step = -1, layers = 0;
-        double sum = 0;
+        int step, layers;
+        double sum;
     };
     bool read_block_pieces(const LogLine& line);
     LineUse read_batch(const LogLine& line);

@@ -19,16 +19,15 @@ constexpr std::int64_t latest = 4'000'000'000'000'000;  // us, the year 2096; tw
 // A decimal number of microseconds in whole nanoseconds: a double has too few digits for absolute times. 0 for what is none.
 std::int64_t nanoseconds(std::string_view token) {
     if (token.starts_with('"')) token.remove_prefix(1);  // some write numbers as texts
-    while (!token.empty() && (token.back() == ' ' || token.back() == '\n' || token.back() == '\r' || token.back() == '\t' || token.back() == '"')) token.remove_suffix(1);
     std::int64_t whole = 0;
     const char *at = token.data(), *end = at + token.size();
     const auto read = std::from_chars(at, end, whole);
     if (read.ec != std::errc() || whole > latest || whole < -latest) return 0;
-    if (read.ptr == end || *read.ptr != '.') {
-        if (read.ptr == end) return whole * 1000;
+    if (token.find_first_of("eE") != std::string_view::npos) {
         const double value = std::strtod(std::string(token).c_str(), nullptr);  // 1.2e+07
         return std::abs(value) <= static_cast<double>(latest) ? static_cast<std::int64_t>(value * 1e3) : 0;
     }
+    if (read.ptr == end || *read.ptr != '.') return whole * 1000;
     std::int64_t fraction = 0, unit = 100;
     for (const char* digit = read.ptr + 1; digit != end && unit > 0 && *digit >= '0' && *digit <= '9'; ++digit, unit /= 10)
         fraction += (*digit - '0') * unit;

@@ -1,4 +1,7 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
+
+#include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -31,6 +34,21 @@ TEST_CASE("a GPU's name finds its cluster") {
     const TestHome home;
     const auto name = read_cluster("four").gpu.name;
     CHECK(preset_path(PresetKind::cluster, name) == preset_path(PresetKind::cluster, "four"));
+}
+
+// Whatever else is counted in their files: the machine with the most GPUs, of equal ones the first.
+TEST_CASE("of several clusters with a GPU the largest machine is meant") {
+    const TestFolder folder;
+    std::filesystem::create_directories(folder.path() + "/model/presets/clusters");
+    const auto add = [&](const std::string& name, int gpus, int sms) {
+        folder.write("model/presets/clusters/" + name + ".toml", fmt::format("gpus_per_node = {}\n[gpu]\nname = \"X9\"\nsms = {}\n", gpus, sms));
+    };
+    add("alone", 1, 100);
+    add("four", 4, 10);
+    add("more", 4, 90);
+    add("two", 2, 200);
+    const TestHome home(folder.path());
+    CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
 }
 
 // A letter in three may be wrong: one of 3 to 5, two of 6. Neighbours that changed places are one; of two as near the first.

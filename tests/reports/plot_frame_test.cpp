@@ -13,6 +13,7 @@ using samples::number_after;
 // Below 5 times 1, 1.5, 2, 3, 5, 7; from a factor of 10^0.7 = 5.01 on 1, 2, 5; beyond 100 1, 3; beyond 10,000 decades alone.
 TEST_CASE("a log axis has as many ticks as its width allows, its ends among them") {
     CHECK(log_ticks({1, 5}, "x") == "set xtics (\"1\" 1,\"1.5\" 1.5,\"2\" 2,\"3\" 3,\"5\" 5)\n");
+    CHECK(log_ticks({3, 9}, "x") == "set xtics (\"3\" 3,\"5\" 5,\"7\" 7)\n");
     CHECK(log_ticks({1, 6}, "x") == "set xtics (\"1\" 1,\"2\" 2,\"5\" 5)\n");
     CHECK(log_ticks({20, 2000}, "y") == "set ytics (\"20\" 20,\"50\" 50,\"100\" 100,\"200\" 200,\"500\" 500,\"1000\" 1000,\"2000\" 2000)\n");
     CHECK(log_ticks({2, 201}, "x") == "set xtics (\"3\" 3,\"10\" 10,\"30\" 30,\"100\" 100)\n");

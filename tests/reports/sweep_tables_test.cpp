@@ -112,6 +112,10 @@ TEST_CASE("the best of each machine stands with days, money, energy and what the
     answer.best = answer.of_each;
     answer.of_each[1].least_within = true;
     answer.within = Seconds(1'000'000);
+    answer.of_each[0].campaign->energy = {Joules(1), Joules(2), Joules(3)};
+    const Table table = rows_table(answer, answer.of_each);
+    const std::size_t last = table.columns.size() - 1;  // time, money and energy sort by their medians
+    CHECK((table.rows[0][last - 2].value == 950'400 && table.rows[0][last - 1].value == 1.1e6 && table.rows[0][last].value == 2));
     const std::string text = sweep_table(answer);
     CHECK_THAT(text, Catch::Contains("the best of each machines"));
     CHECK_THAT(text, Catch::Contains("11.0 d (10.0 .. 12.0)  1.10 M (1.00 .. 1.20)"));

@@ -36,6 +36,16 @@ TEST_CASE("a pattern refuses what it would cut") {
     REQUIRE(LinePattern("a {x:1}K b").match("a 3K b", values));
 }
 
+TEST_CASE("a run reaches from its first to its last line of a step, whatever stands around them") {
+    const LogFolder folder;
+    ImportOptions options;
+    options.pattern = folder.file("p.toml", "lines = [\"step={#} took {step:s}\"]\n");
+    const auto runs = import_log(folder.file("a.log", "begin\nstep=1 took 1 s\nstep=2 took 1 s\nsaved\n\nstep=1 took 2 s\nend\n"), options).runs;
+    REQUIRE(runs.size() == 2);
+    CHECK((runs[0].first_line == 2 && runs[0].last_line == 3));
+    CHECK((runs[1].first_line == 6 && runs[1].last_line == 6));
+}
+
 TEST_CASE("a step ten times off its neighbours is warned about") {
     const LogFolder folder;
     std::string log;

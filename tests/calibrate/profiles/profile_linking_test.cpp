@@ -235,9 +235,9 @@ TEST_CASE("what a trace says of itself is carried over, in the order of time") {
     x.r.memory = {{900, 1, 2}, {50, 3, 4}};
     for (const auto& [name, start] : {std::pair{"ProfilerStep#8", 700}, {"ProfilerStep#7", 400}})
         x.r.steps.push_back({start, Length(250), 0, x.r.names.add(name), 0});
-    // Blocks take 9 s in all, 3 in the median; norms less; the model is one instance only.
-    x.r.modules["Block"] = {{"Block_0", "Block_1"}, {1, 5, 3}};
-    x.r.modules["Norm"] = {{"Norm_0", "Norm_1"}, {2, 2, 2, 2}};
+    // Blocks take 9/16 s in all, 3/16 in the median; norms half a second; the model is one instance only.
+    x.r.modules["Block"] = {{"Block_0", "Block_1"}, {0.0625, 0.3125, 0.1875}};
+    x.r.modules["Norm"] = {{"Norm_0", "Norm_1"}, {0.125, 0.125, 0.125, 0.125}};
     x.r.modules["Model"] = {{"Model_0"}, {100}};
     CollectiveCall told;
     told.op = "allreduce";
@@ -261,7 +261,7 @@ TEST_CASE("what a trace says of itself is carried over, in the order of time") {
     CHECK(p.steps[0].name == "ProfilerStep#7");
     CHECK(p.steps[0].start.si() == Approx(300e-9));
     CHECK(p.steps[1].duration.si() == Approx(250e-9));
-    CHECK(p.layer == ProfiledLayer{"Block", 2, 3, Seconds(3)});
+    CHECK(p.layer == ProfiledLayer{"Block", 2, 3, Seconds(0.1875)});
     CHECK(p.collectives[0].members == "[2,3]");
     CHECK(p.collectives[1].members == "[3,5]");
     CHECK((p.collectives[1].op == "send_recv" && p.collectives[1].source == 0 && p.collectives[1].target == 1));

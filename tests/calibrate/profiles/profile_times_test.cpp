@@ -89,6 +89,26 @@ TEST_CASE("a profile's samples are those of each step, cut at its borders") {
     CHECK(text() == "0 window 7000\n0 forward 1900\n0 backward 1200\n0 optimizer 400\n0 gradient_sync 600\n0 busy 3700\n0 idle 3300\n");
 }
 
+// Of an all-to-all each rank has sizes of its own; the meeting is counted with the first rank's, and the other's row has its one call, too.
+TEST_CASE("calls whose sizes differ between ranks are a row each") {
+    std::vector<Profile> ranks(2);
+    for (std::size_t r = 0; r < 2; ++r) {
+        ranks[r].path = fmt::format("r{}", r);
+        ranks[r].collectives = {{"all_to_all", "Half", "ep", "", 2, -1, -1, r == 0 ? 100.0 : 200.0, 300, true}};
+        DeviceSpan s;
+        s.kind = SpanKind::communication;
+        s.collective = 0;
+        s.finish = r == 0 ? 10'000 : 14'000;
+        ranks[r].spans = {s};
+    }
+    const std::vector<CollectiveTimes> all = collective_times(ranks);
+    REQUIRE(all.size() == 2);
+    CHECK((all[0].call.in_elements == 200 && all[0].calls == 1 && all[0].ranks_seen == 1));
+    CHECK(all[0].total.si() == Approx(14e-6));
+    CHECK((all[1].calls == 1 && all[1].ranks_seen == 2));
+    CHECK(all[1].transfer.si() == Approx(10e-6));
+}
+
 // Two calls on three ranks: 30, 10, 20 us and 5, 6, 7 us: transfers 10 and 5 (7.5 in the median), waiting 20 + 0 + 10 and 0 + 1 + 2 of
 // six. A third call that only one rank shows (its file goes on, the others broke off) tells no transfer.
 TEST_CASE("calls alike on several ranks: transfer, waiting and bounds") {

@@ -90,7 +90,22 @@ TEST_CASE("a PyTorch trace, record by record") {
     CHECK(odd.device.size() == 1);
 }
 
-// One process alone: its correlation ids are taken with the upper bits of its global id (0x5000001 >> 24 = 5).
+// Texts of numbers, with what stands behind them before the next comma, in nanoseconds; a double would round the one of 2023.
+TEST_CASE("times of a PyTorch trace are read to the nanosecond however they are written") {
+    const TestFolder folder;
+    const auto start = [&](const std::string& written) {
+        const TraceRecords r = read_kineto_records(folder.write("t.json", R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":)" + written + R"(,"dur":1}]})"));
+        return r.device.at(0).start;
+    };
+    CHECK(start("5") == 5000);
+    CHECK(start("1700000000000001 \n\t") == 1'700'000'000'000'001'000);
+    CHECK(start("\"1700000000000001.0625\"") == 1'700'000'000'000'001'062);
+    CHECK(start("-1.25\r\n") == -1250);
+    CHECK(start("12e6") == 12'000'000'000);
+    CHECK(start("1.2e+07 ") == 12'000'000'000);
+    CHECK(start("1E16") == 0);  // no time
+}
+
 // A trace is read in pieces of 1 MiB: wherever a piece ends in an event, be it between a backslash and what it escapes, the event is whole.
 TEST_CASE("an event of a trace is whole wherever a piece of the file ends in it") {
     const TestFolder folder;
@@ -139,6 +154,7 @@ TEST_CASE("an Nsight export with fewer tables") {
     CHECK((first.processes == 2 && first.whole_graphs == 2 && first.first == 20 && second.whole_graphs == 1 && second.first == 10));
 }
 
+// One process alone: its correlation ids are taken with the upper bits of its global id (0x5000001 >> 24 = 5).
 TEST_CASE("an Nsight export, record by record") {
     const TestFolder folder;
     const std::string path = folder.path() + "/t.sqlite";

@@ -133,6 +133,20 @@ TEST_CASE("attention without a mask runs in whole waves of blocks") {
     CHECK(waves(60) == Approx(2.4 + 0.6 * 0.25));
 }
 
+// In fp32 as three products in tf32, by kernels of the second generation (here half as fast); where there is no tf32 at fp32's own rate.
+TEST_CASE("attention in fp32 runs on the tensor cores where there are any for it") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e14);
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(2e13);
+    c.kernel.attention_v2 = 0.5;
+    const AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 1, .ramp = 0, .token = {}, .tile = 64};
+    const AttentionShape shape{Attention{1, 1000, 256, 256, 64, true, false, Dtype::fp32, true}, 1000};
+    const auto rate = [&] { return 1000.0 * 640 * 64 * 256 / attention_law_time(shape, kernel, c, GemmSetting::step).si(); };
+    CHECK(rate() == Approx(2e13));
+    c.gpu.peaks[Dtype::tf32] = FlopsPerSecond(9e13);
+    CHECK(rate() == Approx(9e13 / 3 / 2));
+}
+
 // 50 heads of four blocks are two waves over 100 SMs. Of 1,024 keys a block sees a window of 32, a tile of 128 that its edges cut and its own
 // 64 queries: 224; never more keys than there are; all of them where the kernel does not slide.
 TEST_CASE("attention without a mask: a block sees its window, a tile and its own queries") {

@@ -110,6 +110,7 @@ TEST_CASE("a sweep's file belongs to one question, and is not thrown away unaske
     }
     SweepFile file(folder.path, question(), false);  // what is finished may be asked again from the start
     CHECK_FALSE(file.simulated({0, 1}));
+    CHECK(folder.text().find("simulated,0,1") == std::string::npos);
 }
 
 TEST_CASE("a broken line of a sweep's file is named") {

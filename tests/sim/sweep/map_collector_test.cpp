@@ -114,16 +114,18 @@ TEST_CASE("a map grows with its places") {
     CHECK(numbers(one, 100'000, 1).size() == 10000);
 }
 
-// Of three keys each two are a pair: one point is the best of two pairs.
+// Of three keys each two are a pair: the first and the last have a best of their own.
 TEST_CASE("every two keys are a pair of their own") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2", "workload.seq=64,128"});
     MapCollector map(space, false);
     CHECK(map.keys() == std::vector<std::string>{"parallelism.tp", "parallelism.pp", "workload.seq"});
     map.note({{0, 1}, {}, Seconds(3), 4_MiB, 1, 0, 1}, split(1, 2));
     map.note({{1, 1}, {}, Seconds(2), 4_MiB, 1, 0, 1}, split(1, 2));  // the longer sequence: better only where its length is none of the pair
+    map.note({{0, 2}, {}, Seconds(4), 4_MiB, 1, 0, 1}, split(2, 2));  // the best of tp 2 and the shorter sequence alone
+    map.note({{1, 2}, {}, Seconds(1), 4_MiB, 1, 0, 1}, split(2, 2));
     int joined = 0;
     const auto best = map.best(100, joined);
-    REQUIRE(best.size() == 2);
+    REQUIRE(best.size() == 4);
     CHECK(best.at({1, 1}).at[0] == 1);
     CHECK(best.at({1, 1}).at[1] == 2);
     CHECK(best.at({1, 1}).at[2] == 1);

@@ -50,6 +50,8 @@ TEST_CASE("tensor parallelism divides the ranks, heads and feed-forward blocks")
     CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.dense_layers = 1; }) == SplitRule::ffn);
     CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.interval = 2; }) == SplitRule::ffn);
     CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.ffn = 258; }) == SplitRule::ffn);
+    CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 128; }) == legal);
+    CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 130; }) == SplitRule::ffn);
 }
 
 TEST_CASE("context, pipeline and data parallelism make up the ranks, the tokens and the batch") {
