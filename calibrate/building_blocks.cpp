@@ -168,7 +168,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
     find_header(reader);
     const TableKind kind = kind_of(reader);
     if (kind == TableKind::samples || kind == TableKind::cases)
-        throw std::logic_error("read_building_blocks: " + path + " is no building-block table");
+        throw ConfigError(path + ":1: steps of a job; expected a table of kernels or collectives");
     TableRow row(reader);
     const std::vector<SourceRow> tuned = kind == TableKind::moe_layers ? Shelf().sources("tuned") : std::vector<SourceRow>{};
     while (row.next()) {

@@ -139,4 +139,5 @@ TEST_CASE("bad tables are refused with their line") {
                       Contains(".csv:2: ranks: 1 ranks on 1 nodes"));
     CHECK_THROWS_WITH(Table("op,ranks,nodes,bytes,time_us\nall_reduce,8,1,512\n").read(),
                       Contains(".csv:2: found 4 fields"));
+    CHECK_THROWS_WITH(Table("gpus,step_s\n").read(), Contains(".csv:1: steps of a job; expected a table of kernels or collectives"));
 }
