@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <ranges>
 #include <set>
 
 #include "calibrate/few_shot_internal.h"
@@ -75,8 +76,8 @@ std::string nearer_frameworks(const FewShotRequest& request, const std::vector<C
     if (all.empty()) return "";
     std::ranges::stable_sort(all, {}, &Candidate::median);
     std::string names;
-    for (std::size_t i = 0; i < std::min(all.size(), most_named); ++i)
-        names += fmt::format("{}{} {:.1f} %", i == 0 ? "" : ", ", all[i].framework, 100 * all[i].median);
+    for (const Candidate& c : all | std::views::take(most_named))
+        names += fmt::format("{}{} {:.1f} %", names.empty() ? "" : ", ", c.framework, 100 * c.median);
     return fmt::format("{} may be the wrong base: as they stand, others are nearer to these rows in the median: {}; fitted from {}: "
                        "{:.1f} %\n",
                        request.framework, names, request.framework, 100 * fitted_median);

@@ -1,6 +1,7 @@
 #include "exec/shared_collectives.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "exec/footprint.h"
 
@@ -14,8 +15,8 @@ void copy(std::span<const float> from, std::span<float> to) { std::copy(from.beg
 void sum_shown(const RankGroup& group, std::size_t offset, std::span<float> to) {
     copy(group.shown(0).subspan(offset, to.size()), to);
     for (std::size_t source = 1; source < group.size(); ++source) {
-        const float* values = group.shown(source).data() + offset;
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i];
+        const auto values = group.shown(source).subspan(offset, to.size());
+        std::ranges::transform(to, values, to.begin(), std::plus{});
     }
 }
 
@@ -91,7 +92,6 @@ void send_receive(RankGroup& group, std::size_t index, int messages, std::span<f
     const auto pieces = static_cast<std::size_t>(messages);
     for (std::size_t message = 0; message < pieces; ++message) {
         group.meet(index);
-        if (index == 0) continue;
         const Part part = part_of(output.size(), message, pieces);
         copy(group.shown(0).subspan(part.begin, part.end - part.begin), output.subspan(part.begin));
     }

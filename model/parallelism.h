@@ -102,6 +102,9 @@ inline bool recomputes_layers(const Parallelism& p) {
     return p.recompute == Recompute::full || p.recompute == Recompute::alternate;
 }
 
+// Of all ranks together; a global batch that is not stated is one micro-batch of each replica.
+inline int sequences_of_step(const Parallelism& p) { return p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch; }
+
 // Micro-batches of one step on each data-parallel replica.
 inline int micro_batches(const Parallelism& p) {
     return p.global_batch == 0 ? 1 : p.global_batch / (p.dp * p.micro_batch);

@@ -16,12 +16,11 @@ struct Job {
     std::vector<Mapping> mappings;
 };
 
-int global_batch(const Parallelism& p) { return p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch; }
 
 bool same_job(const Case& a, const Case& b) {
     const Experiment &x = a.experiment, &y = b.experiment;
     return a.source == b.source && x.workload == y.workload && x.cluster.gpu.name == y.cluster.gpu.name &&
-           rank_count(x.cluster) == rank_count(y.cluster) && global_batch(x.parallelism) == global_batch(y.parallelism);
+           rank_count(x.cluster) == rank_count(y.cluster) && sequences_of_step(x.parallelism) == sequences_of_step(y.parallelism);
 }
 
 void add(Job& job, const Comparison& c) {

@@ -136,7 +136,7 @@ Table kernel_times(const Forecast& f) {
         std::string name;
         Phase phase;
         Seconds busiest, sum;
-        int ranks = 0;
+        int ranks;
     };
     std::map<std::pair<std::string, Phase>, Row> by_name;
     for (const KernelTime& k : f.kernels) {

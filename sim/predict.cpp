@@ -181,9 +181,7 @@ Flops model_flops(const Experiment& e, double tokens) {
 }
 
 double tokens_per_step(const Experiment& e) {
-    const int sequences =
-        e.parallelism.global_batch > 0 ? e.parallelism.global_batch : e.parallelism.dp * e.parallelism.micro_batch;
-    return static_cast<double>(sequences) * e.workload.seq;
+    return static_cast<double>(sequences_of_step(e.parallelism)) * e.workload.seq;
 }
 
 std::vector<Seconds> steps_of_draws(const Experiment& e) {

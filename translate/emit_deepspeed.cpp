@@ -20,10 +20,9 @@ std::string emit_deepspeed(const Experiment& e, Emitter& out) {
                     fmt::format("recompute = {}: the switch is in the model's code", to_string(p.recompute)));
     out.note_unless(p.zero == 3 || !p.overlap_params, "overlap_params: parameters are gathered after the optimizer");
     out.without.push_back("sizes of the model, seq: in the model's code");
-    const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
     std::string text = fmt::format(
         "{{\n  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n  \"gradient_accumulation_steps\": {},\n",
-        batch, p.micro_batch, micro_batches(p));
+        sequences_of_step(p), p.micro_batch, micro_batches(p));
     if (p.tp > 1) text += fmt::format("  \"tensor_parallel\": {{\"autotp_size\": {}}},\n", p.tp);
     if (p.cp > 1) text += fmt::format("  \"sequence_parallel_size\": {},\n", p.cp);
     if (dtype != Dtype::fp32) text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", to_string(dtype));

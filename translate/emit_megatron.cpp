@@ -195,7 +195,7 @@ void Writer::training() {
     const auto& p = e_.parallelism;
     const std::string section = nemo() || lm() ? "model" : "train";
     add("micro_batch_size", p.micro_batch, section);
-    add("global_batch_size", p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch, section);
+    add("global_batch_size", sequences_of_step(p), section);
     const auto dtype = e_.workload.dtype;
     const bool wide = dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16;
     out_.refuse_unless(wide || dtype == Dtype::fp8 || (dtype == Dtype::fp4 && !nemo()),

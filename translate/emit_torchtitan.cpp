@@ -65,9 +65,8 @@ std::string emit_torchtitan(const Experiment& e, Emitter& out) {
     check(e, out);
     const auto& p = e.parallelism;
     const int shard = p.zero == 0 ? 1 : p.shard > 0 ? p.shard / p.cp : p.dp;
-    const int batch = p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;
     std::string text = fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n",
-                                   p.pp > 1 ? p.micro_batch * micro_batches(p) : p.micro_batch, batch, e.workload.seq);
+                                   p.pp > 1 ? p.micro_batch * micro_batches(p) : p.micro_batch, sequences_of_step(p), e.workload.seq);
     text += fmt::format("mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n",
                         e.workload.dtype == Dtype::fp32 ? "float32" : "bfloat16",
                         p.gradient_dtype == Dtype::bf16 ? "bfloat16" : "float32");

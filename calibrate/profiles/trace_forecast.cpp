@@ -235,7 +235,7 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
         }
         std::vector<TaskId> tasks;
         for (TaskId t = 0; t < p.graph.size(); ++t)
-            if (p.graph.phase(t) == phase && kind_name(p.graph.op(t)) == "gemm" && p.graph.places(t)[0].rank() == rank) tasks.push_back(t);
+            if (p.graph.phase(t) == phase && kind_name(p.graph.op(t)) == "gemm" && p.graph.places(t).front().rank() == rank) tasks.push_back(t);
         std::ranges::stable_sort(tasks, {}, [&](TaskId t) { return p.timeline.start[t]; });
         if (tasks.empty() || calls.empty()) continue;
         const std::vector<TaskId> of_call = matched(tasks, calls.size(), labels);

@@ -66,8 +66,7 @@ StepBound PointEvaluator::memory_alone(const Parallelism& split) {
 }
 
 PointFacts PointEvaluator::facts(const Parallelism& split, Bytes peak) const {
-    const int sequences = split.global_batch > 0 ? split.global_batch : split.dp * split.micro_batch;
-    const double tokens = static_cast<double>(sequences) * experiment_.workload.seq;
+    const double tokens = static_cast<double>(sequences_of_step(split)) * experiment_.workload.seq;
     return {split, peak, tokens, price_, tokens * flops_of_token_, peak_flops_};
 }
 

@@ -170,6 +170,7 @@ TEST_CASE("a base that the rows contradict is told, with a better one") {
                           {"d", "gpt-deep", 2048, 8, 1, "A100-80GB", "", 24}};
     const auto cases = read_comparisons(folder.write("plain.csv", table(rows)), "dgx-a100", "megatron-lm-2021");
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
+    rows[0].seconds *= 1.3;  // one row that was disturbed does not speak for the others
     FewShotRequest what = request(folder, rows);
     what.target = FitTarget::framework;
     const auto told = [&](const std::string& begun_at) {
@@ -186,6 +187,9 @@ TEST_CASE("a base that the rows contradict is told, with a better one") {
     REQUIRE((wrong.find(fitted) != std::string::npos && wrong.find(from) != std::string::npos));
     const auto percent_after = [&](const std::string& words) { return wrong.substr(wrong.find(words) + words.size(), wrong.find(" %", wrong.find(words)) - wrong.find(words) - words.size()); };
     CHECK(percent_after(fitted) == percent_after(from));
+    rows[0].seconds /= 1.3;
+    what = request(folder, rows);
+    what.target = FitTarget::framework;
     CHECK_THAT(told("megatron-lm-2021"), !Contains("wrong base"));
 }
 

@@ -108,6 +108,11 @@ TEST_CASE("what events and calls ahead add is fitted where the start has them") 
     CHECK(found["kernel.event"] == "20 us");
     CHECK(found["kernel.call_ahead"] == "30 us");
     CHECK_FALSE(found.contains("kernel.launch"));
+    CHECK_FALSE(found.contains("kernel.gemm_reload"));
+    start.kernel.gemm_reload = 0.3;
+    found = priors();
+    CHECK(found["kernel.gemm_reload"] == "0.2");
+    CHECK(found["kernel.gemm_reload_cache"] == "20 MB");
 }
 
 TEST_CASE("the constants of a made-up link are recovered from its collectives") {

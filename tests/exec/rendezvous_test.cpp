@@ -284,6 +284,30 @@ TEST_CASE("who answers in rank 0's place without the token is not rank 0") {
     answers.join();
 }
 
+// A network may cut a greeting anywhere: here before and behind each of its bytes.
+TEST_CASE("a rank whose greeting comes byte by byte is let in") {
+    std::vector<std::string> heard;
+    std::thread first([&] {
+        try {
+            heard = Rendezvous(launch_of(0, 2, 15, "ours"), Seconds(20)).gather("zero");
+        } catch (const DeviceError& error) {
+            heard = {error.what()};
+        }
+    });
+    {
+        const Stranger rank_1(15);
+        for (const char byte : hello(1, 2, "ours")) {
+            rank_1.say(std::string(1, byte));
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        const std::uint64_t size = 3;
+        rank_1.say("d" + std::string(reinterpret_cast<const char*>(&size), sizeof size) + "one");
+        CHECK(rank_1.hears() == 16 + longest_token);
+        first.join();
+    }
+    CHECK(heard == std::vector<std::string>{"zero", "one"});
+}
+
 // Kind 'd', then a length that no memory holds; an unknown kind; a failure of no number. Rank 1 is a raw socket that knows the token.
 TEST_CASE("a message that is none names its sender instead of taking memory or ending the program") {
     const std::uint64_t huge = std::uint64_t{1} << 60, one = 1;

@@ -48,6 +48,14 @@ TEST_CASE("show names the framework that an experiment starts from, and none whe
     CHECK_THAT(show(folder.write("none.toml", moe), {}), !Contains("[framework]\npreset"));
 }
 
+// How tensor cores take their operands is a nearest machine's, not a median.
+TEST_CASE("show says from which machines a prior is") {
+    const std::string text = show("gb300-nvl72", {});
+    CHECK_THAT(text, Contains("# prior: median of "));
+    const std::string operands = text.substr(text.find("kernel.gemm_shared_operands = true"));
+    CHECK_THAT(operands.substr(0, operands.find('\n')), Contains("# prior: as "));
+}
+
 // By name where it is a preset, by its tables where it is a file; a place with a line break stays one line.
 TEST_CASE("show takes experiments, workloads and clusters, by name or by what a file holds") {
     const TestHome home;

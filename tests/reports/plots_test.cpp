@@ -197,6 +197,24 @@ TEST_CASE("Cases of several sources have a colour a source") {
     CHECK(svg.find("mix_moe: ") == std::string::npos);
 }
 
+// Fourteen series of 2, 3, .. 15 cases and twelve colours: the smallest of all, then the smaller of the rest but "others", make one of
+// 2 + 3 + 4 = 9 cases.
+TEST_CASE("More series than colours: the smallest are one") {
+    std::vector<Comparison> cases;
+    for (int series = 2; series <= 15; ++series)
+        for (int i = 0; i < series; ++i) cases.push_back(compared("c" + std::to_string(cases.size()), "s" + std::to_string(series), 20, 21, 19, 22));
+    const std::string folder = samples::temporary_folder("many_series");
+    plot_scatter(cases, "Many", folder + "/scatter");
+    const std::string svg = samples::file_text(folder + "/scatter.svg");
+    CHECK(svg.find("others: 9 cases") != std::string::npos);
+    CHECK(svg.find("s4: ") == std::string::npos);
+    CHECK(svg.find("s5: 5 cases") != std::string::npos);
+    CHECK(svg.find("cluster plain-x4") != std::string::npos);
+    cases.front().what.experiment.cluster.name = "other";
+    plot_scatter(cases, "Many", folder + "/two");
+    CHECK(samples::file_text(folder + "/two.svg").find("clusters other") != std::string::npos);
+}
+
 // 60 cases with errors of 1 to 60 %: the first 12 are left out.
 TEST_CASE("Bars of many cases are those with the largest errors") {
     const std::string folder = samples::temporary_folder("many");

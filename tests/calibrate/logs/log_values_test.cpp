@@ -429,3 +429,10 @@ TEST_CASE("an import can be of some steps, and watches for numbers misread") {
     CHECK(report({1, 1, 1}, "1-1").empty());
     for (const char* wrong : {"x", "3", "3-", "3-2", "-1-2", "1-2x"}) CHECK_THAT(complaint([&] { report({1, 1}, wrong); }), Contains(fmt::format("--only-steps {}: expected FIRST-LAST", wrong)));
 }
+
+// Control characters and DEL (127) could steer a terminal; 60 characters are enough to find a line by.
+TEST_CASE("a piece of a log is shown in printable ASCII") {
+    CHECK(quoted_piece("a~\x7f\x1b\xe9 b") == "\"a~??? b\"");
+    CHECK(quoted_piece(std::string(60, 'x')) == '"' + std::string(60, 'x') + '"');
+    CHECK(quoted_piece(std::string(61, 'x')) == '"' + std::string(60, 'x') + "..\"");
+}

@@ -275,6 +275,11 @@ TEST_CASE("a rank that the trace does not say is the number behind the word in t
         const Profile p = x.profile(path);
         return p.rank_told ? p.rank : -1;
     };
+    x.r.rank = 0;
+    x.r.processes = 2;
+    CHECK(rank("rank-3.json") == 0);  // what the trace says counts, though it be 0
+    x.r.rank = -1;
+    x.r.processes = 1;
     CHECK(rank("/a/rank9/rank-3.json.gz") == 3);
     CHECK(rank("rank12_trace.json") == 12);
     CHECK(rank("job7_worker4.json") == 4);

@@ -186,6 +186,16 @@ TEST_CASE("buckets close in the order of the backward") {
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 1);
 }
 
+// A layer has 12 x 64^2 weights, 9 x 64 biases and 4 x 64 of its norms: 49,984 elements of 4 bytes, less than the head and the embedding.
+TEST_CASE("a bucket that is exactly full closes") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = 2;
+    e.parallelism.bucket = Bytes(199936);  // the head, four layers, the embedding
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 6);
+    e.parallelism.bucket = Bytes(199937);  // layers by twos
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 4);
+}
+
 // Every token goes to two of four experts; two ranks hold two each: half of a rank's slots leave it, there and back,
 // forward and backward. A slot is 64 elements of 2 bytes; 128 tokens x 2 slots on each rank.
 TEST_CASE("balanced experts exchange half of the slots of two ranks, four times") {

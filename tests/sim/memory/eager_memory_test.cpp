@@ -72,3 +72,10 @@ TEST_CASE("moments of an eager script have the parameters' type") {
     CHECK(use.weights.si() == 2.0 * 163109376);
     CHECK(use.optimizer.si() == 4.0 * 163109376);
 }
+
+// 2,048 tokens of 1,024 elements of 2 bytes: A = 4 MiB; four times as wide inside. The first layer's backward makes two tensors of
+// A and two of 4 A in its feed-forward, eight of A in its attention without scores: 10 A = 40 MiB beside cuBLAS's 64 MiB.
+TEST_CASE("where layers hold the most, the wider block's backward comes on top") {
+    const MemoryUse use = eager_memory(experiment_of({48, 1024, 16, 4096, 64, 512, 4, Dtype::bf16, AttentionKind::flash, 0}));
+    CHECK(use.buffers == parse_bytes("104 MiB"));
+}
