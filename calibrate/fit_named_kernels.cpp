@@ -157,7 +157,7 @@ std::vector<FitParameter> attention_parameters(const std::string& name, const st
         parameters.push_back({"kernel.attention_odd", "1", 0.5, "0.05", "2"});
     if (any([](const Attention& op) { return op.dtype == Dtype::fp8; })) {
         parameters.push_back({"kernel.attention_fp8", "0.5", 0.5, "0.05", "1.5"});
-        parameters.push_back({"kernel.attention_fp8_width", "60", 0.7, "0.1", "800"});
+        parameters.push_back({"kernel.attention_fp8_launch", "4 us", 0.7, "0.1 us", "60 us"});
         parameters.push_back({"kernel.attention_fp8_traffic", "1", 0.7, "0.05", "20"});
     }
     return parameters;

@@ -11,6 +11,7 @@
 #include "calibrate/table_readers.h"
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
+#include "model/machine/generation.h"
 #include "model/experiment.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -261,13 +262,18 @@ private:
         return *std::move(best);
     }
 
-    // With the fastest tile, or with Triton's default one where that fits clearly better.
+    // With the fastest tile, or with Triton's default one or those of few rows where that fits clearly better.
     ExpertKernel best_of_tables(const std::vector<FitParameter>& parameters, const Split& split) {
-        all_.cluster.kernel.experts.tabled = false;
-        const FitResult fastest = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
-        all_.cluster.kernel.experts.tabled = true;
-        const FitResult tabled = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
-        return (tabled.noise < clearly * fastest.noise ? tabled : fastest).cluster.kernel.experts;
+        constexpr std::pair<bool, bool> forms[] = {{false, false}, {true, false}, {false, true}};  // of `tabled` and `reloads`
+        std::optional<FitResult> best;
+        for (const auto& [tabled, reloads] : forms) {
+            if (reloads && !is_blackwell(all_.cluster.gpu)) continue;  // the law knows their L2
+            all_.cluster.kernel.experts.tabled = tabled;
+            all_.cluster.kernel.experts.reloads = reloads;
+            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
+            if (!best || found.noise < clearly * best->noise) best = std::move(found);
+        }
+        return best->cluster.kernel.experts;
     }
 
     // Errors of cases that no constant was fitted to.

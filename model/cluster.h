@@ -87,8 +87,8 @@ struct AttentionKernel {
     Seconds token;                // in addition to the kernel, of each token: blocks that write it to a cache
     int token_block = 0;          // elements of a token's keys that such a block holds: fewer take less; 0 = all take the same
     double odd = 1;               // rate where it has no tiles for the width of a head, relative to others
-    double fp8_efficiency = 0.5;  // of the fp8 peak; the same of fp8
-    double fp8_width = 0;
+    double fp8_efficiency = 0.5;  // of the fp8 peak, the products; exponentials take as long as in 16 bits
+    Seconds fp8_launch;           // in addition: of the casts
     double fp8_traffic = 1;  // times `traffic` and `cache`, where operands are cast and what is cast is written too
     int tile = 0;  // queries of a thread block; 0 = blocks are not counted
     bool slides = true;  // passes over keys that lie before a window; else it masks their scores
@@ -106,6 +106,7 @@ struct ExpertKernel {
     double traffic = 0.85;  // of the memory bandwidth, weights and rows of the products
     double passes = 1;      // times the bytes of permutation, activation and sum
     bool tabled = false;    // takes the tile that Triton's default table names; else the fastest
+    bool reloads = false;   // tiles of 64 rows at most, each of which reads its expert's weights again where the L2 does not hold them
     friend bool operator==(const ExpertKernel&, const ExpertKernel&) = default;
 };
 

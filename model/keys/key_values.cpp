@@ -86,10 +86,10 @@ void pass_fields(auto& pass, Of<GemmPoint> auto& p) {
 }
 void pass_fields(auto& pass, Of<AttentionKernel> auto& k) {
     pass(k.name, k.launch, AboveZero{k.efficiency}, k.width, k.fill, k.corner, k.traffic, k.cache, k.token, AboveZero{k.odd},
-         AboveZero{k.fp8_efficiency}, k.fp8_width, AboveZero{k.tile}, k.slides, k.token_block, k.fp8_traffic);
+         AboveZero{k.fp8_efficiency}, k.fp8_launch, AboveZero{k.tile}, k.slides, k.token_block, k.fp8_traffic);
 }
 void pass_fields(auto& pass, Of<ExpertKernel> auto& k) {
-    pass(k.name, k.launch, AboveZero{k.efficiency}, k.k0, k.tile_reuse, AboveZero{k.traffic}, k.passes, k.tabled);
+    pass(k.name, k.launch, AboveZero{k.efficiency}, k.k0, k.tile_reuse, AboveZero{k.traffic}, k.passes, k.tabled, k.reloads);
 }
 
 class RowReader {
@@ -245,7 +245,8 @@ ConfigValue with_all_fields(const ConfigValue& found, auto change) {
     }
     return {std::move(all)};
 }
-// Until November 2026 without `cache` (it was `traffic`), `token`, `odd` and `slides`, then without `token_block` and `fp8_traffic`.
+// Until November 2026 without `cache` (it was `traffic`), `token`, `odd` and `slides`, then without `token_block` and `fp8_traffic`. What is
+// `fp8_launch` now was the width of a head whose products take as long as its exponentials, of fp8.
 void add_cache(std::vector<ConfigValue>& fields) {
     if (fields.size() == 10) {
         const std::vector<ConfigValue> between{fields[6], {std::string("0 s")}, {1.0}};
@@ -253,18 +254,22 @@ void add_cache(std::vector<ConfigValue>& fields) {
         fields.push_back({true});
     }
     if (fields.size() == 14) fields.insert(fields.end(), {{std::int64_t{0}}, {1.0}});
+    if (fields.size() == 16 && !as<std::string>(fields[11])) fields[11] = {std::string("0 s")};
 }
-// Until November 2026 the third was the time of a token, and the tile was the fastest.
+// Until November 2026 the third was the time of a token, and the tile was the fastest; then without `reloads`.
 void drop_token(std::vector<ConfigValue>& fields) {
-    if (fields.size() != 8 || !as<std::string>(fields[2])) return;
-    fields.erase(fields.begin() + 2);
+    if (fields.size() != 8) return;
+    if (as<std::string>(fields[2])) {
+        fields.erase(fields.begin() + 2);
+        fields.push_back({false});
+    }
     fields.push_back({false});
 }
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
-    read_rows(with_all_fields(found, add_cache), R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, 60, 128, true, 0, 1]])", out);
+    read_rows(with_all_fields(found, add_cache), R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, "3 us", 128, true, 0, 1]])", out);
 }
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
-    read_rows(with_all_fields(found, drop_token), R"([["bf16 CUTLASS", "20 us", 0.8, 300, 25, 0.85, 1.5, false]])", out);
+    read_rows(with_all_fields(found, drop_token), R"([["bf16 CUTLASS", "20 us", 0.8, 300, 25, 0.85, 1.5, false, false]])", out);
 }
 
 std::string value_text(int value) { return std::to_string(value); }

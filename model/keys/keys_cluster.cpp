@@ -173,6 +173,7 @@ void add_experts_and_casts(const Rows& kernel) {
     add<&C::kernel, &K::experts, &X::traffic>(experts, "traffic", "share of the memory bandwidth", 0, most_share);
     add<&C::kernel, &K::experts, &X::passes>(experts, "passes", "times the bytes of permutation, activation and sum", 0, 1000);
     add<&C::kernel, &K::experts, &X::tabled>(experts, "tabled", "takes the tile that Triton's default table names: 64 x 64, or 16 x 64 for no more tokens than experts; else the fastest");
+    add<&C::kernel, &K::experts, &X::reloads>(experts, "reloads", "takes tiles of 64 rows at most, each of which reads its expert's weights again where the L2 does not hold them");
     const Rows cast = kernel.below("cast", "casts");
     add<&C::kernel, &K::cast, &CastCosts::launch>(cast, "launch", "launch of a cast", 0, longest);
     add<&C::kernel, &K::cast, &CastCosts::efficiency>(cast, "efficiency", "share of the memory bandwidth", least_share, most_share);
@@ -246,8 +247,8 @@ void add_kernels(const Rows& kernel) {
     add<&C::kernel, &K::attention, &A::token>(kernel, "attention_token", "flash attention: what each token costs on top of the kernel", 0, longest);
     add<&C::kernel, &K::attention, &A::token_block>(kernel, "attention_token_block", "flash attention: elements of a token's keys at which it costs all of attention_token; 0 = whatever it has", 0, 65536);
     add<&C::kernel, &K::attention, &A::odd>(kernel, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", least_share, most_share);
-    add<&C::kernel, &K::attention, &A::fp8_efficiency>(kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak", least_share, most_share);
-    add<&C::kernel, &K::attention, &A::fp8_width>(kernel, "attention_fp8_width", "flash attention in fp8: width of a head whose products take as long as its exponentials", 0, 1e4);
+    add<&C::kernel, &K::attention, &A::fp8_efficiency>(kernel, "attention_fp8", "flash attention in fp8: share of the fp8 peak in the products", least_share, most_share);
+    add<&C::kernel, &K::attention, &A::fp8_launch>(kernel, "attention_fp8_launch", "flash attention in fp8: launches of its casts", 0, longest);
     add<&C::kernel, &K::attention, &A::fp8_traffic>(kernel, "attention_fp8_traffic", "flash attention in fp8: what crosses the memory outside the kernel, relative to 16 bits", 0, 100);
     add<&C::kernel, &K::attention_kernels>(kernel, "attention_kernels", "attention by the kernels that tables name");
     add<&C::kernel, &K::expert_kernels>(kernel, "expert_kernels", "whole expert layers by the implementations that tables name");

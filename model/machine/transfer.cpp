@@ -27,11 +27,13 @@ double mean_rate(const std::vector<Cluster>& machines) {
     return sum / static_cast<double>(machines.size());
 }
 
-// `efficiency` is that of heads of 128, exponentials included.
-void take_exponentials(double& efficiency, double& width, double times) {
+// Efficiencies are those of heads of 128, exponentials of 16 bits included.
+void take_exponentials(AttentionKernel& kernel, double times) {
     constexpr double usual_width = 128;
-    efficiency *= (1 + width / usual_width) / (1 + times * width / usual_width);
-    width *= times;
+    const double faster = (1 + kernel.width / usual_width) / (1 + times * kernel.width / usual_width);
+    kernel.efficiency *= faster;
+    kernel.fp8_efficiency *= faster;
+    kernel.width *= times;
 }
 
 }  // namespace
@@ -43,15 +45,10 @@ double rate_distance(const Gpu& a, const Gpu& b) {
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     if (!states_sms(to)) return kernel;
     const auto ultra = [](const Gpu& gpu) { return generation(gpu) == Generation::blackwell_ultra; };
-    if (ultra(from) != ultra(to) && is_blackwell(from) && is_blackwell(to)) {
-        const double taken = ultra(to) ? 0.5 : 2;
-        take_exponentials(kernel.efficiency, kernel.width, taken);
-        take_exponentials(kernel.fp8_efficiency, kernel.fp8_width, taken);
-    }
+    if (ultra(from) != ultra(to) && is_blackwell(from) && is_blackwell(to)) take_exponentials(kernel, ultra(to) ? 0.5 : 2);
     const double faster = rate_of_sm(to) / rate_of_sm(from);
     kernel.fill *= faster;
     kernel.width *= faster;
-    kernel.fp8_width *= faster;
     const double wider = bandwidth_of_sm(to) / bandwidth_of_sm(from);
     kernel.traffic *= wider;
     kernel.cache *= wider;

@@ -37,14 +37,15 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     return {tile * (seen + blocks * kernel.fill), tile * (most + kernel.fill), blocks};
 }
 
-// Blocks that are alike run in whole waves; of different ones the longest come first and the short ones fill the gaps.
+// Blocks that are alike run in whole waves. Different ones: one on each SM takes as long as the longest; of more, the SMs share the work
+// and end apart by some of it.
 double pairs_on_an_sm(const Pairs& pairs, double heads, bool causal, double corner, double sms) {
     if (!causal) {
         const double waves = heads * pairs.blocks / sms;
         return pairs.longest * std::max(1.0, waves + (std::ceil(waves) - waves) * std::min(1.0, corner));
     }
-    const double shared = heads * pairs.all / sms;
-    return std::max(shared, pairs.longest) + corner * std::min(shared, pairs.longest);
+    if (heads * pairs.blocks <= sms) return pairs.longest;
+    return std::max(pairs.longest, heads * pairs.all / sms + corner * pairs.longest);
 }
 
 double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width) / 32); }
@@ -55,8 +56,9 @@ bool in_three(const Attention& op, const Cluster& cluster) {
     return op.dtype == Dtype::fp32 && cluster.gpu.peaks[Dtype::tf32] > FlopsPerSecond(0);
 }
 
-// Products of the best kernel over those of the op's, at the same rate of exponentials.
-double slower_products(const Attention& op, const Cluster& cluster) {
+// Time of the op's products over that of the kernel's in 16 bits, at the same rate of exponentials.
+double slower_products(const Attention& op, const AttentionKernel& kernel, const Cluster& cluster) {
+    if (op.dtype == Dtype::fp8) return peak(cluster.gpu, Dtype::bf16) / peak(cluster.gpu, op.dtype) * (kernel.efficiency / kernel.fp8_efficiency);
     if (op.generation == FlashGeneration::triton && cluster.kernel.attention_triton > 0)
         return 1 / cluster.kernel.attention_triton;
     return op.generation != FlashGeneration::best || in_three(op, cluster) ? 1 / cluster.kernel.attention_v2 : 1;
@@ -84,15 +86,16 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const auto width = static_cast<double>(op.head_dim);
     const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
     const bool eight = op.dtype == Dtype::fp8;
-    const FlopsPerSecond peak_rate = in_three(op, cluster) ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, op.dtype);
-    const FlopsPerSecond rate = peak_rate * (eight ? kernel.fp8_efficiency : kernel.efficiency) *
+    const FlopsPerSecond peak_rate =
+        in_three(op, cluster) ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, eight ? Dtype::bf16 : op.dtype);
+    const FlopsPerSecond rate = peak_rate * kernel.efficiency *
                                 (op.backward ? cluster.kernel.attention_backward : 1.0) * (odd_width(op) ? kernel.odd : 1.0);
     const double times = op.backward ? backward_products : 1;
     const Flops work(2 * heads * queries * keys * seen_share(op) * (width + values) * times);
     const auto kv_heads = static_cast<double>(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
     const Bytes row = (width + values) * size_of(op.dtype);
     const Bytes operands = (heads * queries + kv_heads * keys) * row * (op.backward ? 2.0 : 1.0);
-    const double exponentials = eight ? kernel.fp8_width : kernel.width, products = slower_products(op, cluster);
+    const double exponentials = kernel.width, products = slower_products(op, kernel, cluster);
     Seconds time;
     if (kernel.tile == 0) {
         time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) / (products + exponentials / std::max(1.0, width)));
@@ -114,7 +117,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const Bytes kept = (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
     const double warm = 1 + (cache_gain - 1) * held_by_cache(kept, cluster.kernel.cast);
     const Seconds launch = kernel.launch > Seconds(0) ? kernel.launch : cluster.kernel.launch;
-    return launch + time + outside / (cluster.gpu.memory_bandwidth * traffic_efficiency * warm) + tokens;
+    return launch + (eight ? kernel.fp8_launch : Seconds(0)) + time + outside / (cluster.gpu.memory_bandwidth * traffic_efficiency * warm) + tokens;
 }
 
 }  // namespace stepcast

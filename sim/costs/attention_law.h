@@ -15,15 +15,16 @@ struct AttentionShape {
 };
 
 // With kernel.tile queries in a thread block, block j of a causal sequence sees v_j = min((j + 1) tile, window + tile + 128)
-// keys (all of them without a mask) and takes tile (v_j + fill) pairs. The SMs share all of them, and none is done before the
-// longest (without a mask all are alike and run in waves: longest * (x + (ceil(x) - x) min(1, corner)) with
-// x = blocks / SMs, at least one longest):
-//   t = launch + (more + corner * less of {sum over blocks / SMs, longest block})
+// keys (all of them without a mask) and takes tile (v_j + fill) pairs. With an SM for every block all is done with the longest. Of more
+// blocks the SMs share the work, and end apart by `corner` of the longest (without a mask all are alike and run in waves:
+// longest * (x + (ceil(x) - x) min(1, corner)) with x = blocks / SMs, at least one longest):
+//   t = launch + max(longest block, sum over blocks / SMs + corner * longest block)
 //                * 2 (d_qk + d_v + 2 width) / (1 + width / 128) / (peak per SM * efficiency * odd)
 //       + casts * (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth * 0.85 * warm) + tokens * token * held
-// d is rounded up to a multiple of 32. `corner`: the share of the longest block that stays exposed at the end. `width`: what a
+// d is rounded up to a multiple of 32. `width`: what a
 // pair's exponential costs in addition to its products, so that a head of 64 runs at about half the rate of one of 256; `efficiency`
-// is that of heads of 128. `odd`: 1 but where the kernel has no tiles for a head's width (no multiple of 16; in fp8 other than
+// is that of heads of 128. In fp8 the products, d_qk + d_v, run at fp8_efficiency of its own peak instead; exponentials are the same
+// work as in 16 bits, and operands are cast by launches of their own, fp8_launch. `odd`: 1 but where the kernel has no tiles for a head's width (no multiple of 16; in fp8 other than
 // 128). `cache`, `token`: keys and values written to a cache outside the kernel. `warm`: from 2, where the L2 holds
 // all operands (well below kernel.cast.cache), to 1. `casts`: fp8_traffic in fp8, else 1. `held`: min(1, keys of a token / token_block),
 // 1 at 0: a thread block writes each token, and as many run at once as their threads leave room (vLLM's has a thread for each element of

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "sim/costs/cast_law.h"
 #include "sim/costs/gemm_law.h"
 
 namespace stepcast {
@@ -18,6 +19,8 @@ struct Tile {
 constexpr std::array<Tile, 6> all_tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
 
 constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // of Triton's default table
+constexpr std::array<Tile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
+const Bytes blackwell_cache(126e6);
 
 struct Product {
     double n, k;
@@ -34,9 +37,8 @@ public:
 
     [[nodiscard]] Seconds product(Product p, const ExpertLoad& load) const {
         const double operand = size_of(layer_.dtype).si();
-        const Seconds moving = Bytes(load.experts * p.n * p.k * layer_.weight_bytes +
-                                     load.rows * (p.k * operand + p.n * 2)) /
-                               bandwidth_;
+        const Bytes weights(p.n * p.k * layer_.weight_bytes), rows(load.rows * (p.k * operand + p.n * 2));
+        const double reread = kernel_.reloads ? 1 - held_by_cache(weights, {.cache = blackwell_cache}) : 0;
         Seconds best(INFINITY);
         for (const Tile& tile : tiles()) {
             const long m = expert_tile_rows[tile.rows];
@@ -44,6 +46,8 @@ public:
             const double waves = std::max(1.0, blocks + (std::ceil(blocks) - blocks) * wave_loss);
             const Flops wave(2.0 * static_cast<double>(m * tile.n) * (p.k + kernel_.k0));
             const Seconds arithmetic = waves * (wave / (per_sm_ * tile_rate(m, tile.n, kernel_.tile_reuse)));
+            const double reads = load.experts + reread * (load.tiles[tile.rows] - load.experts);
+            const Seconds moving = (reads * weights + rows) / bandwidth_;
             const auto [low, high] = std::minmax(arithmetic, moving);
             best = std::min(best, high * std::pow(1 + std::pow(low / high, 1 / corner), corner));
         }
@@ -52,6 +56,7 @@ public:
 
 private:
     [[nodiscard]] std::span<const Tile> tiles() const {
+        if (kernel_.reloads) return few_rows;
         if (!kernel_.tabled) return all_tiles;
         return {layer_.tokens <= layer_.experts ? &few_tokens : &many_tokens, 1};
     }

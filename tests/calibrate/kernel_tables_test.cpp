@@ -268,7 +268,7 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
     CHECK(text_of(attention_parameters("a", {row("a", causal), row("a", odd)})) == always + caches + "kernel.attention_odd 1 0.5 0.05..2\n");
     CHECK(text_of(attention_parameters("a", {row("a", odd), row("a", odd)})) == always + caches);  // nothing to compare with
     CHECK(text_of(attention_parameters("a", {row("a", narrow)})) ==
-          always + caches + "kernel.attention_fp8 0.5 0.5 0.05..1.5\nkernel.attention_fp8_width 60 0.7 0.1..800\nkernel.attention_fp8_traffic 1 0.7 0.05..20\n");
+          always + caches + "kernel.attention_fp8 0.5 0.5 0.05..1.5\nkernel.attention_fp8_launch 4 us 0.7 0.1 us..60 us\nkernel.attention_fp8_traffic 1 0.7 0.05..20\n");
     CHECK(text_of(expert_parameters()) ==
           "kernel.experts.launch 20 us 0.7 1 us..300 us\n"
           "kernel.experts.efficiency 0.6 0.5 0.05..1\nkernel.experts.k0 300 0.7 5..3000\nkernel.experts.tile_reuse 25 0.7 0.1..300\n"

@@ -88,20 +88,20 @@ TEST_CASE("a cluster without a name has that of its file") {
 }
 
 // Attention rows of ten fields had what is now `traffic` and `cache` in one and no `token`, `odd`, `slides`; those of fourteen no `token_block` and
-// `fp8_traffic`. Rows of expert layers had the time of a token as third and no `tabled`.
+// `fp8_traffic`; all a width of exponentials where `fp8_launch` is. Rows of expert layers had the time of a token as third and no `tabled` and `reloads`.
 TEST_CASE("kernels of older files are read with what came later at its neutral value") {
     Experiment e;
     const auto set = [&](const char* list, const char* rows) { set_key(e, {std::string("cluster.kernel.") + list, rows}); };
     set("attention_kernels", R"([["a", "1 us", 0.9, 40, 60, 0.5, 2, 0.6, 70, 128]])");
     const auto first = [&] { return e.cluster.kernel.attention_kernels.at(0); };
     CHECK((first().name == "a" && first().traffic == 2 && first().cache == 2 && first().token == Seconds(0)));
-    CHECK((first().fp8_width == 70 && first().tile == 128 && first().slides && first().token_block == 0 && first().fp8_traffic == 1));
+    CHECK((first().fp8_launch == Seconds(0) && first().tile == 128 && first().slides && first().token_block == 0 && first().fp8_traffic == 1));
     set("attention_kernels", R"([["b", "1 us", 0.9, 40, 60, 0.5, 2, 3, "4 us", 0.8, 0.6, 70, 64, false]])");
     CHECK((first().cache == 3 && first().token == Seconds(4e-6) && first().tile == 64 && !first().slides));
     CHECK((first().token_block == 0 && first().fp8_traffic == 1));
     set("expert_kernels", R"([["c", "1 us", "2 us", 0.8, 300, 25, 0.85, 1.5]])");
     const ExpertKernel c = e.cluster.kernel.expert_kernels.at(0);
-    CHECK((c.launch == Seconds(1e-6) && c.efficiency == 0.8 && c.passes == 1.5 && !c.tabled));
+    CHECK((c.launch == Seconds(1e-6) && c.efficiency == 0.8 && c.passes == 1.5 && !c.tabled && !c.reloads));
 }
 
 // An H800 is an H100 with 8 of 18 NVLinks.

@@ -57,7 +57,7 @@ TEST_CASE("rows of attention kernels of older cluster files are read") {
                      {std::int64_t{64}}, {true}}), now);
     CHECK(old == now);
     CHECK(old.at(0) == AttentionKernel{.name = "A", .launch = Seconds(10e-6), .efficiency = 0.7, .width = 60, .fill = 200, .corner = 0.5, .traffic = 0.6, .cache = 0.6,
-                                       .token = Seconds(0), .odd = 1, .fp8_efficiency = 0.4, .fp8_width = 80, .tile = 64, .slides = true});
+                                       .token = Seconds(0), .odd = 1, .fp8_efficiency = 0.4, .tile = 64, .slides = true});
 }
 
 // Of a fit with one parameter of products and two tables of kernels by name: one from rows, one taken over.

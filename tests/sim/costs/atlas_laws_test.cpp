@@ -111,10 +111,29 @@ TEST_CASE("attention: the longest block is exposed by a share, and masked window
     CHECK(seconds() < all);
     kernel.slides = false;
     CHECK(seconds() == Approx(all + 0.5 * longest));
-    // One head: the longest block, and half of 640 * 64 pairs over 100 SMs.
+    // 25 heads: every block has an SM, and all are done with the longest. 26 heads: 104 blocks share 100 SMs.
     shape.op.window = 0;
-    shape.op.heads = shape.kv_heads = 1;
-    CHECK(seconds() == Approx(longest + 0.5 * 640 * 64 * 256 / 1e14));
+    shape.op.heads = shape.kv_heads = 25;
+    CHECK(seconds() == Approx(longest));
+    shape.op.heads = shape.kv_heads = 26;
+    CHECK(seconds() == Approx(26 * all / 1000 + 0.5 * longest));
+}
+
+// Products and exponentials of heads of 64, 32 wide ones each, in 16 bits; fp8's peak is twice as high, of which products reach
+// half as much: they take as long. At all of it they take half, and the casts' launch 5 us.
+TEST_CASE("attention in fp8: products at their own share of its peak, exponentials as before, casts launched") {
+    Cluster c = device();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e14);
+    c.gpu.peaks[Dtype::fp8] = 2 * c.gpu.peaks[Dtype::bf16];
+    AttentionKernel kernel{.name = {}, .launch = {}, .efficiency = 0.8, .ramp = 0, .width = 64, .token = {}, .fp8_efficiency = 0.4, .tile = 64};
+    AttentionShape shape{Attention{1, 1000, 256, 256, 128, true, false, Dtype::bf16, true}, 1000};
+    const auto seconds = [&] { return attention_law_time(shape, kernel, c, GemmSetting::step).si(); };
+    const double sixteen = seconds();
+    shape.op.dtype = Dtype::fp8;
+    CHECK(seconds() == Approx(sixteen));
+    kernel.fp8_efficiency = 0.8;
+    kernel.fp8_launch = Seconds(5e-6);
+    CHECK(seconds() == Approx(5e-6 + sixteen * (0.5 * 256 + 128) / (256 + 128)));
 }
 
 // Blocks of 64 queries with 256 keys each, four a head, 4 * 64 FLOP a pair, on 100 SMs of 1 TFLOP/s: 60 heads are 2.4 waves, 10 heads 0.4.
@@ -285,6 +304,21 @@ TEST_CASE("an expert layer of a kernel with a table of tiles takes the one that 
     c.gpu.memory_bandwidth = BytesPerSecond(1e15);
     CHECK((expert_layer_time(layer, passing, c) - expert_layer_time(layer, kernel, c)).si() ==
           Approx(2 * (300.0 * 5 + 100 * 2) * 4096 / 0.85e15));
+}
+
+// Three experts of 100 rows: two tiles of 64 each. An expert's up matrix is 2 * 1920 * 12800 * 2 = 98 MB, of which an L2 of 126 MB holds
+// 1 / (1 + 0.78^3) = 0.68, its down matrix half of that and 0.94: the second tile reads the rest again. Nothing but memory at 1 TB/s.
+TEST_CASE("an expert layer of kernels with tiles of few rows reads weights again that the L2 does not hold") {
+    Cluster c = device();
+    c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(1e30);
+    const ExpertKernel once{.name = {}, .launch = {}, .efficiency = 1, .k0 = 0, .tile_reuse = 0, .traffic = 1, .passes = 0};
+    ExpertKernel again = once;
+    again.reloads = true;
+    const ExpertLayer layer{{expert_load({100, 100, 100})}, 300, 1920, 12800, 3, 1, Dtype::bf16, 2};
+    const auto lost = [](double bytes) { return 1 - 1 / (1 + std::pow(bytes / 126e6, 3)); };
+    const double up = 2 * 1920 * 12800.0 * 2, down = up / 2;
+    CHECK((expert_layer_time(layer, again, c) - expert_layer_time(layer, once, c)).si() ==
+          Approx(3 * (lost(up) * up + lost(down) * down) / 1e12));
 }
 
 // An empty product takes its launch of 3 us; of those that a script issues ahead none is seen to take less than the call.
