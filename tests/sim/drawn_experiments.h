@@ -12,7 +12,7 @@ namespace stepcast::drawn_experiments {
 inline const std::vector<std::string> workload_keys{
     "heads=8", "kv_heads=2", "head_dim=32", "gated=true", "tied=true", "max_positions=512", "positions=rotary|none", "window=32",
     "window_share=0.5", "mtp_layers=1", "norm=rmsnorm", "attention=flash|flash2|triton", "causal=false", "linear_bias=false",
-    "qkv_bias=false", "dropout=0.1", "inner_dropout=true", "score_dropout=false", "table_slices=4", "activation=gelu_steps|relu", "head=span", "head_share=0.15",
+    "qkv_bias=false", "dropout=0.1", "inner_dropout=true", "activation=gelu_steps|relu", "head=span", "head_share=0.15",
     "dtype=fp32|tf32|fp16|fp8", "optimizer=none|sgd|lamb",
     "fused_loss=false", "loss_pieces=4", "loss_in_forward=false", "fused_projections=false", "fused_gate=true", "row_scales=true",
     "fused_optimizer=false", "optimizer_groups=6", "optimizer_calls=5", "reads_loss=true", "token_types=2", "vocab=8000", "seq=512",
