@@ -64,6 +64,7 @@ struct Framework {
     std::optional<bool> expert_tensor_parallel;  // wide experts are split over the tensor-parallel ranks, narrow ones never
     bool cuts_narrow_experts = false;            // .. or those too (Megatron-Core's script by its default)
     std::optional<bool> blocking_p2p;            // one chunk a stage: the host waits for every send and receive between stages
+    std::optional<bool> launch_blocking;         // .. and for every kernel (CUDA_LAUNCH_BLOCKING)
     bool dispatch_once = false;                  // dropless routing sends a token once to a rank and a node
     double reserved = 1;                         // memory that its allocator holds over what tensors take
     FrameworkHost host;

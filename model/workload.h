@@ -124,10 +124,12 @@ struct Workload {
     bool linear_bias = true;     // biases of the output projection and of the feed-forward matrices, experts' too
     bool qkv_bias = true;        // biases of the query, key and value projections
     double dropout = 0;          // 0: no mask is made, read or kept
-    bool inner_dropout = false;  // dropout after the activation too, and none of attention scores
+    bool inner_dropout = false;  // dropout after the activation too
+    bool score_dropout = true;   // dropout of attention scores too
     Activation activation = Activation::gelu;  // of a block without gate
     Head head = Head::tokens;
     double head_share = 1;  // of the positions, those whose logits are made (masked language models: the masked ones)
+    int table_slices = 1;   // slices of the embedding's table that logits are made of (adaptive softmax over one table)
     int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank next to each
     Mla mla;
     Mamba mamba;

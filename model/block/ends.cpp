@@ -27,6 +27,15 @@ void Fused::forward(Planner& planner, const Embed&) const {
     if (drops()) planner.compute("dropout", MemoryPass{a, a + mask(outer())});
 }
 
+// Logits of slices of the table (adaptive softmax over one table: ranges of rarer and rarer symbols). Automatic differentiation makes
+// of each slice's gradient one of the whole: set to zero, the slice's rows copied; and adds them up with the embedding's own.
+void Fused::table_slices_backward(Planner& planner, Bytes table) const {
+    const double slices = workload().table_slices;
+    if (slices == 1) return;
+    planner.compute("table_slices", MemoryPass{table, (slices + 1) * table, long_pass}, static_cast<float>(2 * slices));
+    planner.compute("table_slices", MemoryPass{2 * slices * table, slices * table, long_pass}, static_cast<float>(slices));
+}
+
 void Fused::backward(BackwardPlanners b, const Embed&) const {
     const Parallelism& p = c_.experiment.parallelism;
     const Bytes whole = c_.shape.inner(c_.shape.hidden), a = tensor(outer());
@@ -36,6 +45,7 @@ void Fused::backward(BackwardPlanners b, const Embed&) const {
     const double weights = static_cast<double>(c_.shape.vocab) * static_cast<double>(c_.shape.hidden);
     const Bytes table = weights * (c_.shape.element() + size_of(p.gradient_dtype));
     b.inputs.compute("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table, long_pass}, 4);
+    table_slices_backward(b.inputs, weights * c_.shape.element());
 }
 
 double Fused::logits() const {

@@ -81,6 +81,7 @@ public:
 private:
     [[nodiscard]] const Workload& workload() const { return c_.experiment.workload; }
     [[nodiscard]] bool drops() const { return workload().dropout > 0; }
+    [[nodiscard]] bool drops_scores() const { return drops() && workload().score_dropout; }
     // Of so many elements as they lie in memory, and their dropout mask.
     [[nodiscard]] Bytes tensor(double elements) const { return elements * c_.shape.element(); }
     [[nodiscard]] Bytes mask(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
@@ -117,6 +118,7 @@ private:
     [[nodiscard]] double logits() const;
     void loss(Planner& planner) const;
     void slices_backward(Planner& planner) const;
+    void table_slices_backward(Planner& planner, Bytes table) const;
 
     const LayerContext& c_;
     std::optional<ExpertRows> experts_;

@@ -84,7 +84,7 @@ void Fused::scores_forward(Planner& planner, const Attend& op) const {
     const Bytes all = scores(op);
     planner.compute("scores", of_heads(c_, op.heads, s.seq_q, s.seq, s.qk_dim));
     planner.compute("softmax", MemoryPass{unmasked_share(workload()) * all, all});
-    if (drops()) planner.compute("score_dropout", MemoryPass{all, all + all / s.element().si()});
+    if (drops_scores()) planner.compute("score_dropout", MemoryPass{all, all + all / s.element().si()});
     planner.compute("values", of_heads(c_, op.heads, s.seq_q, s.value_dim, s.seq));
 }
 
@@ -93,7 +93,7 @@ void Fused::scores_backward(Planner& planner, const Attend& op) const {
     const Bytes all = scores(op);
     planner.compute("values", of_heads(c_, op.heads, s.seq_q, s.seq, s.value_dim));
     planner.compute("values", of_heads(c_, op.heads, s.seq, s.value_dim, s.seq_q));
-    if (drops()) planner.compute("score_dropout_backward", MemoryPass{all + all / s.element().si(), all});
+    if (drops_scores()) planner.compute("score_dropout_backward", MemoryPass{all + all / s.element().si(), all});
     planner.compute("softmax_backward", MemoryPass{2.0 * unmasked_share(workload()) * all, all});
     planner.compute("scores", of_heads(c_, op.heads, s.seq_q, s.qk_dim, s.seq));
     planner.compute("scores", of_heads(c_, op.heads, s.seq, s.qk_dim, s.seq_q));

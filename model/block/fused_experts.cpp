@@ -83,7 +83,10 @@ void Fused::sort(Planner& planner, bool back) const {
 // The host reads how many slots every expert has before it can issue the all-to-all (dropless: sizes are data; with a capacity it
 // knows them, and Megatron-Core's dispatcher reads nothing), and sets it up; the backward's all-to-all is set up again.
 // A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
+// Shared experts are two linear layers more, but for CUDA graphs, which hold the router and them.
 void Fused::counts(Planner& planner, bool back) const {
+    if (workload().moe.shared_experts > 0 && c_.experiment.cluster.host.expert_layer > Seconds(0))
+        planner.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
     if (c_.experiment.framework.host.expert_layer && !goes_once(c_)) {
         const auto experts = static_cast<double>(experts_->rows.front().size());
         planner.host("experts", HostWork{HostWork::Kind::experts, experts}, !back);

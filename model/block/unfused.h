@@ -58,6 +58,7 @@ private:
     void widen(Planner& planner, double elements) const;
     [[nodiscard]] double outer() const;  // elements of a tensor tokens x hidden
     [[nodiscard]] bool drops() const { return mask_ > Bytes(0); }
+    [[nodiscard]] bool drops_scores() const { return drops() && workload().score_dropout; }
 
     void gelu_steps(Planner& planner, double inner) const;
     void gelu_steps_backward(Planner& planner, double inner) const;

@@ -47,7 +47,7 @@ void Unfused::softmax(Planner& planner, double all) const {
     pass(planner, "mask", all, matrix_, width);
     pass(planner, "softmax", all, width, wide_);
     if (causal) narrow(planner, all);
-    if (drops()) pass(planner, "score_dropout", all, width, width + mask_);
+    if (drops_scores()) pass(planner, "score_dropout", all, width, width + mask_);
     if (!causal) narrow(planner, all);
 }
 
@@ -55,7 +55,7 @@ void Unfused::softmax_backward(Planner& planner, double all) const {
     const bool causal = workload().causal;
     const Bytes width = causal ? matrix_ : wide_;
     if (!causal) widen(planner, all);
-    if (drops()) pass(planner, "score_dropout_backward", all, width + mask_, width);
+    if (drops_scores()) pass(planner, "score_dropout_backward", all, width + mask_, width);
     if (causal) widen(planner, all);
     pass(planner, "softmax_backward", all, 2.0 * wide_, width);
     if (causal)
@@ -88,7 +88,6 @@ void Unfused::backward(BackwardPlanners b, const WithMemory&) const {
     pass(b.inputs, "memory_backward", outer(), wide_, wide_);
 }
 
-// Dropout of scores, unless the block drops its inner vectors instead.
 void Unfused::forward(Planner& planner, const AttendRelative&) const {
     const double all = scores(c_);
     pass(planner, "position_bias", 2 * outer(), matrix_, matrix_, 2);
@@ -101,7 +100,7 @@ void Unfused::forward(Planner& planner, const AttendRelative&) const {
     pass(planner, "mask", all, matrix_, matrix_);
     pass(planner, "softmax", all, matrix_, wide_);
     narrow(planner, all);
-    if (drops() && !workload().inner_dropout) pass(planner, "score_dropout", all, matrix_, matrix_ + mask_);
+    if (drops_scores()) pass(planner, "score_dropout", all, matrix_, matrix_ + mask_);
     planner.compute("values", to_queries(c_, c_.shape.qk_dim));
     pass(planner, "head_layout", outer(), matrix_, matrix_);
 }
@@ -112,8 +111,7 @@ void Unfused::backward(BackwardPlanners b, const AttendRelative&) const {
     pass(b.inputs, "head_layout_backward", outer(), matrix_, matrix_);
     b.inputs.compute("values", to_scores(c_, width));
     b.inputs.compute("values", to_keys(c_, width));
-    if (drops() && !workload().inner_dropout)
-        pass(b.inputs, "score_dropout_backward", all, matrix_ + mask_, matrix_);
+    if (drops_scores()) pass(b.inputs, "score_dropout_backward", all, matrix_ + mask_, matrix_);
     widen(b.inputs, all);
     pass(b.inputs, "softmax_backward", all, 2.0 * wide_, matrix_);
     pass(b.inputs, "mask_backward", all, matrix_, matrix_);

@@ -64,6 +64,7 @@ const Key table[] = {
      "wide experts are split over the tensor-parallel ranks; narrow ones are not"},
     {"framework.cuts_narrow_experts", f<&F::cuts_narrow_experts>, "narrow experts are split like wide ones"},
     {"framework.blocking_p2p", f<&F::blocking_p2p>, "one chunk a stage: the host waits for every send and receive between stages"},
+    {"framework.launch_blocking", f<&F::launch_blocking>, "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): what a pass costs it adds to them"},
     {"framework.dispatch_once", f<&F::dispatch_once>, "dropless routing sends a token once to a rank and once to a node"},
     {"framework.reserved", f<&F::reserved>, "memory that its allocator reserves over what tensors take", 1, 10},
 

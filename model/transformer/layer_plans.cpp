@@ -7,11 +7,12 @@ namespace stepcast {
 namespace {
 
 // What a layer costs the host on top of its launches: the modules' own code.
+// Where launches block, it begins when the kernels before it have ended; sends between stages are not held up.
 // So do its tensor-parallel collectives (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
 // Latent attention has modules down to and up from the keys' width, and the queries', where others have one projection of all three
 // (Megatron-Core's multi_latent_attention.py): two more without a width of the queries, three with one.
 void plan_module(Planner& planner, const LayerContext& c) {
-    planner.host("layer", HostWork{HostWork::Kind::layer, 1}, false);
+    planner.host("layer", HostWork{HostWork::Kind::layer, 1}, c.experiment.framework.launch_blocking.value_or(false));
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
         planner.host("exchanges",
                      HostWork{HostWork::Kind::exchange, c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0}, false);

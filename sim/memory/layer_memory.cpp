@@ -109,7 +109,7 @@ private:
         const Bytes queries = s_.inner(heads * s_.qk_dim), keys = s_.inner(kv_heads * (s_.qk_dim + s_.value_dim));
         const Bytes kept_keys = latent() ? s_.inner(heads * (s_.qk_dim + s_.value_dim)) : keys;
         const double all = number(s_.batch * heads) * number(s_.seq_q) * number(s_.seq + w_.memory);
-        const Bytes scores = all * (drops(c_) ? 2.0 * element_ + Bytes(1) : element_);
+        const Bytes scores = all * (drops(c_) && c_.experiment.workload.score_dropout ? 2.0 * element_ + Bytes(1) : element_);
         BlockMemory memory{queries + kept_keys + result, result + queries + keys + context(keys)};
         if (s_.matrix != s_.storage) memory.kept += copy;  // as the output projection reads it
         if (plain && !again) memory.kept += scores;

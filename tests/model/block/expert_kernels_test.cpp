@@ -38,6 +38,10 @@ TEST_CASE("an expert layer on one rank") {
                                "activation_backward r18432 w12288", "experts_up " + rows + "x64x64 x2", "experts_up_weight " + rows + "x64x64 weights x2",
                                "permute_backward r12288 w12288 x3", "router_choice_backward r3072 w1536 x4", "router 48x64x8", "router 8x64x48",
                                "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    e.cluster.host.expert_layer = Seconds(5e-3);  // known: the shared expert is two modules more
+    CHECK(listed_block(e, block()).forward[3] == "shared_modules 2 calls");
+    CHECK(std::ranges::count(listed_block(e, block()).backward, "shared_modules 2 calls") == 1);
+    e.cluster.host.expert_layer = Seconds(0);  // CUDA graphs hold them
     e.workload.moe.capacity_factor = 1.3;  // 15.6: 16 rows, padded
     CHECK(listed_block(e, block()).forward[4] == "experts_up [16,16,16,16,16,16,16,16]x64x64 x2");
     e.workload.moe.capacity_factor = 0;

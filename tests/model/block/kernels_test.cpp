@@ -231,6 +231,11 @@ TEST_CASE("the ends of a model") {
     const ListedBlock ends = listed_block(e, embedding_block());
     CHECK(ends.forward == Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
     CHECK(ends.backward == Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});  // 64000 x 6 bytes and 2 or 1 A
+    // Logits of four slices of the table, 128000 bytes in two each: four times set to zero, the slices' rows copied; five gradients summed.
+    w.table_slices = 4;
+    const Lines sliced = listed_block(e, embedding_block()).backward;
+    CHECK(Lines(sliced.begin() + 2, sliced.end()) == Lines{"table_slices r128000 w640000 long x8", "table_slices r1024000 w512000 long x4"});
+    w.table_slices = 1;
     e.parallelism.tp = 2;
     w.loss_in_forward = true;
     const Lines split = head().forward;
@@ -310,7 +315,7 @@ TEST_CASE("attention with memory and relative positions, operation by operation"
                                "scores 16x8x24 *24", "scores 24x8x16 *24", "position_scores 16x8x24 *24", "position_scores 24x8x16 *24",
                                "position_bias_backward r24576 w6144 x3", "head_layout_backward r55296 w55296 x4", "position_projection 64x64x24", "qkv 72x64x192", "qkv 192x64x72",
                                "memory_backward r6144 w6144", "residual_backward r12288 w6144"});
-    e.workload.inner_dropout = true;  // instead of the scores'
+    e.workload.score_dropout = false;
     CHECK(attention_of(e, KernelStyle::unfused).forward.size() == of.forward.size() - 1);
     CHECK(attention_of(e, KernelStyle::unfused).backward.size() == of.backward.size() - 1);
 }

@@ -68,6 +68,9 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
     e.parallelism.sequence_parallel = false;
     e.parallelism.tp = 1;
     CHECK(first(forward)[1].starts_with("attention_norm"));
+    e.framework.launch_blocking = true;  // the host comes to the layer when its kernels have ended
+    CHECK(first(forward)[0] == "layer 1 calls waits");
+    CHECK(first(backward)[0] == "layer 1 calls waits");
 }
 
 // One projection of queries, keys and values is replaced by those of the queries, down to the keys' latent width and up from it: two modules
