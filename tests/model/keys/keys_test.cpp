@@ -89,6 +89,7 @@ TEST_CASE("an unknown key is told what stands beside it, and a preset is no fiel
     CHECK(unknown_key("host.cal", "cluster.") == "unknown key, did you mean \"host.call\"?");
     CHECK(unknown_key("zzzzzzzzzzzz", "cluster.") == "unknown key");
     CHECK(unknown_key("zzzzzzzzzzzz") == "unknown key");
+    CHECK(unknown_key("kernel.attention_fp8_width", "cluster.").starts_with("no key since November 2026: "));
     CHECK(unknown_key("can.tensr", "framework.") == "unknown key, did you mean \"can.tensor\"?");
     Experiment e;
     const Key& preset = *find_key("cluster.preset");
