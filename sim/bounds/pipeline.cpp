@@ -119,7 +119,7 @@ public:
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
             group.last_weights = std::min(group.last_weights, last_weights[s]);
-            for (std::size_t k = 0; k < 2; ++k)
+            for (std::size_t k = 0; k < units[s].layers.size(); ++k)
                 group.fewest.layers[k] = std::min(group.fewest.layers[k], units[s].layers[k]);
             const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
             if (weight(units[s]) > weight(group.most)) group.most = units[s];

@@ -129,15 +129,15 @@ std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& cost
 
 LinkLevel link_of(const TaskGraph& graph, TaskId t, const Cluster& cluster) {
     if (!is_collective(graph.op(t))) return LinkLevel::none;
-    std::vector<int> ranks;
-    if (const Group& group = graph.group(graph.group_id(t)); group.size() > 1)
-        ranks = members(group, group.first);
-    else
-        for (const Place& place : graph.places(t)) ranks.push_back(place.rank());
-    const auto crosses = [&](int ranks_below) {
-        return std::ranges::any_of(ranks, [&](int r) { return r / ranks_below != ranks.front() / ranks_below; });
-    };
-    if (ranks.size() <= 1) return LinkLevel::none;
+    const Group& group = graph.group(graph.group_id(t));
+    int lowest = group.first, highest = lowest + (group.ranks - 1) * group.stride + (group.outer_ranks - 1) * group.outer_stride;
+    if (group.size() <= 1) {
+        const auto [low, high] = std::ranges::minmax(graph.places(t), {}, &Place::rank);
+        lowest = low.rank();
+        highest = high.rank();
+    }
+    const auto crosses = [&](int ranks_below) { return lowest / ranks_below != highest / ranks_below; };
+    if (lowest == highest) return LinkLevel::none;
     if (!crosses(cluster.gpus_per_node)) return LinkLevel::node;
     return crosses(cluster.gpus_per_node * cluster.network.nodes_per_leaf) ? LinkLevel::spine : LinkLevel::leaf;
 }

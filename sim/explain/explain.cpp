@@ -14,28 +14,10 @@
 namespace stepcast {
 namespace {
 
-// Of each group of a graph, found when first asked for.
-class Links {
-public:
-    Links(const TaskGraph& graph, const Cluster& cluster) : graph_(graph), cluster_(cluster) {}
-    LinkLevel of(TaskId t) {
-        const GroupId group = graph_.group_id(t);
-        if (group == 0 || !is_collective(graph_.op(t))) return link_of(graph_, t, cluster_);
-        const auto at = known_.find(group);
-        return at != known_.end() ? at->second : known_.emplace(group, link_of(graph_, t, cluster_)).first->second;
-    }
-
-private:
-    const TaskGraph& graph_;
-    const Cluster& cluster_;
-    std::map<GroupId, LinkLevel> known_;
-};
-
 std::vector<PathShare> shares_of(const TaskGraph& graph, const std::vector<PathSegment>& path, const Cluster& cluster) {
     std::map<std::pair<std::string_view, LinkLevel>, PathShare> by_kind;
-    Links links(graph, cluster);
     for (const PathSegment& s : path) {
-        const LinkLevel link = s.issue ? LinkLevel::none : links.of(s.task);
+        const LinkLevel link = s.issue ? LinkLevel::none : link_of(graph, s.task, cluster);
         const std::string_view kind = s.issue ? "issue" : kind_name(graph.op(s.task));
         PathShare& share = by_kind[{kind, link}];
         share.kind = kind;

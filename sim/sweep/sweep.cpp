@@ -186,12 +186,17 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, 
     return result;
 }
 
+// By every process alike: one that went on while another refuses would wait for it.
+SweepQuestion checked(const SweepQuestion& asked) {
+    check_axes(asked.axes, asked.experiment);
+    check(asked);
+    return answerable(asked);
+}
+
 }  // namespace
 
 SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
-    check_axes(asked.axes, asked.experiment);
-    check(asked);
-    const SweepQuestion question = answerable(asked);
+    const SweepQuestion question = checked(asked);
     const SweepSpace space(question.experiment, question.axes);
     if (options.announce && space.point_count() >= announced_points)
         options.announce(
@@ -225,9 +230,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
 bool is_sweep_helper() { return mpi_process() > 0; }
 
 void help_sweep(const SweepQuestion& asked) {
-    check_axes(asked.axes, asked.experiment);
-    check(asked);
-    const SweepQuestion question = answerable(asked);
+    const SweepQuestion question = checked(asked);
     const SweepSpace space(question.experiment, question.axes);
     help_mpi_team(space, question);
 }

@@ -42,6 +42,9 @@ private:
 
 TEST_CASE("a device is named by its name or an alias, whatever the case, blanks, dashes and vendor") {
     CHECK(names_device("NVIDIA A100-SXM4-80GB", a100()));
+    Gpu v100;
+    v100.name = "V100-SXM2";
+    CHECK(names_device("Tesla V100-SXM2", v100));
     CHECK(names_device("a100 sxm4 80gb", a100()));
     CHECK(names_device("A100", a100()));
     CHECK(names_device("A100 80GB SXM", a100()));

@@ -113,16 +113,20 @@ TEST_CASE("attention equals its definition, for every head, causal and not, over
 
 TEST_CASE("attention's gradients equal difference quotients of its definition") {
     // With loss = sum of d_out * attention(q, k, v): d loss / d x = (loss(x + h) - loss(x - h)) / 2h, h = 0.01.
-    const Attention shape{1, 1, 3, 4, 2, true, true, Dtype::fp32};
-    const Floats q = random_floats(6, 10), k = random_floats(8, 11), v = random_floats(8, 12),
-                 d_out = random_floats(6, 13);
-    Floats d_q(6), d_k(8), d_v(8), scores(2 * 12);
+    // Two heads, one after the other in every tensor.
+    const Attention shape{1, 2, 3, 4, 2, true, true, Dtype::fp32};
+    const Floats q = random_floats(2 * 6, 10), k = random_floats(2 * 8, 11), v = random_floats(2 * 8, 12),
+                 d_out = random_floats(2 * 6, 13);
+    Floats d_q(2 * 6), d_k(2 * 8), d_v(2 * 8), scores(2 * 12);
     attend_backward(shape, q, k, v, d_out, {d_q, d_k, d_v}, scores);
     std::vector<Floats> inputs{q, k, v};
     const auto loss = [&] {
-        const Floats out = reference_attention(shape, inputs[0], inputs[1], inputs[2]);
         double sum = 0;
-        for (std::size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(out[i]) * static_cast<double>(d_out[i]);
+        for (std::size_t head = 0; head < 2; ++head) {
+            const auto of = [&](std::size_t which, std::size_t size) { return std::span(inputs[which]).subspan(head * size, size); };
+            const Floats out = reference_attention(shape, of(0, 6), of(1, 8), of(2, 8));
+            for (std::size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(out[i]) * static_cast<double>(d_out[head * 6 + i]);
+        }
         return sum;
     };
     const std::vector<Floats> gradients{d_q, d_k, d_v};

@@ -33,6 +33,10 @@ const std::vector<Bad> bad_experiments{
     {"[workload]\n# 1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17.18.19.20.21.22.23.24.25.26.27.28.29.30.31.32.33.34.35\n"
      "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.a.b.c.d.e.f.g.h = 1\n",
      "e.toml:3: a key of more than 32 parts; expected one of `stepcast list keys`"},
+    {"[workload]\nname = \"a\"\na.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.a.b.c.d.e.f.g.h = 1\n",
+     "e.toml:3: a key of more than 32 parts; expected one of `stepcast list keys`"},
+    {"[workload]\nname = 'x'\n\"a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.a.b.c.d.e.f.g.h\" = 1\n",
+     "e.toml:3:1: workload.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.a.b.c.d.e.f.g.h: unknown key"},
     {"[workload]\nname = 4\n", "e.toml:2:8: workload.name: 4 is not text; expected text in quotes"},
     {"[workload]\ndtype = \"fp61\"\n",
      "e.toml:2:9: workload.dtype: \"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean "

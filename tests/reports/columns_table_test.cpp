@@ -67,6 +67,10 @@ TEST_CASE("a training is told with what its money and energy rest on") {
     CHECK_THAT(text, Catch::Contains("price not known: set cluster.price_per_gpu_hour"));
     CHECK_THAT(text, Catch::Contains("power not known"));
     CHECK_THAT(text, Catch::Contains("100.0 %, no failures counted"));
+    Campaign cheap = campaign();  // less than a dollar is a price, too, and half a joule is known
+    cheap.money = {0.4, 0.5, 0.75};
+    cheap.energy = {Joules(0.4), Joules(0.5), Joules(0.6)};
+    CHECK_THAT(campaign_table(cheap), Catch::Contains(": 512 x 6.16 USD an hour (a list)") && Catch::Contains("at most "));
     CHECK(duration_text(Seconds(90)) == "1.5 min");
     CHECK(duration_text(Seconds(26'280)) == "7.3 h");
     CHECK(spoken_count(300e9) == "300 B");

@@ -128,6 +128,11 @@ TEST_CASE("a traced step in JSON, and a run's attribution") {
     CHECK(j["ranks"] == Json::array({Json{{"rank", 3}, {"measured_span_s", 1.0}, {"predicted_span_s", 2.0}, {"measured_exposed_s", 3.0}, {"predicted_exposed_s", 4.0}}}));
     CHECK(j["attribution"] == shown);
     CHECK(j["notes"].size() == 1);
+    // as a table: one rank stands for all, two are summed up
+    TracedStep traced{"t", {{3, Seconds(1), Seconds(2), Seconds(3), Seconds(4)}}, error, {}};
+    CHECK_THAT(traced_table(traced), !Catch::Contains("\nall "));
+    traced.ranks.push_back({4, Seconds(1), Seconds(2), Seconds(5), Seconds(4)});
+    CHECK_THAT(traced_table(traced), Catch::Contains("\nall " + std::string(43, ' ') + "  8000.0 ms     8000.0 ms    +0.0 %"));
     Comparison run = compared("a", "s", 8000, 10000, 9000, 11000);
     run.attribution = error;
     run.what.measured_phases = {{"optimizer", -1, Seconds(0)}, {"forward", -1, Seconds(4)}};

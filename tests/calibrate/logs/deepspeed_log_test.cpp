@@ -55,6 +55,10 @@ TEST_CASE("DeepSpeed's breakdown gives the phases of every step and the wall tim
     CHECK(series(run, "mean_since_last.batch") == Points{{4, 1.856}});  // no sample of phase step
     CHECK(series(run, "samples_per_s") == Points{{4, 1057.47}});
     CHECK(result.lines.unknown == 0);
+    // a clock that is none tells no time between steps
+    const ReadLog blurred = import_log(folder.file("b.log", old_step("09:55:05,562") + old_step("09:5x:07,252") + old_step("09:55:/8,252")));
+    CHECK(blurred.runs.at(0).steps == 3);
+    CHECK(series(blurred.runs.at(0), "step").empty());
 }
 
 TEST_CASE("recent and very old spellings of DeepSpeed's breakdown are the same step") {
@@ -109,6 +113,9 @@ TEST_CASE("two jobs in one DeepSpeed log are two runs") {
     CHECK(series(result.runs[0], "forward") == Points{{1, 0.004}, {2, 0.004}});
     CHECK(series(result.runs[1], "forward") == Points{{1, 0.005}, {2, 0.005}});
     CHECK(series(result.runs[1], "step") == Points{{2, 1.0}});
+    // a job of a single step is one, too
+    const std::string info = stamp("10:00:00,000") + "DeepSpeed info: version=0.8.2, git-hash=unknown\n";
+    CHECK(import_log(folder.file("b.log", info + old_step("10:00:05,000") + info + old_step("10:01:05,000"))).runs.size() == 2);
 }
 
 TEST_CASE("several ranks, cut lines and carriage returns in a DeepSpeed log are kept apart, counted and said") {

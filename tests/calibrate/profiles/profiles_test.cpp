@@ -155,6 +155,7 @@ TEST_CASE("kernels of a graph launch and kernels from before the window are coun
  {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":40,"dur":4,"args":{"device":0,"stream":7,"correlation":5}},
  {"ph":"X","cat":"kernel","name":"c","pid":0,"tid":7,"ts":50,"dur":4,"args":{"device":0,"stream":7,"correlation":6}}]})");
     REQUIRE(p.counts.graph_kernels == 2);
+    CHECK(std::ranges::find(p.notes, "2 kernels come from CUDA or HIP graphs: no operator, no shapes") != p.notes.end());
     REQUIRE(p.counts.unlinked == 1);
     REQUIRE(product_times(p).empty());
 }

@@ -269,6 +269,8 @@ TEST_CASE("a config file is not read too deep") {
     CHECK(whole(nested(31)).workload.layers == 4);
     CHECK(refusal_of(nested(33)).find("nested deeper than 32 levels") != std::string::npos);
     CHECK(whole("{\"model_type\": \"llama\", \"x\":[NaN,-Infinity, Infinity], \"s\": \"an Infinity\", " + sizes + "}").workload.layers == 4);
+    CHECK(whole("{\"model_type\": \"llama\", \"xNaN\":[NaN,NaN], " + sizes + ", \"hiddenNaN_size\": 7}").workload.layers == 4);  // letters within a name
+    CHECK(refusal_of("{\"model_type\": \"t5NaN\"}").find("\"t5NaN\" has no rule") != std::string::npos);
 }
 
 // The longest type that the first architecture names counts: Qwen3MoeForCausalLM is no Qwen3.

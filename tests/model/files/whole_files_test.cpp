@@ -37,6 +37,16 @@ TEST_CASE("a file has no name before it is whole, and takes the place of the one
     CHECK(entries(folder.path()) == 1);
 }
 
+// Where the name is taken, a file is given another one first, by the number of the process: which one that was killed may have left.
+TEST_CASE("what a killed process left does not keep a file from taking its place") {
+    const TestFolder folder;
+    const std::string path = folder.write("a.txt", "before");
+    folder.write("a.txt.part-" + std::to_string(getpid()), "left");
+    write_whole({{path, "after"}});
+    CHECK(read_text(path, "a text") == "after");
+    CHECK(entries(folder.path()) == 1);
+}
+
 TEST_CASE("of several files none appears when one cannot be written") {
     const TestFolder folder;
     const std::string taken = folder.path() + "/taken";

@@ -253,6 +253,7 @@ TEST_CASE("what a captioner's step does not model is refused, naming the key") {
     refused("parallelism.zero", "2");
     refused("parallelism.recompute", "selective");
     refused("parallelism.global_batch", "4096");
+    CHECK_THROWS_WITH(coca({{"parallelism.global_batch", "4096"}}), Catch::EndsWith("expected 0 or dp x micro_batch = 2048"));  // 4 x 512
     refused("workload.decoder.seq", "76");
     refused("workload.decoder.hidden", "768");
     refused("workload.vision.layers", "0");

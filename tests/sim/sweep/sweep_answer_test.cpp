@@ -227,6 +227,7 @@ TEST_CASE("what only check_experiment() knows holds for every point of a sweep")
 
 TEST_CASE("points without a price are not the cheapest") {
     Experiment e = eight_ranks(small_gpt());
+    e.cluster.price_per_gpu_hour = 0;
     SweepQuestion q = asked(e, {"cluster.price_per_gpu_hour=0,2", "parallelism.tp=1,2", "parallelism.dp=rest"});
     q.objective = Objective::cost;
     const SweepAnswer answer = sweep(q);
