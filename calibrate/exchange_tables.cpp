@@ -40,11 +40,22 @@ double copies_of_token(const ExchangeRow& row) {
     return row.even ? std::min(row.ranks, row.top_k) : ranks_of_token(row.top_k, row.experts, row.ranks);
 }
 
+// SMs that serve one expert in a turn. On the way back they copy what lies ready, and the link alone limits.
+Seconds low_latency_time(const ExchangeRow& row, DispatchLoad load, bool back, const Cluster& c) {
+    load.turns = (row.experts + c.gpu.sms - 1) / c.gpu.sms;
+    const int sms = (row.experts + load.turns - 1) / load.turns;
+    return dispatch_law_time(load, c.intra.dispatch_low_latency, c.intra.bandwidth, back ? 0 : sms);
+}
+
 std::vector<FitParameter> parameters_of(const std::string& name) {
     const std::string key = "link.intra." + name + ".";
     std::vector<FitParameter> parameters{{key + "launch", "30 us", 0.7, "2 us", "300 us"},
                                          {key + "efficiency", "0.8", 0.5, "0.1", "2"}};
-    if (name == "dispatch_low_latency") return parameters;  // a handful of rows, of few sizes
+    if (name == "dispatch_low_latency") {  // a handful of rows, of few sizes
+        parameters.push_back({key + "per_sm", "3 GB/s", 0.7, "0.2 GB/s", "100 GB/s"});
+        parameters.push_back({key + "wave", "3 us", 0.7, "0.1 us", "30 us"});
+        return parameters;
+    }
     parameters.push_back({key + "row", "1.5 kB", 1, "0.01 kB", "50 kB"});
     parameters.push_back({key + "own", "1.5", 1, "0.01", "10"});
     if (name == "dispatch")
@@ -92,8 +103,10 @@ FitCase exchange_case(const ExchangeRow& row) {
     const std::string kind = row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
     return {fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
                         to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
-            (back ? "combine" : "dispatch") + kind, "tables", row.time, [row, load](const Cluster& c) {
-                return dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
+            (back ? "combine" : "dispatch") + kind, "tables", row.time, [row, load, back](const Cluster& c) {
+                const bool by_expert = row.kernels == "dispatch_low_latency";
+                return by_expert ? low_latency_time(row, load, back, c)
+                                 : dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
             },
             1, row.row};
 }

@@ -56,6 +56,7 @@ struct Gpu {
     BytesPerSecond memory_bandwidth;
     PerDtype<FlopsPerSecond> peaks;      // dense; 0 = the device has none
     std::vector<double> rank_rates = {};  // of each rank's kernels relative to the laws; empty = all alike
+    Bytes l2 = {};                        // the cache that all SMs share; 0 = not stated
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
@@ -212,6 +213,7 @@ struct Dispatch {
     Bytes row;              // a row costs as if it were so much longer
     double own = 0;         // reading or writing a token on its own rank, relative to sending it
     Seconds token;          // what its SMs take for a token, however few bytes of it cross
+    Seconds wave;           // one turn of the device's SMs, each of which serves one expert: the low-latency mode
     friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 

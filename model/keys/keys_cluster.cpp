@@ -140,6 +140,7 @@ void add_machine(const Rows& rows) {
     add<&C::gpu, &G::sms>(gpu, "sms", "streaming multiprocessors, or cores of a rank", 1, 100000);
     add<&C::gpu, &G::memory>(gpu, "memory", "device memory", 1, 1e15);
     add<&C::gpu, &G::memory_bandwidth>(gpu, "memory_bandwidth", "memory bandwidth, datasheet", 1, fastest);
+    add<&C::gpu, &G::l2>(gpu, "l2", "cache that all SMs share, datasheet; 0 = not stated", 0, 1e12);
     add_peaks(gpu, std::make_index_sequence<std::size(dtypes)>());
     add<&C::gpu, &G::rank_rates>(gpu, "rank_rates", "rate of each rank's kernels relative to the laws; empty = all alike");
     add<&C::network, &N::nics>(network, "nics", "NICs of a node; 0 = one a rank", 0, 1024);
@@ -158,7 +159,10 @@ void add_links(const Rows& rows) {
     add_dispatch<&C::intra, &L::dispatch>(deep_ep);
     add<&C::intra, &L::dispatch, &D::per_sm>(deep_ep, "per_sm", "what one SM moves; 0 = the link alone limits", 0, fastest);
     add<&C::intra, &L::dispatch, &D::sms>(deep_ep, "sms", "SMs that a training step lends", 1, 1e6);
-    add_dispatch<&C::intra, &L::dispatch_low_latency>(dispatch("dispatch_low_latency", "DeepEP's low-latency mode"));
+    const Rows low_latency = dispatch("dispatch_low_latency", "DeepEP's low-latency mode");
+    add_dispatch<&C::intra, &L::dispatch_low_latency>(low_latency);
+    add<&C::intra, &L::dispatch_low_latency, &D::per_sm>(low_latency, "per_sm", "what one SM sends; 0 = the link alone limits", 0, fastest);
+    add<&C::intra, &L::dispatch_low_latency, &D::wave>(low_latency, "wave", "one turn of all SMs, each of which serves one expert", 0, longest);
     add_dispatch<&C::intra, &L::dispatch_one_sided>(dispatch("dispatch_one_sided", "TensorRT-LLM's one-sided kernels over NVLink"));
     add_dispatch<&C::intra, &L::dispatch_two_sided>(dispatch("dispatch_two_sided", "TensorRT-LLM's two-sided kernels over NVLink"));
     add_link<&C::inter>(rows.below("link.inter"), false);

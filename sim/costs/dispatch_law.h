@@ -5,18 +5,22 @@
 
 namespace stepcast {
 
-// What one rank sends, or gets back: rows for other ranks, tokens of its own, bytes of a row.
+// What one rank sends, or gets back: rows for other ranks, tokens of its own, bytes of a row; turns that its SMs take over the
+// experts, where an SM serves one expert at a time.
 struct DispatchLoad {
     double rows = 0, tokens = 0;
     Bytes row;
+    int turns = 0;
     friend bool operator==(const DispatchLoad&, const DispatchLoad&) = default;
 };
 
-// W = rows (row + d.row) + tokens d.own row;  t = d.launch + norm4(W / (link d.efficiency), W / (sms d.per_sm), tokens d.token)
+// W = rows (row + d.row) + tokens d.own row
+// t = d.launch + turns d.wave + norm4(W / (link d.efficiency), W / (sms d.per_sm), tokens d.token)
 // with norm4(a, b, c) = (a^4 + b^4 + c^4)^(1/4): a soft maximum. A token goes once to each rank that holds one of its experts; d.row is
 // what a row costs on top of its bytes (an address, a flag, a counter), d.own what its own rank reads or writes for a token,
 // d.token what its SMs take for one, however few bytes of it cross: between two ranks of an NVLink domain a token in fp4 takes as
-// long as one in fp8.
+// long as one in fp8. In DeepEP's low-latency mode each of the device's SMs serves one expert in a turn, d.wave: 256 experts take two turns of
+// 128 SMs each, 128 experts one, and 8 experts leave all but 8 SMs idle (num_warp_groups and num_sms of its internode_ll.cu).
 // Source: DeepEP's and TensorRT-LLM's kernels (each SM copies rows on its own and is far slower than the link); one set of
 // constants meets dispatch and combine of five devices, 8 to 24 SMs, to 4 to 5 % (docs/calibration.md).
 Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerSecond link, int sms);

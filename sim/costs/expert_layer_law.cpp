@@ -20,7 +20,6 @@ constexpr std::array<Tile, 6> all_tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128},
 
 constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // of Triton's default table
 constexpr std::array<Tile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
-const Bytes blackwell_cache(126e6);
 
 struct Product {
     double n, k;
@@ -32,13 +31,14 @@ public:
         : layer_(layer),
           per_sm_(peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency),
           bandwidth_(cluster.gpu.memory_bandwidth * kernel.traffic),
+          l2_(cluster.gpu.l2),
           sms_(cluster.gpu.sms),
           kernel_(kernel) {}
 
     [[nodiscard]] Seconds product(Product p, const ExpertLoad& load) const {
         const double operand = size_of(layer_.dtype).si();
         const Bytes weights(p.n * p.k * layer_.weight_bytes), rows(load.rows * (p.k * operand + p.n * 2));
-        const double reread = kernel_.reloads ? 1 - held_by_cache(weights, {.cache = blackwell_cache}) : 0;
+        const double reread = kernel_.reloads ? 1 - held_by_cache(weights, {.cache = l2_}) : 0;
         Seconds best(INFINITY);
         for (const Tile& tile : tiles()) {
             const long m = expert_tile_rows[tile.rows];
@@ -64,6 +64,7 @@ private:
     const ExpertLayer& layer_;
     FlopsPerSecond per_sm_;
     BytesPerSecond bandwidth_;
+    Bytes l2_;
     double sms_;
     const ExpertKernel& kernel_;
 };

@@ -37,7 +37,7 @@ struct ExpertLayer {
 // with tiles of 16 to 256 rows by 128 or 256, wave_loss 0.3, corner 0.4. Kernels that Triton compiled take the tile that a table
 // names (kernel.tabled): 64 x 64, but 16 x 64 for no more tokens than experts (SGLang 0.5.14, get_default_config), and their passes go over
 // the tokens * top_k rows of all ranks, computed here or not. TensorRT-LLM's generated kernels for Blackwell have tiles of at most 64 rows (vLLM,
-// calculate_tile_tokens_dim), and every one of an expert's tiles reads its weights from memory again where they are more than the L2 holds (126 MB;
+// calculate_tile_tokens_dim), and every one of an expert's tiles reads its weights from memory again where they are more than the L2 holds (gpu.l2;
 // kernel.reloads): half of the rate at 16384 columns of 6144 weights. Routing, permutation and sums are in `passes`.
 Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, const Cluster& cluster);
 

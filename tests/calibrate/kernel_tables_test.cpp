@@ -206,12 +206,14 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     const char* kinds[] = {"dispatch", "combine", "dispatch_low_latency", "combine_low_latency", "dispatch_one_sided", "combine_one_sided", "dispatch_two_sided", "combine_two_sided"};
 
     // 7/8 of the rows leave the rank. A token's rows: one for each rank that holds one of its three experts, one for each expert
-    // (low latency), one for each of the ranks by turns (NVLink: the lesser of ranks and experts).
+    // (low latency, where 50 SMs serve 64 experts in two turns of 32, and none is waited for on the way back), one for each of the ranks by turns (NVLink: the lesser of ranks and experts).
     Cluster c = made_up_machine();
     CHECK_FALSE(has_kernels(c, first));
-    c.intra.dispatch = {11_us, 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2, {}};
+    c.intra.dispatch = {11_us, 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2, {}, {}};
     c.intra.dispatch_low_latency = c.intra.dispatch_one_sided = c.intra.dispatch_two_sided = c.intra.dispatch;
     c.intra.dispatch_low_latency.launch = 13_us;
+    c.intra.dispatch_low_latency.wave = 5_us;
+    c.gpu.sms = 50;
     c.intra.dispatch_one_sided.launch = 17_us;
     c.intra.dispatch_two_sided.launch = 19_us;
     const double copies[] = {ranks_of_token(3, 64, 8), ranks_of_token(3, 64, 8), 3, 3, 3, 3, 3, 2};
@@ -224,7 +226,8 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
         const FitCase one = exchange_case(row);
         CHECK(one.kind == kinds[i]);
         const double away = i == 7 ? 1.0 / 2 : 7.0 / 8;
-        CHECK(one.predict(c).si() == Approx(dispatch_law_time({128 * copies[i] * away, 128, row.bytes}, *constants[i], c.intra.bandwidth, row.sms).si()));
+        const bool by_expert = row.kernels == "dispatch_low_latency";
+        CHECK(one.predict(c).si() == Approx(dispatch_law_time({128 * copies[i] * away, 128, row.bytes, by_expert ? 2 : 0}, *constants[i], c.intra.bandwidth, !by_expert ? row.sms : i == 2 ? 32 : 0).si()));
     }
     CHECK(exchange_case(first).row == first.row);
     const std::vector<FitPart> fits = exchange_fits(blocks);
@@ -235,7 +238,9 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
           "link.intra.dispatch.row 1.5 kB 1 0.01 kB..50 kB\nlink.intra.dispatch.own 1.5 1 0.01..10\n"
           "link.intra.dispatch.per_sm 30 GB/s 0.7 2 GB/s..300 GB/s\n");
     CHECK(text_of(fits[1].parameters) == "link.intra.dispatch_low_latency.launch 30 us 0.7 2 us..300 us\n"
-                                         "link.intra.dispatch_low_latency.efficiency 0.8 0.5 0.1..2\n");
+                                         "link.intra.dispatch_low_latency.efficiency 0.8 0.5 0.1..2\n"
+                                         "link.intra.dispatch_low_latency.per_sm 3 GB/s 0.7 0.2 GB/s..100 GB/s\n"
+                                         "link.intra.dispatch_low_latency.wave 3 us 0.7 0.1 us..30 us\n");
     CHECK(fits[2].parameters.size() == 5);
     CHECK(text_of({fits[3].parameters.back()}) == "link.intra.dispatch_two_sided.token 20 ns 1 0.1 ns..1 us\n");
 

@@ -307,9 +307,11 @@ TEST_CASE("an expert layer of a kernel with a table of tiles takes the one that 
 }
 
 // Three experts of 100 rows: two tiles of 64 each. An expert's up matrix is 2 * 1920 * 12800 * 2 = 98 MB, of which an L2 of 126 MB holds
-// 1 / (1 + 0.78^3) = 0.68, its down matrix half of that and 0.94: the second tile reads the rest again. Nothing but memory at 1 TB/s.
+// 1 / (1 + 0.78^3) = 0.68, its down matrix half of that and 0.94: the second tile reads the rest again, and all where no L2 is stated.
+// Nothing but memory at 1 TB/s.
 TEST_CASE("an expert layer of kernels with tiles of few rows reads weights again that the L2 does not hold") {
     Cluster c = device();
+    c.gpu.l2 = Bytes(126e6);
     c.gpu.peaks[Dtype::bf16] = FlopsPerSecond(1e30);
     const ExpertKernel once{.name = {}, .launch = {}, .efficiency = 1, .k0 = 0, .tile_reuse = 0, .traffic = 1, .passes = 0};
     ExpertKernel again = once;
@@ -319,6 +321,8 @@ TEST_CASE("an expert layer of kernels with tiles of few rows reads weights again
     const double up = 2 * 1920 * 12800.0 * 2, down = up / 2;
     CHECK((expert_layer_time(layer, again, c) - expert_layer_time(layer, once, c)).si() ==
           Approx(3 * (lost(up) * up + lost(down) * down) / 1e12));
+    c.gpu.l2 = {};
+    CHECK((expert_layer_time(layer, again, c) - expert_layer_time(layer, once, c)).si() == Approx(3 * (up + down) / 1e12));
 }
 
 // An empty product takes its launch of 3 us; of those that a script issues ahead none is seen to take less than the call.
