@@ -7,6 +7,7 @@
 
 #include "calibrate/few_shot_internal.h"
 #include "model/errors.h"
+#include "model/machine/scatter.h"
 #include "model/records/measurement.h"
 
 namespace stepcast {
@@ -42,8 +43,6 @@ double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size
     return std::sqrt(variance);
 }
 
-constexpr double p90 = 1.2816;  // of the normal distribution
-
 }  // namespace
 
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
@@ -65,7 +64,7 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
         for (std::size_t i = 0; i < cases.size(); ++i) {
             if (used[i]) continue;
             block.errors.push_back(there.errors[i]);
-            block.inside += std::abs(there.errors[i]) <= p90 * predictive_sigma(without, there.slopes, i) ? 1 : 0;
+            block.inside += std::abs(there.errors[i]) <= p90_of_normal * predictive_sigma(without, there.slopes, i) ? 1 : 0;
         }
         found.push_back(std::move(block));
     }

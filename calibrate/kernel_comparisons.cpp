@@ -211,7 +211,7 @@ private:
         add(exchange_case(row), std::move(k), cluster_);
     }
 
-    static constexpr double p90_of_normal = 1.2816, mean_to_deviation = 1.2533;  // sqrt(pi / 2)
+    static constexpr double mean_to_deviation = 1.2533;  // sqrt(pi / 2)
 
     std::string device_;
     Cluster cluster_;
@@ -255,10 +255,10 @@ KernelComparisons comparisons_on(const std::string& path,
     return all;
 }
 
-// 1.2816 standard deviations either way are p10 .. p90.
+// Within p10 .. p90 lie four fifths.
 double spread_holding_four_fifths(std::vector<double> log_errors) {
     std::ranges::sort(log_errors);
-    return log_errors[static_cast<std::size_t>(0.8 * static_cast<double>(log_errors.size() - 1))] / 1.2816;
+    return log_errors[static_cast<std::size_t>(0.8 * static_cast<double>(log_errors.size() - 1))] / p90_of_normal;
 }
 
 }  // namespace

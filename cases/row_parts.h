@@ -32,12 +32,8 @@ double modules_again(const CaseRow& row, const Workload& workload);
 // How else what the row leaves open may be read, next to the experiment that was made of it.
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment);
 
-// What a row leaves open and memory decides: people raise the micro-batch until it no longer fits, and recompute only
-// what does not fit. An estimate for choosing, not a prediction of memory.
-
-// Bytes of the fullest rank: weights, gradients and optimizer states under the ZeRO stage, and activations in flight
-// after arXiv 2205.05198, section 4, of the layers that are not recomputed.
-Bytes estimated_memory(const Experiment& experiment);
+// What a row leaves open and memory decides, as sim/predict.h foretells it: people raise the micro-batch until it no longer fits,
+// and recompute only what does not fit.
 
 // The largest divisor of the sequences of a replica that fits with the experiment's recompute; 1 when none does.
 int fitting_micro_batch(const Experiment& experiment);
@@ -47,7 +43,7 @@ struct ChosenRecompute {
     int layers = 0;  // as Parallelism::recompute_layers
     friend bool operator==(const ChosenRecompute&, const ChosenRecompute&) = default;
 };
-// The least whose estimate fits into `room` of the memory: none, then the scores of plain attention, then whole layers of a
+// The least that fits into `room` of the memory: none, then the scores of plain attention, then whole layers of a
 // stage, as few as possible.
 inline constexpr double usual_room = 1.15;  // what comes so near was made to fit by other means
 ChosenRecompute fitting_recompute(const Experiment& experiment, double room = usual_room);

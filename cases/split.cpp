@@ -274,7 +274,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     const Parallelism& p = e.parallelism;
     std::vector<Reading> readings;
     if (!states(row, "recompute") && !e.framework.recompute) {
-        // The estimate of memory decides: as if it were a sixth too high or too low.
+        // Memory decides: as if its forecast were a sixth too high or too low.
         constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
         std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
         for (const double room : {more, less}) {

@@ -9,6 +9,7 @@
 #include "model/keys/key_values.h"
 #include "model/machine/generation.h"
 #include "model/presets.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -95,12 +96,6 @@ std::string names_of(const std::vector<Layers>& from) {
     std::string names;
     for (const Layers& machine : from) names += (names.empty() ? "" : ", ") + machine.experiment.cluster.name;
     return names;
-}
-
-double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    const auto middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // Over the machines whose value was fitted; where none was, over all.

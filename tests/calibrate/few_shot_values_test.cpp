@@ -9,6 +9,7 @@
 #include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "model/machine/calibration.h"
+#include "model/machine/scatter.h"
 #include "model/presets.h"
 #include "tests/calibrate/step_rows.h"
 
@@ -75,7 +76,7 @@ TEST_CASE("each block is foretold by a fit to the others, and is inside what the
     REQUIRE(blocks[1].errors.size() == 1);
     CHECK(blocks[1].errors[0] == Approx(2 * without_b.x[0] - 0.5));
     // sigma^2 of a row = noise^2 + slope^2 times the variance of x.
-    const auto inside = [](const Posterior& p, double slope, double error) { return std::abs(error) <= 1.2816 * std::sqrt(p.noise * p.noise + slope * slope * p.sigma[0] * p.sigma[0]); };
+    const auto inside = [](const Posterior& p, double slope, double error) { return std::abs(error) <= p90_of_normal * std::sqrt(p.noise * p.noise + slope * slope * p.sigma[0] * p.sigma[0]); };
     CHECK(blocks[1].inside == inside(without_b, 2, blocks[1].errors[0]));
     REQUIRE(blocks[0].errors.size() == 4);
     for (const double error : blocks[0].errors) CHECK(error == Approx(without_a.x[0] - 0.1));
@@ -85,7 +86,7 @@ TEST_CASE("each block is foretold by a fit to the others, and is inside what the
     CHECK(leave_out_blocks(fit, cases, LeftOut::model, [] { return true; }).empty());
     // Just inside and just beyond the reach.
     for (const double beyond : {-1e-6, 1e-6}) {
-        const double reach = 1.2816 * std::sqrt(without_b.noise * without_b.noise + 4 * without_b.sigma[0] * without_b.sigma[0]) + beyond;
+        const double reach = p90_of_normal * std::sqrt(without_b.noise * without_b.noise + 4 * without_b.sigma[0] * without_b.sigma[0]) + beyond;
         StepFit edge = fit;
         edge.model = proportional({1, 1, 1, 1, 2}, {0.1, 0.1, 0.1, 0.1, 2 * without_b.x[0] + reach});
         edge.posterior.x = fit.posterior.x;

@@ -364,8 +364,8 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     c.fitted->errors = {{"gemm", "fitted", 9, 0.5, 0, 0}, {"gemm", "held-out tenth", 9, 0.1, 0, 0}, {"all_reduce", "fitted", 9, 0.5, 0, 0}};
     const std::string path = folder.write("g.csv", "m,n,k,dtype,time_us\n4096,4096,4096,bf16,600\n");
     const KernelComparison row = read_own_kernels(path, c).rows.at(0);
-    CHECK(row.p90 / row.predicted == Approx(std::exp(1.2816 * 1.2533 * 0.1)));
-    CHECK(row.predicted / row.p10 == Approx(std::exp(1.2816 * 1.2533 * 0.1)));
+    CHECK(row.p90 / row.predicted == Approx(std::exp(p90_of_normal * 1.2533 * 0.1)));
+    CHECK(row.predicted / row.p10 == Approx(std::exp(p90_of_normal * 1.2533 * 0.1)));
     const std::string links = folder.write("c.csv", "op,ranks,nodes,bytes,time_us\nall_reduce,8,1,1e6,60\nbroadcast,4,1,1e6,60\nreduce_scatter,4,1,1e6,60\nall_to_all,4,1,1e6,60\n");
     const KernelComparisons of_links = read_own_kernels(links, c);
     REQUIRE(of_links.rows.size() == 4);
@@ -375,14 +375,14 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     CHECK(of_links.rows[0].bytes == Bytes(1e6));
     c.fitted.reset();
     const KernelComparison alone = read_own_kernels(path, c).rows.at(0);
-    CHECK(alone.p90 / alone.predicted == Approx(std::exp(1.2816 * transfer_spread("gemm", has_like_machine(c)))));
+    CHECK(alone.p90 / alone.predicted == Approx(std::exp(p90_of_normal * transfer_spread("gemm", has_like_machine(c)))));
     for (const std::string& name : preset_names(PresetKind::cluster)) {
         Cluster unfitted = read_cluster(name);
         unfitted.fitted.reset();
         if (!unfitted.gpu.peaks[Dtype::bf16].si()) continue;
         CAPTURE(name);
         const KernelComparison k = read_own_kernels(path, unfitted).rows.at(0);
-        CHECK(k.p90 / k.predicted == Approx(std::exp(1.2816 * transfer_spread("gemm", has_like_machine(unfitted)))));
+        CHECK(k.p90 / k.predicted == Approx(std::exp(p90_of_normal * transfer_spread("gemm", has_like_machine(unfitted)))));
     }
     const std::string others = folder.write("o.csv", "gpu,m,n,k,dtype,time_us\nNVIDIA B200,4096,4096,4096,bf16,600\n");
     CHECK(read_own_kernels(others, c).rows.empty());
@@ -410,10 +410,10 @@ TEST_CASE("constants that were transferred are as uncertain as they were off on 
     add(unlike, "gemm", -0.3);
     const TransferSpreads spreads = transfer_spreads(all);
     CHECK(spreads.alike.size() == 2);
-    CHECK(spreads.alike.at("products") == Approx(5e-3 / 1.2816));
-    CHECK(spreads.alike.at("casts") == Approx(0.7 / 1.2816));
+    CHECK(spreads.alike.at("products") == Approx(5e-3 / p90_of_normal));
+    CHECK(spreads.alike.at("casts") == Approx(0.7 / p90_of_normal));
     CHECK(spreads.alone.size() == 1);
-    CHECK(spreads.alone.at("products") == Approx(0.3 / 1.2816));
+    CHECK(spreads.alone.at("products") == Approx(0.3 / p90_of_normal));
 }
 
 TEST_CASE("a measured machine's kernels are foretold by the constants of the others") {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/predict.h"
+
 using namespace stepcast;
 
 namespace {
@@ -21,74 +23,64 @@ Experiment small() {
     w.linear_bias = w.qkv_bias = false;
     e.parallelism.dp = 2;
     e.parallelism.global_batch = 8;
-    e.cluster.gpu.memory = parse_bytes("5 GiB");
     return e;
 }
 
-constexpr double reserve = 4.0 * (1 << 30);
+Bytes needed(const Experiment& e) {
+    const MemoryUse use = memory_use(e, {});
+    return use.peak + use.overheads;
+}
 
 }  // namespace
 
-// Weights: 4 layers x (4 x 64^2 + 2 x 64 x 256 + 4 x 64) + 128 = 197,760, of 2 + 4 + 12 bytes.
-// A token and layer: 10 x 64 outside, 2 x 16 x (2 x 4 + 2 x 4) + 2 x 2 x 256 inside = 640 + 512 + 1024 = 2176 bytes.
-TEST_CASE("the memory estimate is states and kept activations") {
-    Experiment e = small();
-    CHECK(estimated_memory(e).si() == 197'760 * 18 + 1024 * 4 * 2176 + reserve);
-    e.parallelism.zero = 1;  // the optimizer's 12 bytes over two ranks
-    CHECK(estimated_memory(e).si() == 197'760 * 12 + 1024 * 4 * 2176 + reserve);
-    e.parallelism.zero = 2;  // and the gradients
-    CHECK(estimated_memory(e).si() == 197'760 * 10 + 1024 * 4 * 2176 + reserve);
-    e.parallelism.zero = 3;
-    CHECK(estimated_memory(e).si() == 197'760 * 9 + 1024 * 4 * 2176 + reserve);
-    e.parallelism.zero = 0;
-    e.parallelism.recompute = Recompute::full;  // inputs of 128 bytes, and one layer at work
-    CHECK(estimated_memory(e).si() == 197'760 * 18 + 1024 * (4 * 128 + 2176) + reserve);
-    e.parallelism.recompute_layers = 1;
-    CHECK(estimated_memory(e).si() == 197'760 * 18 + 1024 * (128 + 3 * 2176 + 2176) + reserve);
-    e.parallelism.recompute = Recompute::none;
-    e.workload.attention = AttentionKind::plain;  // 5 bytes of each of 4 x 1024 scores
-    CHECK(estimated_memory(e).si() == 197'760 * 18 + 1024 * 4 * (2176 + 5 * 4 * 1024) + reserve);
-}
-
-// Two stages hold two layers each, of two micro-batches in flight: as much as four layers of one.
-TEST_CASE("the memory estimate counts the micro-batches in flight on the first stage") {
-    Experiment e = small();
-    e.parallelism.pp = 2;
-    CHECK(estimated_memory(e).si() == 197'760 / 2 * 18 + 1024 * 4 * 2176 + reserve);
-    e.parallelism.vp = 2;  // 2 + (2 - 1) / 2 micro-batches
-    CHECK(estimated_memory(e).si() == 197'760 / 2 * 18 + 1024 * 2.5 * 2 * 2176 + reserve);
-    e.parallelism.global_batch = 2;  // but there is one only
-    CHECK(estimated_memory(e).si() == 197'760 / 2 * 18 + 1024 * 2 * 2176 + reserve);
-}
-
-// A sequence keeps 4 x 1024 x 2176 = 8.9 MB beside 3.6 MB of states; a replica has 4 sequences.
+// A replica has 4 sequences.
 TEST_CASE("an unstated micro-batch is the largest divisor that fits") {
     Experiment e = small();
-    CHECK(fitting_micro_batch(e) == 4);
-    e.cluster.gpu.memory = Bytes(reserve + 30e6);
-    CHECK(fitting_micro_batch(e) == 2);
-    e.cluster.gpu.memory = Bytes(reserve + 20e6);
-    CHECK(fitting_micro_batch(e) == 1);
-    e.cluster.gpu.memory = Bytes(1);
-    CHECK(fitting_micro_batch(e) == 1);
+    const auto with = [&](int micro_batch) {
+        e.parallelism.micro_batch = micro_batch;
+        return needed(e);
+    };
+    const Bytes one = with(1), two = with(2), four = with(4);
+    REQUIRE((one < two && two < four));
+    const auto fitting = [&](Bytes memory) {
+        e.cluster.gpu.memory = memory;
+        return fitting_micro_batch(e);
+    };
+    CHECK(fitting(four) == 4);
+    CHECK(fitting(0.999 * four) == 2);
+    CHECK(fitting(two) == 2);
+    CHECK(fitting(0.999 * two) == 1);
+    CHECK(fitting(Bytes(1)) == 1);
 }
 
-// Long sequences: a layer of 1 << 20 tokens keeps 2.28 GB, recomputed 0.13 GB and once 2.28 at work. With 4.3 GB beside:
-// none 13.42, one layer 13.56, two 11.41, three 9.26, all 7.11 GB; 15 % more than the device's are let through.
+// Long sequences: each layer that is computed again keeps its input alone, while one is at work. 15 % more than the device's
+// memory are let through.
 TEST_CASE("an unstated recompute is the least that fits") {
     Experiment e = small();
     e.workload.seq = 1 << 20;
-    const auto with = [&](double capacity) {
-        e.cluster.gpu.memory = Bytes(capacity);
+    const auto need = [&](Recompute kind, int layers) {
+        Experiment other = e;
+        other.parallelism.recompute = kind;
+        other.parallelism.recompute_layers = layers;
+        return needed(other);
+    };
+    const auto with = [&](Bytes needed) {
+        e.cluster.gpu.memory = needed / 1.15;
         const ChosenRecompute c = fitting_recompute(e);
         return std::pair{c.kind, c.layers};
     };
-    CHECK(with(13.5e9 / 1.15) == std::pair{Recompute::none, 0});
-    CHECK(with(13.4e9 / 1.15) == std::pair{Recompute::full, 2});
-    CHECK(with(11.3e9 / 1.15) == std::pair{Recompute::full, 3});
-    CHECK(with(9.2e9 / 1.15) == std::pair{Recompute::full, 0});
-    CHECK(with(1e9) == std::pair{Recompute::full, 0});
+    const Bytes none = need(Recompute::none, 0), one = need(Recompute::full, 1), two = need(Recompute::full, 2), three = need(Recompute::full, 3);
+    REQUIRE((one < 0.99 * none && two < 0.99 * one && three < 0.99 * two));
+    CHECK(need(Recompute::full, 0) == three);  // the last one's backward follows at once
+    CHECK(with(1.001 * none) == std::pair{Recompute::none, 0});
+    CHECK(with(0.999 * none) == std::pair{Recompute::full, 1});
+    CHECK(with(1.001 * two) == std::pair{Recompute::full, 2});
+    CHECK(with(1.001 * three) == std::pair{Recompute::full, 3});
+    CHECK(with(Bytes(1e6)) == std::pair{Recompute::full, 0});
     e.workload.attention = AttentionKind::plain;
-    e.workload.seq = 1 << 14;  // scores of 5 x 4 x 2^28 bytes a layer: 21.5 GB; without them 0.14 GB in all
-    CHECK(with(6e9) == std::pair{Recompute::selective, 0});
+    const Bytes scores = need(Recompute::none, 0), unscored = need(Recompute::selective, 0);
+    REQUIRE(unscored < 0.9 * scores);
+    CHECK(with(1.001 * scores) == std::pair{Recompute::none, 0});
+    CHECK(with(0.95 * scores) == std::pair{Recompute::selective, 0});
+    CHECK(with(0.99 * unscored).first == Recompute::full);
 }
