@@ -1,4 +1,8 @@
 #include "cases/row_parts.h"
+
+#include <algorithm>
+#include <ranges>
+
 #include "sim/predict.h"
 
 namespace stepcast {
@@ -33,10 +37,11 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
     };
     if (fits(Recompute::none, 0)) return {};
     if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0)) return {Recompute::selective, 0};
-    const int layers = e.workload.layers / p.pp;
-    for (int n = 1; n < layers; ++n)
-        if (fits(Recompute::full, n)) return {Recompute::full, n};
-    return {Recompute::full, 0};
+    // The more layers, the less memory: halved, for a stage may have thousands.
+    const int layers = std::max(1, e.workload.layers / p.pp);
+    const auto some = std::views::iota(1, layers);
+    const auto least = std::ranges::partition_point(some, [&](int n) { return !fits(Recompute::full, n); });
+    return {Recompute::full, least == some.end() ? 0 : *least};
 }
 
 }  // namespace stepcast
