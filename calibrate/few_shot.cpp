@@ -170,6 +170,8 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
         if (std::ranges::find(fitted.sources, source) == fitted.sources.end()) fitted.sources.push_back(source);
     if (target != FitTarget::cluster) return;
     fitted.samples += before.samples;
+    for (const HeldOutError& error : before.errors)
+        if (error.kind == "step" && error.method == "fitted") fitted.samples -= error.samples;  // steps count once
     fitted.condition = before.condition;
     fitted.measured = before.measured;
     if (!fitted.measured.empty() && std::ranges::find(fitted.measured, "step") == fitted.measured.end()) fitted.measured.emplace_back("step");

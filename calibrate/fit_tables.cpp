@@ -139,10 +139,13 @@ std::vector<FitParameter> collective_parameters_for(const Cluster& start, const 
                     blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
 }
 
+// Rows of tables count blocks, so that they neither use nor know the ramp: the nameplate's stays.
 AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, const AttentionKernel& named) {
-    for (const AttentionKernel& kernel : fitted)
-        if (kernel.name == named.name) return alone(kernel);
-    return named;
+    const auto found = std::ranges::find(fitted, named.name, &AttentionKernel::name);
+    if (found == fitted.end()) return named;
+    AttentionKernel kernel = alone(*found);
+    kernel.ramp = named.ramp;
+    return kernel;
 }
 
 // One fit after the other, each from where the one before left the cluster.
@@ -179,7 +182,6 @@ public:
             if (split.fitted.empty()) continue;
             AttentionKernel start = largest.contains(form) ? largest.at(form) : AttentionKernel{};
             start.name = name;
-            start.ramp = 0;
             start.odd = 1;
             start.slides = true;
             start.token_block = 0;
@@ -267,7 +269,7 @@ private:
         constexpr std::pair<bool, bool> forms[] = {{false, false}, {true, false}, {false, true}};  // of `tabled` and `reloads`
         std::optional<FitResult> best;
         for (const auto& [tabled, reloads] : forms) {
-            if (reloads && !is_blackwell(all_.cluster.gpu)) continue;  // the law knows their L2
+            if (reloads && !is_blackwell(all_.cluster.gpu)) continue;  // no other generation has such kernels
             all_.cluster.kernel.experts.tabled = tabled;
             all_.cluster.kernel.experts.reloads = reloads;
             FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);

@@ -51,9 +51,12 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
         replace_or_add(all.sources, source, [](const auto& a, const auto& b) { return a == b; });
     for (const FittedParameter& p : later.parameters)
         replace_or_add(all.parameters, p, [](const auto& a, const auto& b) { return a.key == b.key; });
-    for (const HeldOutError& e : later.errors)
-        replace_or_add(all.errors, e,
-                       [](const auto& a, const auto& b) { return a.kind == b.kind && a.method == b.method; });
+    for (const HeldOutError& e : later.errors) {
+        const auto same = [&](const HeldOutError& a) { return a.kind == e.kind && a.method == e.method; };
+        for (const HeldOutError& a : earlier.errors)
+            if (same(a)) all.samples -= a.samples;  // a kind that is fitted again counts once
+        replace_or_add(all.errors, e, [&](const auto& a, const auto&) { return same(a); });
+    }
     std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
     for (const FittedRange& r : later.ranges)
         replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });

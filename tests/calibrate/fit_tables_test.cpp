@@ -245,6 +245,20 @@ TEST_CASE("a later fit replaces what it determines anew and keeps the rest") {
     later.errors = {{"step", "held-out fifth", 4}};
     CHECK(merged(earlier, later).errors.front().method == "held-out fifth");
     CHECK(all.ranges.size() == 1);
+    // Three of the ten samples were products; fitted again to four they are replaced: 10 - 3 + 4.
+    later.errors = {{"gemm", "fitted", 4}};
+    CHECK(merged(earlier, later).samples == 11);
+}
+
+// A table of casts alone: nothing of attention moves, not what stands for kernels whose blocks nobody counts either.
+TEST_CASE("a fit of one kind leaves the others as they were") {
+    Cluster start = made_up_machine();
+    start.kernel.attention_kernels = {{.name = "a", .efficiency = 0.6, .tile = 128}};
+    start.kernel.attention = alone(start.kernel.attention_kernels[0]);
+    start.kernel.attention.ramp = 50;
+    BuildingBlocks blocks;
+    blocks.casts = {{"vllm", 512, 4096, CastScale::given, Seconds(5e-6), 0}};
+    CHECK(fit_tables(start, blocks).cluster.kernel.attention == start.kernel.attention);
 }
 
 // The bar of the tables: half of what was held out within 5 %, per device over all collectives and for its GEMMs.
