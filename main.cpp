@@ -242,7 +242,7 @@ void run_list(const Options& options) {
     std::vector<Framework> frameworks;
     for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
     print(presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family), frameworks,
-                        clusters));
+                        clusters, preset_names(PresetKind::nameplate)));
 }
 
 void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -31,8 +32,10 @@ std::string family_in(const std::string& gpu, Shelf& shelf) {
 }
 
 bool is_preset(const std::string& name) {
-    const auto names = preset_names(PresetKind::cluster);
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::any_of(std::array{PresetKind::cluster, PresetKind::nameplate}, [&](PresetKind kind) {
+        const auto names = preset_names(kind);
+        return std::ranges::find(names, name) != names.end();
+    });
 }
 
 // Memory of another size than the preset's device.

@@ -388,5 +388,6 @@ void check_cluster(const Cluster& cluster);
 // A cluster file as TOML text that read_cluster() reads back to an equal value. The [fitted] table states each
 // parameter with its prior, error and whether the data determined it.
 std::string write_cluster(const Cluster& cluster);
+std::string write_nameplate(const Cluster& cluster);  // without constants, which are then taken from machines like it
 
 }  // namespace stepcast

@@ -29,32 +29,9 @@ KindWords words_of(PresetKind kind) {
         case PresetKind::experiment: return {"experiment", "experiments"};
         case PresetKind::framework: return {"framework", "frameworks"};
         case PresetKind::family: return {"family", "families"};
+        case PresetKind::nameplate: return {"nameplate", "nameplates"};
     }
     return {};
-}
-
-// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one.
-std::optional<std::string> preset_of_gpu(const std::string& name, const std::vector<std::string>& presets) {
-    std::optional<std::string> found;
-    int most = 0;
-    for (const auto& preset : presets) {
-        const auto path = (fs::path(home_folder()) / "model" / "presets" / "clusters" / (preset + ".toml")).string();
-        std::string names;
-        std::int64_t ranks = 1;
-        for (const auto& entry : read_toml(path).entries) {
-            const auto* text = std::get_if<std::string>(&entry.value.value);
-            const auto* count = std::get_if<std::int64_t>(&entry.value.value);
-            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower_case(*text);
-            if (count && entry.path == "gpus_per_node") ranks = *count;
-        }
-        std::string known = ",";
-        for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
-            if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
-        if ((known + ",").find("," + lower_case(name) + ",") == std::string::npos || ranks <= most) continue;
-        found = path;
-        most = static_cast<int>(ranks);
-    }
-    return found;
 }
 
 // The file that this code was loaded from: the program, or a library (the Python module).
@@ -86,6 +63,39 @@ fs::path folder(PresetKind kind) {
     std::error_code ignored;
     const fs::path own = in(home_folder());
     return shared && !fs::is_directory(own, ignored) ? in(shipped_folder()) : own;
+}
+
+// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one.
+std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kind) {
+    std::optional<std::string> found;
+    int most = 0;
+    for (const auto& preset : preset_names(kind)) {
+        const auto path = (folder(kind) / (preset + ".toml")).string();
+        std::string names;
+        std::int64_t ranks = 1;
+        for (const auto& entry : read_toml(path).entries) {
+            const auto* text = std::get_if<std::string>(&entry.value.value);
+            const auto* count = std::get_if<std::int64_t>(&entry.value.value);
+            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower_case(*text);
+            if (count && entry.path == "gpus_per_node") ranks = *count;
+        }
+        std::string known = ",";
+        for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
+            if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
+        if ((known + ",").find("," + lower_case(name) + ",") == std::string::npos || ranks <= most) continue;
+        found = path;
+        most = static_cast<int>(ranks);
+    }
+    return found;
+}
+
+std::optional<std::string> found_preset(PresetKind kind, const std::string& name) {
+    std::error_code ignored;
+    const auto path = folder(kind) / (name + ".toml");
+    if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();
+    if (kind != PresetKind::cluster && kind != PresetKind::nameplate) return std::nullopt;
+    const auto found = preset_of_gpu(name, kind);
+    return found || kind == PresetKind::nameplate ? found : found_preset(PresetKind::nameplate, name);
 }
 
 // How to have one that is not there.
@@ -126,12 +136,10 @@ std::string preset_path(PresetKind kind, const std::string& name) {
                           (kind == PresetKind::workload ? ", a model's config.json" : "") +
                           " or the name of a preset " + noun);
     }
-    const auto path = folder(kind) / (name + ".toml");
-    if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();
-    const auto valid = preset_names(kind);
+    if (const auto found = found_preset(kind, name)) return *found;
+    auto valid = preset_names(kind);
+    if (kind == PresetKind::cluster) std::ranges::move(preset_names(PresetKind::nameplate), std::back_inserter(valid));
     const auto way = way_to_write(kind);
-    if (kind == PresetKind::cluster)
-        if (const auto found = preset_of_gpu(name, valid)) return *found;
     auto hint = did_you_mean(name, valid);
     if (hint.empty() || !way.empty()) {
         std::string listed;

@@ -6,9 +6,10 @@
 
 namespace stepcast {
 
-enum class PresetKind { workload, cluster, experiment, framework, family };
+// A nameplate is a cluster file of a datasheet alone: found where a cluster is asked for that no measured preset has.
+enum class PresetKind { workload, cluster, experiment, framework, family, nameplate };
 
-// Path of a preset file; throws ConfigError naming the nearest valid name.
+// Path of a preset file; a cluster also by its GPU's name. Throws ConfigError naming the nearest valid name.
 std::string preset_path(PresetKind kind, const std::string& name);
 std::vector<std::string> preset_names(PresetKind kind);
 // The file that says which framework the rows of published tables ran in.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/machine/scatter.h"
 #include "reports/pages.h"
@@ -187,7 +188,7 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
 
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
                           const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters) {
+                          const std::vector<Cluster>& clusters, const std::vector<std::string>& nameplates) {
     std::string text = "experiments\n";
     for (const Experiment& e : experiments) {
         const Workload& w = e.workload;
@@ -215,6 +216,7 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
                                     c.fitted ? fmt::format("fitted {} to {} samples", c.fitted->date, c.fitted->samples)
                                              : "uncalibrated"),
                         31);
+    text += "clusters of a datasheet alone\n" + wrapped(fmt::format("  {}", fmt::join(nameplates, ", ")), 2);
     return text;
 }
 

@@ -39,7 +39,7 @@ std::string provenance_text(const Cluster& cluster);
 std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
                           const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters);
+                          const std::vector<Cluster>& clusters, const std::vector<std::string>& nameplates);
 
 // The notes of a forecast: all of them, or what they come to in two lines.
 std::string every_note(const std::vector<std::string>& notes);

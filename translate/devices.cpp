@@ -29,8 +29,7 @@ Rule count(int KnownDevice::*member) {
 
 const std::map<std::string, Rule>& rules() {
     static const std::map<std::string, Rule> all{
-        {"name", [](KnownDevice& d, const ConfigValue& v) { d.name = d.gpu.name = text_of(v); }},
-        {"source", [](KnownDevice& d, const ConfigValue& v) { d.source = text_of(v); }},
+        {"name", [](KnownDevice& d, const ConfigValue& v) { d.name = text_of(v); }},
         {"cluster", [](KnownDevice& d, const ConfigValue& v) { d.cluster = text_of(v); }},
         {"pci",
          [](KnownDevice& d, const ConfigValue& v) {
@@ -40,10 +39,7 @@ const std::map<std::string, Rule>& rules() {
          }},
         {"sm", count(&KnownDevice::sm)},
         {"nvlinks", count(&KnownDevice::nvlinks)},
-        {"nvlink", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.nvlink); }},
-        {"sms", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.sms); }},
-        {"memory", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.memory); }},
-        {"memory_bandwidth", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.gpu.memory_bandwidth); }}};
+        {"nvlink", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.nvlink); }}};
     return all;
 }
 
@@ -58,11 +54,9 @@ void read_entry(const TomlEntry& entry, std::vector<KnownDevice>& devices) {
     }
     const std::string name(key, end);
     const auto rule = rules().find(name);
-    const auto dtype = std::ranges::find(dtypes, name, &DtypeTraits::name);
-    if (rule == rules().end() && dtype == std::end(dtypes)) throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a device");
+    if (rule == rules().end()) throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a device");
     if (index >= devices.size()) devices.resize(index + 1);
     try {
-        if (dtype != std::end(dtypes)) return read_value(entry.value, devices[index].gpu.peaks[dtype->dtype]);
         rule->second(devices[index], entry.value);
     } catch (const ConfigError& error) {
         throw ConfigError(entry.value_at + ": " + entry.path + ": " + error.what());

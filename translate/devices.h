@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cluster.h"
+#include "model/units.h"
 
 namespace stepcast {
 
@@ -14,9 +14,7 @@ struct KnownDevice {
     std::vector<std::string> pci;  // "10de:2330"
     int sm = 0, nvlinks = 0;
     BytesPerSecond nvlink;  // of one link and direction
-    std::string cluster;    // preset with its datasheet and constants; "" = the datasheet is gpu and source
-    Gpu gpu;
-    std::string source;
+    std::string cluster;    // preset with its datasheet, and with constants where it was measured
     friend bool operator==(const KnownDevice&, const KnownDevice&) = default;
 };
 

@@ -16,29 +16,15 @@ namespace {
 // What is known of the device before its files speak of links.
 struct Datasheet {
     Cluster cluster;
-    std::string from;            // "dgx-h100", or the datasheet's name
     BytesPerSecond nvlink{25e9};  // of one link and direction
     int nvlinks = 0;
-    bool preset = true;
 };
 
 Datasheet datasheet_of(const KnownDevice& device) {
     Datasheet sheet;
     if (device.nvlink > BytesPerSecond(0)) sheet.nvlink = device.nvlink;
     sheet.nvlinks = device.nvlinks;
-    if (!device.cluster.empty()) {
-        sheet.cluster = read_cluster(device.cluster);
-        sheet.from = sheet.cluster.name;
-        return sheet;
-    }
-    sheet.preset = false;
-    sheet.from = device.source;
-    sheet.cluster.gpu = device.gpu;
-    sheet.cluster.name = device.name;
-    const bool switched = device.nvlinks > 0;  // bridges of cards are not counted
-    sheet.cluster.fabric = switched ? Fabric::nvswitch : Fabric::pcie;
-    sheet.cluster.intra.bandwidth = switched ? device.nvlinks * sheet.nvlink : BytesPerSecond(24e9);  // PCIe 4 x16 as NCCL counts
-    sheet.cluster.inter.bandwidth = BytesPerSecond(device.sm >= 90 ? 50e9 : 25e9);  // the NICs usual around it: 400G, 200G
+    sheet.cluster = read_cluster(device.cluster);
     return sheet;
 }
 
@@ -50,7 +36,6 @@ std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu
         try {
             Datasheet sheet;
             sheet.cluster = read_cluster(preset_path(PresetKind::cluster, told));
-            sheet.from = sheet.cluster.name;
             return sheet;
         } catch (const ConfigError&) {
             return std::nullopt;
@@ -121,35 +106,11 @@ void Machine::count_devices(int listed, const std::string& path) {
 
 namespace {
 
-// Its nameplate as a cluster file; constants are left to the priors.
-std::string nameplate_text(const Cluster& c) {
-    std::string text;
-    const auto line = [](std::string_view key, const std::string& value) { return fmt::format("{} = {}\n", key, value); };
-    const auto quoted = [](const std::string& value) { return "\"" + value + "\""; };
-    text = line("name", quoted(c.name)) + line("source", quoted(c.source)) +
-                line("nodes", "1") + line("gpus_per_node", std::to_string(c.gpus_per_node)) +
-                line("fabric", quoted(std::string(to_string(c.fabric)))) + line("network.nics", std::to_string(c.network.nics)) +
-                line("network.rails", c.network.rails ? "true" : "false") +
-                line("link.intra.bandwidth", quoted(exact_text(c.intra.bandwidth))) +
-                line("link.inter.bandwidth", quoted(exact_text(c.inter.bandwidth)));
-    if (c.intra.pair_bandwidth > BytesPerSecond(0))
-        text += line("link.intra.pair_bandwidth", quoted(exact_text(c.intra.pair_bandwidth)));
-    if (c.intra.socket_bandwidth > BytesPerSecond(0))
-        text += line("link.intra.socket_bandwidth", quoted(exact_text(c.intra.socket_bandwidth)));
-    text += "\n[gpu]\n" + line("name", quoted(c.gpu.name)) + line("sms", std::to_string(c.gpu.sms)) +
-                 line("memory", quoted(exact_text(c.gpu.memory))) +
-                 line("memory_bandwidth", quoted(exact_text(c.gpu.memory_bandwidth)));
-    for (const DtypeTraits& one : dtypes)
-        if (const FlopsPerSecond rate = c.gpu.peaks[one.dtype]; rate > FlopsPerSecond(0))
-            text += line("peak." + std::string(one.name), quoted(exact_text(rate)));
-    return text;
-}
-
 [[noreturn]] void refuse_device(const Machine& m, const std::string& name, const std::string& gpu) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty())
-        throw ConfigError("--gpu " + told + ": no preset has its datasheet, nor has model/presets/devices.toml; expected a device "
-                          "of these, or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
+        throw ConfigError("--gpu " + told + ": no preset or nameplate has its datasheet; expected a device "
+                          "of these (stepcast list presets), or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
     throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
                                       "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
                                       m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
@@ -171,10 +132,11 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
     c.gpus_per_node = m.gpus;
     if (m.memory > Bytes(0)) c.gpu.memory = m.memory;
     lay_links(m, c, *sheet, file.report);
-    const bool same = sheet->preset && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
+    const bool measured = known.fitted || !known.inherits.empty();
+    const bool same = measured && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());
-    file.report.push_back(fmt::format("device: {} by its datasheet: {}{}", known.gpu.name, sheet->from, how));
-    c.source = fmt::format("{}datasheet: {}", m.from.empty() ? "" : "described by its own files; ", sheet->from);
+    file.report.push_back(fmt::format("device: {} by its datasheet: {}{}", known.gpu.name, known.name, how));
+    c.source = fmt::format("{}datasheet: {}", m.from.empty() ? "" : "described by its own files; ", known.name);
     std::string head;
     for (const auto& line : m.from) head += "# " + line + "\n";
     for (const auto& line : m.notes) {
@@ -187,7 +149,7 @@ MachineFile cluster_of_machine(Machine m, const std::string& name, const std::st
         return file;
     }
     file.report.push_back("constants: priors, the median of the fitted machines; nothing was fitted to this one");
-    file.text = head + nameplate_text(c);
+    file.text = head + write_nameplate(c);
     return file;
 }
 

@@ -192,6 +192,15 @@ std::string write_cluster(const Cluster& cluster) {
     return file_text(holder, cluster_keys(), "cluster.", cluster.fitted);
 }
 
+std::string write_nameplate(const Cluster& cluster) {
+    std::vector<Key> keys;
+    for (const Key& key : cluster_keys())
+        if (is_nameplate(key.path) && !key.path.starts_with("cluster.kernel.")) keys.push_back(key);
+    Experiment holder;
+    holder.cluster = cluster;
+    return nameplate(holder, keys, "cluster.");
+}
+
 std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }
 
 }  // namespace stepcast

@@ -12,16 +12,6 @@
 #include "model/records/measurements.h"
 
 namespace stepcast {
-namespace {
-
-// Root mean square of the logarithm of forecast over forecast when each of A100, H100 and B200 is taken from its datasheet
-// and the others' constants, over eight training steps of 8 to 64 GPUs.
-constexpr double spread_of_steps = 0.2;
-
-constexpr std::array tables{"cluster.kernel.",       "cluster.host.",      "cluster.link.",
-                            "cluster.interference.", "cluster.overheads.", "cluster.network.partial_ring"};
-
-// Of the datasheet, not of measurements.
 bool is_nameplate(std::string_view key) {
     constexpr std::array stated{"cluster.name",  "cluster.source", "cluster.nodes",   "cluster.gpus_per_node",
                                 "cluster.fabric", "cluster.gpu.",  "cluster.network.nics", "cluster.network.rails",
@@ -31,6 +21,15 @@ bool is_nameplate(std::string_view key) {
     return key.ends_with("bandwidth") ||
            std::ranges::any_of(stated, [&](const char* s) { return key == s || (std::string_view(s).ends_with('.') && key.starts_with(s)); });
 }
+
+namespace {
+
+// Root mean square of the logarithm of forecast over forecast when each of A100, H100 and B200 is taken from its datasheet
+// and the others' constants, over eight training steps of 8 to 64 GPUs.
+constexpr double spread_of_steps = 0.2;
+
+constexpr std::array tables{"cluster.kernel.",       "cluster.host.",      "cluster.link.",
+                            "cluster.interference.", "cluster.overheads.", "cluster.network.partial_ring"};
 
 // What of a file its nameplate says.
 TomlFile nameplate_of(TomlFile file, const std::string& prefix) {

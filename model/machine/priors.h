@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/cluster.h"
@@ -14,6 +15,9 @@ namespace stepcast {
 // as noise.step how far such forecasts of steps are off. Internal to model/.
 void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix,
                 const std::string& left_out = {});
+
+// Whether a key ("cluster.gpu.sms") is of the datasheet, not of measurements.
+bool is_nameplate(std::string_view key);
 
 // Shipped clusters whose kernels and links were measured, one a device.
 std::vector<std::string> measured_machines();

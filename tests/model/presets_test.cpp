@@ -51,6 +51,21 @@ TEST_CASE("of several clusters with a GPU the largest machine is meant") {
     CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
 }
 
+// What was measured comes first; of what nobody measured a datasheet will do.
+TEST_CASE("a cluster is also found among nameplates, by name or by GPU") {
+    const TestFolder folder;
+    for (const char* kind : {"clusters", "nameplates"}) std::filesystem::create_directories(folder.path() + "/model/presets/" + kind);
+    folder.write("model/presets/clusters/measured.toml", "[gpu]\nname = \"X9\"\n");
+    folder.write("model/presets/nameplates/plate.toml", "gpus_per_node = 8\n[gpu]\nname = \"X9\"\naliases = \"X9, Y2\"\n");
+    const TestHome home(folder.path());
+    const auto found = [](const char* name) { return std::filesystem::path(preset_path(PresetKind::cluster, name)).stem(); };
+    CHECK(found("x9") == "measured");
+    CHECK(found("y2") == "plate");
+    CHECK(found("plate") == "plate");
+    CHECK(preset_names(PresetKind::cluster) == std::vector<std::string>{"measured"});
+    CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, "z"); }), Catch::Contains("expected one of measured, plate"));
+}
+
 // A letter in three may be wrong: one of 3 to 5, two of 6. Neighbours that changed places are one; of two as near the first.
 TEST_CASE("a word is near another when at most a third of its letters differ") {
     const auto told = [](const char* word, const std::vector<std::string>& valid) { return did_you_mean(word, valid); };

@@ -93,7 +93,7 @@ TEST_CASE("a matrix without switches, and cards in pairs") {
 TEST_CASE("a machine becomes a cluster: datasheet, links, and constants or priors") {
     const TestFolder folder;
     CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", ""); }), Contains("expected --gpu NAME"));
-    CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", "H1OO"); }), Contains("no preset has its datasheet"));
+    CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", "H1OO"); }), Contains("no preset or nameplate has its datasheet"));
     const auto file = cluster_of_machine(matrix(four), "mine", "NVIDIA H100 80GB HBM3");
     const auto c = read_cluster(folder.write("mine.toml", file.text));
     CHECK(c.gpus_per_node == 4);
@@ -134,7 +134,7 @@ TEST_CASE("XML that describes a machine, and XML that does not") {
     CHECK(smi.memory == Bytes(183359.0 * 1048576));
 }
 
-// The RTX 3090 (10de:2204) has no preset: its datasheet stands in devices.toml. sm 86 alone is A40, A10, A6000 or RTX 3090.
+// The RTX 3090 (10de:2204) was never measured: a nameplate has its datasheet. sm 86 alone is A40, A10, A6000 or RTX 3090.
 TEST_CASE("a device without a preset gets its datasheet and priors by its PCI number or name") {
     const TestFolder folder;
     const auto node = [](const std::string& device) {
@@ -154,7 +154,7 @@ TEST_CASE("a device without a preset gets its datasheet and priors by its PCI nu
     CHECK(c.noise.step > 0.1);
     CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", ""); }), Contains("which GPU is not told (0 NVLinks, sm 86)"));
     CHECK(read_cluster(folder.write("a.toml", cluster_of_machine(node(""), "x", "NVIDIA RTX A6000").text)).gpu.sms == 84);
-    CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", "Voodoo 2"); }), Contains("no preset has its datasheet"));
+    CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", "Voodoo 2"); }), Contains("no preset or nameplate has its datasheet"));
 }
 
 // 8 links of 25 GB/s a GPU; sm 90: NICs of 400 Gb/s.
@@ -165,7 +165,7 @@ TEST_CASE("a device that no file describes is a node of eight by its datasheet")
     CHECK(std::tuple(c.gpu.name, c.fabric, c.gpus_per_node, c.network.nics, c.network.rails) ==
           std::tuple("H800", Fabric::nvswitch, 8, 8, true));
     CHECK(std::pair(c.intra.bandwidth, c.inter.bandwidth) == std::pair(BytesPerSecond(200e9), BytesPerSecond(50e9)));
-    CHECK_THAT(fmt::format("{}", fmt::join(file.report, "\n")), Contains("assumed: the links of H800; no file tells") && Contains("assumed: a node of 8"));
+    CHECK_THAT(fmt::format("{}", fmt::join(file.report, "\n")), Contains("assumed: the links of h800-x8; no file tells") && Contains("assumed: a node of 8"));
 }
 
 // Four A100 with four links to each other use all twelve; behind a switch NV12 are the same twelve.

@@ -1,0 +1,48 @@
+#include <catch2/catch.hpp>
+
+#include "model/cluster.h"
+#include "model/experiment.h"
+#include "model/machine/priors.h"
+#include "model/presets.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+TEST_CASE("every shipped nameplate states a machine and its source, and nothing that would have to be measured") {
+    const auto names = preset_names(PresetKind::nameplate);
+    CHECK(names.size() >= 14);
+    for (const std::string& name : names) {
+        INFO(name);
+        const Cluster c = read_cluster(name);
+        CHECK(c.name == name);
+        CHECK_FALSE(c.source.empty());
+        CHECK_FALSE(c.fitted);
+        CHECK(c.inherits.empty());
+        CHECK(c.gpu.sms > 0);
+        CHECK(c.gpu.peaks[Dtype::fp16] > c.gpu.peaks[Dtype::fp32]);
+        CHECK(c.gpu.memory_bandwidth > BytesPerSecond(0));
+        CHECK((c.intra.bandwidth > BytesPerSecond(0) && c.inter.bandwidth > BytesPerSecond(0)));
+        CHECK(c.power.limit > c.power.idle);
+        CHECK(c.noise.step == Approx(0.2));  // how far steps from priors are off
+        CHECK(preset_path(PresetKind::cluster, c.gpu.name) == preset_path(PresetKind::nameplate, name));
+    }
+}
+
+// What is written leaves the constants to the priors, so that it reads as the nameplate itself does.
+TEST_CASE("a nameplate is written without constants") {
+    const TestFolder folder;
+    const Cluster plate = read_cluster("h20-x8");
+    const std::string text = write_nameplate(plate);
+    CHECK_THAT(text, !Catch::Contains("efficiency") && Catch::Contains("memory_bandwidth = \"4 TB/s\""));
+    CHECK(read_cluster(folder.write("mine.toml", text)) == plate);
+}
+
+// The same die with fewer NVLinks: products of H800 and A800 are those of H100 and A100.
+TEST_CASE("a nameplate of a measured die computes as the measured one") {
+    for (const auto& [plate, measured] : {std::pair{"A800", "dgx-a100"}, {"H800", "dgx-h100"}}) {
+        const Cluster a = read_cluster(plate), b = read_cluster(measured);
+        CHECK(a.kernel.gemm_efficiency == Approx(b.kernel.gemm_efficiency).epsilon(0.05));
+        CHECK(a.kernel.training_gemm == Approx(b.kernel.training_gemm).epsilon(0.05));
+        CHECK(a.intra.bandwidth < b.intra.bandwidth);
+    }
+}
