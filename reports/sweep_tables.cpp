@@ -125,22 +125,30 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
 namespace {
 
 // Of every row that is shown, once.
-std::string machines_shown(const SweepAnswer& r) {
+std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_only = false) {
     std::vector<std::string> names;
     for (const auto* rows : {&r.of_each, &r.best, &r.scaling})
         for (const SweepRow& row : *rows)
-            if (!row.forecast.cluster.empty() && std::ranges::find(names, row.forecast.cluster) == names.end())
+            if (!row.forecast.cluster.empty() && !(uncalibrated_only && row.forecast.calibrated) &&
+                std::ranges::find(names, row.forecast.cluster) == names.end())
                 names.push_back(row.forecast.cluster);
     if (names.empty()) names.push_back(r.cluster);
-    return fmt::format("{}", fmt::join(names, ", "));
+    return names;
+}
+
+// Of several machines those that are not.
+std::string calibration_shown(const SweepAnswer& r) {
+    if (r.calibrated) return "calibrated";
+    const auto without = machines_shown(r, true);
+    return without == machines_shown(r) ? "UNCALIBRATED" : fmt::format("UNCALIBRATED on {}", fmt::join(without, ", "));
 }
 
 }  // namespace
 
 std::string sweep_title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, machines_shown(r), framework, r.calibrated ? "calibrated" : "UNCALIBRATED",
-                       objective_text(r),
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "), framework,
+                       calibration_shown(r), objective_text(r),
                        r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
 

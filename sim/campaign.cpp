@@ -7,6 +7,8 @@
 
 #include "sim/predict.h"
 
+#include <fmt/format.h>
+
 namespace stepcast {
 namespace {
 
@@ -66,6 +68,11 @@ Offer offer_for(const Market& market, const Cluster& cluster) {
             found = offer;
             break;
         }
+    if (found.board == Watts(0) && cluster.power.limit > 0) {
+        found.board = Watts(cluster.power.limit);
+        found.idle = Watts(cluster.power.idle);
+        found.power_source = fmt::format("{} {} W (cluster.power.limit_w)", cluster.gpu.name, cluster.power.limit);
+    }
     if (cluster.price_per_gpu_hour > 0) {
         found.price_per_gpu_hour = cluster.price_per_gpu_hour;
         found.price_source = "cluster.price_per_gpu_hour";

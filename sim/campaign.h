@@ -14,7 +14,8 @@ Goodput goodput(const Failures& failures, int ranks);
 // memory or collectives, less while it waits, and the rest of the node all the time. A bound: kernels rarely reach the limit.
 Joules step_energy(const Offer& offer, int ranks, const Forecast& forecast);
 
-// The offer for the experiment's device, found by its name or aliases; cluster.price_per_gpu_hour wins over its price.
+// The offer for the experiment's device, found by its name or aliases; cluster.price_per_gpu_hour wins over its price. Power that no
+// offer states is that of cluster.power.
 Offer offer_for(const Market& market, const Cluster& cluster);
 
 Campaign campaign_of(const Training& training, const Experiment& experiment, const Forecast& forecast);

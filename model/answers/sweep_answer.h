@@ -95,7 +95,7 @@ struct SweepMap {
 
 struct SweepAnswer {
     std::string experiment, cluster, framework = {};
-    bool calibrated = false;
+    bool calibrated = false;  // every machine of the rows below
     Objective objective = Objective::step;
     std::optional<Objective> second;  // then `best` is their Pareto front, by rising first objective
     bool work_differs = false;        // tokens of a step differ between configurations: `step` was asked, `tokens` ranks

@@ -1,6 +1,7 @@
 #include "sim/sweep/sweep.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <set>
 
@@ -186,6 +187,12 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, 
     return result;
 }
 
+bool all_calibrated(const SweepAnswer& answer) {
+    return std::ranges::all_of(std::array{&answer.best, &answer.scaling, &answer.of_each}, [](const auto* rows) {
+        return std::ranges::all_of(*rows, [](const SweepRow& row) { return row.forecast.calibrated; });
+    });
+}
+
 // By every process alike: one that went on while another refuses would wait for it.
 SweepQuestion checked(const SweepQuestion& asked) {
     check_axes(asked.axes, asked.experiment);
@@ -221,6 +228,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     const bool settings = grouping(question) == Grouping::settings;
     (settings ? result.of_each : result.scaling) = rows_of(space, question.training, search, of_each, options.threads);
     if (settings) result.each_of = space.outer_keys();
+    if (!result.best.empty()) result.calibrated = all_calibrated(result);
     if (question.within) mark_within(result, *question.within);
     result.map = heat_map(space, search, question.objective == Objective::tokens);
     if (options.map) result.points = sweep_map(space, question, search, options.threads);

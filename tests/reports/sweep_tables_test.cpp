@@ -75,6 +75,9 @@ TEST_CASE("a sweep's title names the machines of its rows") {
     answer.framework = "own";
     answer.calibrated = false;
     CHECK(sweep_title(answer) == "gpt on b, a, c, framework own, UNCALIBRATED: shortest step");
+    for (auto* rows : {&answer.of_each, &answer.best, &answer.scaling})
+        for (SweepRow& row : *rows) row.forecast.calibrated = row.forecast.cluster != "c";
+    CHECK(sweep_title(answer) == "gpt on b, a, c, framework own, UNCALIBRATED on c: shortest step");
 }
 
 // Of several reasons the most frequent with the sum of all; reasons why nothing fits each with its count, the most frequent first.

@@ -115,6 +115,18 @@ TEST_CASE("steps win over tokens, the cluster's price over the market's, and wha
     CHECK(of.campaign().steps == 1);
 }
 
+// Two seconds at the 600 W of the board's own limit, of four ranks; building and node are the market's to tell.
+TEST_CASE("power that the market does not know is that of the cluster's board") {
+    Trained of;
+    of.e.cluster.gpu.name = of.e.cluster.gpu.aliases = "X9";
+    of.e.cluster.power.limit = 600;
+    of.e.cluster.power.idle = 60;
+    const Offer offer = offer_for(of.training.market, of.e.cluster);
+    CHECK(std::tuple(offer.board, offer.idle, offer.rest, offer.power_source) ==
+          std::tuple(Watts(600), Watts(60), Watts(0), std::string("X9 600 W (cluster.power.limit_w)")));
+    CHECK(of.campaign().energy[1] > Joules(0));
+}
+
 // A device that states no other power for waiting waits at its limit: 4 x 1.2 x (300 x 2 + 50 x 2).
 TEST_CASE("without the power of a board no energy is known, without an offer only the time") {
     Trained of;

@@ -62,6 +62,9 @@ TEST_CASE("the best of each machine is that of a sweep over this machine alone")
         REQUIRE(answer.of_each[i].campaign);
         CHECK(answer.of_each[i].campaign->money[1] > 0);
     }
+    CHECK(answer.calibrated);
+    all.back() = "machines=8xdgx-a100,8xh20-x8";
+    CHECK_FALSE(sweep(asked(e, all)).calibrated);
     CHECK_THROWS_WITH(sweep(asked(e, {"machines=12xdgx-a100"})), Catch::Contains("expected a multiple"));
     CHECK_THROWS_WITH(sweep(asked(e, {"machines=dgx-a100"})), Catch::Contains("COUNTxCLUSTER"));
 }
