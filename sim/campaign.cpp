@@ -5,9 +5,9 @@
 #include <cmath>
 #include <string_view>
 
-#include "sim/predict.h"
-
 #include <fmt/format.h>
+
+#include "sim/predict.h"
 
 namespace stepcast {
 namespace {
