@@ -204,10 +204,11 @@ std::vector<std::string> presets(const std::string& kind) {
                                                                  {"workload", PresetKind::workload},
                                                                  {"cluster", PresetKind::cluster},
                                                                  {"framework", PresetKind::framework},
-                                                                 {"family", PresetKind::family}};
+                                                                 {"family", PresetKind::family},
+                                                                 {"nameplate", PresetKind::nameplate}};
     for (const auto& [name, which] : kinds)
         if (kind == name) return preset_names(which);
-    throw ConfigError("presets: \"" + kind + "\"; expected experiment, workload, cluster, framework or family");
+    throw ConfigError("presets: \"" + kind + "\"; expected experiment, workload, cluster, framework, family or nameplate");
 }
 
 void translate_errors(std::exception_ptr thrown) {

@@ -178,7 +178,7 @@ def cluster(name: Path) -> Cluster:
     return Cluster(keys.get("name", os.fspath(name)), keys, text)
 
 
-def presets(kind: Literal["experiment", "workload", "cluster", "framework", "family"] = "experiment") -> list[str]:
+def presets(kind: Literal["experiment", "workload", "cluster", "framework", "family", "nameplate"] = "experiment") -> list[str]:
     """Names of what is shipped, or lies in $STEPCAST_HOME."""
     return _core.presets(kind)
 
