@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "calibrate/profiles/json_numbers.h"
 #include "calibrate/profiles/trace_events.h"
 
 namespace stepcast {
@@ -139,14 +140,23 @@ public:
     }
 
 private:
+    template <std::integral T>
+    T whole(const nlohmann::json& object, const char* key, T otherwise) {
+        if (!object.contains(key)) return otherwise;
+        const auto found = whole_number<T>(object[key]);
+        if (!found) ++r_.dropped;
+        return found.value_or(otherwise);
+    }
+
     void read_member(std::string_view key, const TraceText& trace) {
         if (key != "deviceProperties" && key != "distributedInfo" && key != "baseTimeNanoseconds") return;
         const auto json = nlohmann::json::parse(trace.json, nullptr, false);
         if (json.is_discarded()) return;
-        if (key == "baseTimeNanoseconds" && json.is_number()) r_.base = json.get<std::int64_t>();
+        if (key == "baseTimeNanoseconds")
+            if (const auto base = whole_number<std::int64_t>(json); base && *base >= 0 && *base <= 1000 * latest) r_.base = *base;
         if (key == "distributedInfo" && json.is_object()) {
-            r_.rank = json.value("rank", -1);
-            r_.world = json.value("world_size", 0);
+            r_.rank = whole(json, "rank", -1);
+            r_.world = whole(json, "world_size", 0);
             for (const auto& group : json.value("pg_config", nlohmann::json::array()))
                 if (group.is_object() && group.contains("ranks"))
                     r_.groups[group.value("pg_name", "")] = compact(group["ranks"].is_string() ? group["ranks"].get<std::string>() : group["ranks"].dump());
@@ -154,7 +164,7 @@ private:
         if (key == "deviceProperties" && json.is_array())
             for (const auto& d : json)
                 if (d.is_object())
-                    r_.devices[d.value("id", 0U)] = {d.value("name", ""), d.value("numSms", 0),
+                    r_.devices[whole(d, "id", 0U)] = {d.value("name", ""), whole(d, "numSms", 0),
                                                      Bytes(d.value("totalGlobalMem", 0.0))};
     }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "calibrate/profiles/byte_stream.h"
+#include "calibrate/profiles/json_numbers.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
@@ -183,7 +184,7 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
     t.op = op_in(json.value("args", nlohmann::json()).dump() + " ", "_perf");
     t.columns = {"size"};
     for (const auto& d : json.value("devices", nlohmann::json::array())) {
-        t.devices.emplace_back(d.value("group", 0), d.value("host", d.value("hostname", "")));
+        t.devices.emplace_back(whole_number<int>(d.value("group", nlohmann::json())).value_or(0), d.value("host", d.value("hostname", "")));
         t.gpu = d.value("name", d.value("device_name", t.gpu));
     }
     for (const auto& r : json["results"]) {

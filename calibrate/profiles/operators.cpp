@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "calibrate/profiles/json_numbers.h"
 namespace stepcast {
 namespace {
 
@@ -58,8 +59,9 @@ private:
         if (!of.is_array() || i >= of.size() || !of[i].is_array()) return {};
         std::vector<long> sizes;
         for (const Json& size : of[i]) {
-            if (!size.is_number_integer()) return {};
-            sizes.push_back(size.get<long>());
+            const auto elements = whole_number<long>(size);
+            if (!elements) return {};
+            sizes.push_back(*elements);
         }
         return sizes;
     }
@@ -263,8 +265,9 @@ std::vector<int> members_of(const CollectiveCall& call) {
     std::vector<int> ranks;
     if (!list.is_array() || (call.ranks > 0 && list.size() != static_cast<std::size_t>(call.ranks))) return {};
     for (const Json& rank : list) {
-        if (!rank.is_number_unsigned()) return {};
-        ranks.push_back(rank.get<int>());
+        const auto number = whole_number<int>(rank);
+        if (!number || *number < 0) return {};
+        ranks.push_back(*number);
     }
     return ranks;
 }

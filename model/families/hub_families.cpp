@@ -56,7 +56,8 @@ void read_window(HubValues& c) {
     if (c.states("max_window_layers") && c.of("max_window_layers").is_number())
         w.window_share = 1 - std::min(c.of("max_window_layers").get<double>() / w.layers, 1.0);
     if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_number_integer())
-        if (const int nth = c.of("sliding_window_pattern").get<int>(); nth > 0) w.window_share = all_but_every(nth, w.layers);
+        if (const auto nth = c.of("sliding_window_pattern").get<std::int64_t>(); nth > 0)
+            w.window_share = all_but_every(static_cast<int>(std::min<std::int64_t>(nth, w.layers + 1)), w.layers);
     if (w.window_share == 0) w.window = 0;
     if (!c.states("layer_types")) return;
     double windowed = 0;
@@ -78,7 +79,7 @@ void read_dense_layers(HubValues& c) {
     if (c.states("mlp_only_layers")) {
         int expected = 0;
         for (const auto& layer : c.of("mlp_only_layers"))
-            if (!layer.is_number_integer() || layer.get<int>() != expected++)
+            if (!layer.is_number_integer() || layer != expected++)
                 c.fail("mlp_only_layers", "dense layers that are not the first ones are not modelled");
         if (expected > 0) c.workload().moe.dense_layers = expected;
     }
@@ -86,7 +87,7 @@ void read_dense_layers(HubValues& c) {
     if (!c.of("moe_layer_freq").is_array()) return c.may("moe.interval", "moe_layer_freq");
     int dense = 0, at = 0;
     for (const auto& layer : c.of("moe_layer_freq")) {
-        const bool experts = !layer.is_number() || layer.get<int>() != 0;
+        const bool experts = !layer.is_number() || layer != 0;
         if (!experts && dense++ != at) c.fail("moe_layer_freq", "only leading zeros are modelled");
         ++at;
     }
@@ -260,9 +261,9 @@ void read_routed_experts(HubValues& c) {
         c.may("moe.interval", "moe_layer_freq");
     c.may("moe.groups", "n_group");
     c.may("moe.top_groups", "topk_group");
-    if (c.states("num_nextn_predict_layers") && c.of("num_nextn_predict_layers").get<int>() > 0)
+    if (c.states("num_nextn_predict_layers") && c.of("num_nextn_predict_layers").get<double>() > 0)
         c.note("num_nextn_predict_layers: the forecast trains without multi-token prediction; with it: --set workload.mtp_layers=" +
-               std::to_string(c.of("num_nextn_predict_layers").get<int>()));
+               c.of("num_nextn_predict_layers").dump());
 }
 
 void read_deepseek(HubValues& c) {

@@ -90,6 +90,18 @@ TEST_CASE("a PyTorch trace, record by record") {
     CHECK(odd.device.size() == 1);
 }
 
+// No such number fits: 1.7e20 as nanoseconds (a fuzzer's find), 3e9 as a rank of 32 bits, a fraction of a multiprocessor.
+TEST_CASE("numbers of a trace that are too large for what they count say nothing") {
+    const TestFolder folder;
+    const TraceRecords r = read_kineto_records(folder.write("n.json", R"({"baseTimeNanoseconds":1.7e20,
+ "distributedInfo":{"rank":3000000000,"world_size":1e300,"pg_config":[]},"deviceProperties":[{"id":-1,"name":"G","numSms":1.5}],
+ "traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]})"));
+    CHECK(r.device.at(0).start == 1000);
+    CHECK((r.rank == -1 && r.world == 0));
+    CHECK(r.devices.at(0) == read_kineto_records(folder.write("g.json", R"({"deviceProperties":[{"name":"G"}],"traceEvents":[]})")).devices.at(0));
+    CHECK(r.dropped == 4);
+}
+
 // Texts of numbers, with what stands behind them before the next comma, in nanoseconds; a double would round the one of 2023.
 TEST_CASE("times of a PyTorch trace are read to the nanosecond however they are written") {
     const TestFolder folder;
