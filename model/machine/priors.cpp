@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 #include "model/machine/generation.h"
+#include "model/machine/scatter.h"
 #include "model/presets.h"
 #include "model/records/measurements.h"
 
@@ -58,6 +59,17 @@ int likeness(const Cluster& a, const Cluster& b) {
 }
 
 constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at most one generation away
+
+bool any_like(const std::vector<Layers>& machines, const Cluster& cluster) {
+    return std::ranges::any_of(machines, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least_likeness; });
+}
+
+// Where no machine is alike, products scatter by so much more, and a step with them.
+double spread_for(const std::vector<Layers>& machines, const Cluster& cluster) {
+    if (any_like(machines, cluster)) return spread_of_steps;
+    const double alike = transfer_spread("gemm", true), alone = transfer_spread("gemm", false);
+    return std::sqrt(spread_of_steps * spread_of_steps + std::max(0.0, alone * alone - alike * alike));
+}
 
 std::vector<Layers> fitted_machines(const std::string& left_out) {
     std::vector<Layers> found;
@@ -278,7 +290,7 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     lay_rates(layers, near, all);
     lay_power(layers, near);
     lay_kernels(layers.experiment.cluster, near, all);
-    layers.experiment.cluster.noise.step = spread_of_steps;
+    layers.experiment.cluster.noise.step = spread_for(all, plate.experiment.cluster);
     layers.origin["cluster.noise.step"] = Origin::prior;
     layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
 }
@@ -303,8 +315,7 @@ Cluster cluster_from_others(const std::string& preset) {
 }
 
 bool has_like_machine(const Cluster& cluster) {
-    const auto machines_left = fitted_machines(cluster.name);
-    return std::ranges::any_of(machines_left, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least_likeness; });
+    return any_like(fitted_machines(cluster.name), cluster);
 }
 
 }  // namespace stepcast
