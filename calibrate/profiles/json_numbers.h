@@ -1,4 +1,5 @@
-// Integers of JSON that others wrote: a number may be a fraction, or too large for what it is read into. Internal to calibrate/profiles.
+// The JSON library, and integers of JSON that others wrote: a number may be a fraction, or too large for what it is read into. Internal to
+// calibrate/profiles.
 #pragma once
 
 #include <concepts>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "calibrate/profiles/json_numbers.h"
