@@ -145,6 +145,7 @@ std::string preset_path(PresetKind kind, const std::string& name) {
         std::string listed;
         for (const auto& v : valid) listed += (listed.empty() ? "; expected one of " : ", ") + v;
         hint += listed + way;
+        if (kind == PresetKind::cluster) hint += "; to write one: a datasheet as in " + folder(PresetKind::nameplate).string();
         if (valid.empty()) hint = "; there are none in " + folder(kind).string() + " ($STEPCAST_HOME chooses the root)";
     }
     throw ConfigError("\"" + name + "\" is no preset " + noun + hint);

@@ -63,7 +63,7 @@ TEST_CASE("a cluster is also found among nameplates, by name or by GPU") {
     CHECK(found("y2") == "plate");
     CHECK(found("plate") == "plate");
     CHECK(preset_names(PresetKind::cluster) == std::vector<std::string>{"measured"});
-    CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, "z"); }), Catch::Contains("expected one of measured, plate"));
+    CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, "z"); }), Catch::Contains("expected one of measured, plate; to write one: a datasheet as in ") && Catch::Contains("nameplates"));
 }
 
 // A letter in three may be wrong: one of 3 to 5, two of 6. Neighbours that changed places are one; of two as near the first.
