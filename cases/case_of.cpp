@@ -11,17 +11,12 @@
 namespace stepcast {
 namespace {
 
-bool exists(PresetKind kind, const std::string& name) {
-    const auto names = preset_names(kind);
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // `model` names an experiment preset, alone or with its MoE system ("moe_layer" + "mix_moe"); "" when it names none.
 std::string preset_of(const CaseRow& row) {
     const auto& model = row.cell("model");
-    if (exists(PresetKind::experiment, model)) return model;
+    if (has_preset(PresetKind::experiment, model)) return model;
     const auto joined = model + "_" + row.cell("moe_system");
-    if (!row.cell("moe_system").empty() && exists(PresetKind::experiment, joined)) return joined;
+    if (!row.cell("moe_system").empty() && has_preset(PresetKind::experiment, joined)) return joined;
     if (!row.cell("moe_system").empty() || model.starts_with("moe_layer")) {
         std::string names;
         for (const auto& name : preset_names(PresetKind::experiment)) names += (names.empty() ? "" : ", ") + name;

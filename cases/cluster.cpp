@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -29,13 +28,6 @@ std::string family_in(const std::string& gpu, Shelf& shelf) {
         word.clear();
     }
     return first;
-}
-
-bool is_preset(const std::string& name) {
-    return std::ranges::any_of(std::array{PresetKind::cluster, PresetKind::nameplate}, [&](PresetKind kind) {
-        const auto names = preset_names(kind);
-        return std::ranges::find(names, name) != names.end();
-    });
 }
 
 // Memory of another size than the preset's device.
@@ -182,7 +174,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
     }
     const auto family = family_in(gpu, shelf);
     for (const SourceRow& rule : shelf.sources("device"))
-        if (family == rule.at("family") && contains(wanted, rule.at("form")) && is_preset(rule.at("cluster")))
+        if (family == rule.at("family") && contains(wanted, rule.at("form")) && has_preset(PresetKind::cluster, rule.at("cluster")))
             return rule.at("cluster");
     throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
                       ", or name one with --cluster (stepcast import --gpu NAME --out FILE.toml writes one where the datasheet is known)");

@@ -27,8 +27,7 @@ std::vector<RecordedExperiment> recorded_experiments() {
 
 std::string experiment_of_recorded(const std::string& system, const std::string& model,
                                    const std::vector<RecordedExperiment>& known) {
-    const auto names = preset_names(PresetKind::experiment);
-    if (model.ends_with(".toml") || std::find(names.begin(), names.end(), model) != names.end()) return model;
+    if (model.ends_with(".toml") || has_preset(PresetKind::experiment, model)) return model;
     std::string all;
     for (const RecordedExperiment& one : known) {
         const auto& systems = one.systems;

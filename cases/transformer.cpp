@@ -23,8 +23,7 @@ Workload preset_of(const CaseRow& row) {
     none.layers = none.seq = none.ffn = 0;
     auto name = lower_case(row.cell("model"));
     std::replace(name.begin(), name.end(), '_', '-');
-    const auto presets = preset_names(PresetKind::workload);
-    if (std::find(presets.begin(), presets.end(), name) == presets.end()) return none;
+    if (!has_preset(PresetKind::workload, name)) return none;
     Experiment e;
     set_key(e, {"workload.preset", name});
     e.workload.name = name;

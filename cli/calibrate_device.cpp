@@ -66,8 +66,9 @@ std::string host_plots(const Cluster& cluster, const std::string& stem) {
 // The preset that describes this GPU, or the cluster that was named.
 std::optional<Cluster> datasheet_of(const std::string& asked, const std::string& gpu) {
     if (!asked.empty()) return read_cluster(asked);
-    for (const std::string& name : preset_names(PresetKind::cluster))
-        if (Cluster cluster = read_cluster(name); names_device(gpu, cluster.gpu)) return cluster;
+    for (const PresetKind kind : {PresetKind::cluster, PresetKind::nameplate})
+        for (const std::string& name : preset_names(kind))
+            if (Cluster cluster = read_cluster(name); names_device(gpu, cluster.gpu)) return cluster;
     return {};
 }
 

@@ -95,10 +95,7 @@ void name_unnamed(Layers& layers, const std::string& file, const std::optional<s
 
 // A workload alone is an experiment whose split and machine the command line says.
 bool is_workload(const std::string& name) {
-    if (name.ends_with(".json")) return true;
-    const auto experiments = preset_names(PresetKind::experiment), workloads = preset_names(PresetKind::workload);
-    return std::ranges::find(experiments, name) == experiments.end() &&
-           std::ranges::find(workloads, name) != workloads.end();
+    return name.ends_with(".json") || (!has_preset(PresetKind::experiment, name) && has_preset(PresetKind::workload, name));
 }
 
 TomlFile experiment_of_workload(const std::string& name, std::span<const Override> overrides) {

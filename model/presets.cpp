@@ -92,7 +92,7 @@ std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kin
 std::optional<std::string> found_preset(PresetKind kind, const std::string& name) {
     std::error_code ignored;
     const auto path = folder(kind) / (name + ".toml");
-    if (!name.empty() && fs::is_regular_file(path, ignored)) return path.string();
+    if (!name.empty() && name.find('/') == std::string::npos && fs::is_regular_file(path, ignored)) return path.string();
     if (kind != PresetKind::cluster && kind != PresetKind::nameplate) return std::nullopt;
     const auto found = preset_of_gpu(name, kind);
     return found || kind == PresetKind::nameplate ? found : found_preset(PresetKind::nameplate, name);
@@ -124,6 +124,8 @@ std::vector<std::string> preset_names(PresetKind kind) {
     std::sort(names.begin(), names.end());
     return names;
 }
+
+bool has_preset(PresetKind kind, const std::string& name) { return found_preset(kind, name).has_value(); }
 
 std::string preset_path(PresetKind kind, const std::string& name) {
     const std::string noun(words_of(kind).noun);

@@ -11,6 +11,7 @@ enum class PresetKind { workload, cluster, experiment, framework, family, namepl
 
 // Path of a preset file; a cluster also by its GPU's name. Throws ConfigError naming the nearest valid name.
 std::string preset_path(PresetKind kind, const std::string& name);
+bool has_preset(PresetKind kind, const std::string& name);  // found by that name, not as a file
 std::vector<std::string> preset_names(PresetKind kind);
 // The file that says which framework the rows of published tables ran in.
 std::string sources_path();

@@ -15,10 +15,8 @@ bool is_table(const TomlFile& file, std::string_view table) { return file.tables
 
 // By name where it is a preset, by what it holds where it is a file.
 PresetKind kind_of_start(const std::string& name) {
-    for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster}) {
-        const auto names = preset_names(kind);
-        if (std::ranges::find(names, name) != names.end()) return kind;
-    }
+    for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster})
+        if (has_preset(kind, name)) return kind;
     if (!name.ends_with(".toml") || name.find('/') == std::string::npos) return PresetKind::experiment;
     const auto file = read_toml(name);
     if (is_table(file, "gpu")) return PresetKind::cluster;

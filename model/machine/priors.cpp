@@ -73,9 +73,8 @@ double spread_for(const std::vector<Layers>& machines, const Cluster& cluster) {
 
 std::vector<Layers> fitted_machines(const std::string& left_out) {
     std::vector<Layers> found;
-    const auto names = preset_names(PresetKind::cluster);
     for (const std::string& name : measured_machines()) {
-        if (name == left_out || std::ranges::find(names, name) == names.end()) continue;
+        if (name == left_out || !has_preset(PresetKind::cluster, name)) continue;
         const auto path = preset_path(PresetKind::cluster, name);
         if (is_fitted(read_toml(path))) lay_cluster(found.emplace_back(), path);
     }

@@ -63,6 +63,8 @@ TEST_CASE("a cluster is also found among nameplates, by name or by GPU") {
     CHECK(found("y2") == "plate");
     CHECK(found("plate") == "plate");
     CHECK(preset_names(PresetKind::cluster) == std::vector<std::string>{"measured"});
+    CHECK((has_preset(PresetKind::cluster, "Y2") && !has_preset(PresetKind::cluster, "z")));
+    CHECK_FALSE(has_preset(PresetKind::cluster, "../nameplates/plate"));
     CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, "z"); }), Catch::Contains("expected one of measured, plate; to write one: a datasheet as in ") && Catch::Contains("nameplates"));
 }
 

@@ -64,6 +64,7 @@ TEST_CASE("show takes experiments, workloads and clusters, by name or by what a 
     CHECK_THAT(workload, Contains("\nhidden = 1024 ") && Contains("moe.experts = 64 ") && !Contains("[workload]"));
     const std::string cluster = show("four", {});
     CHECK_THAT(cluster, Contains("\ngpus_per_node = 4 ") && Contains("[fitted]"));
+    CHECK(show(read_cluster("four").gpu.name, {}) == cluster);
     CHECK_THAT(show(folder.write("c.toml", "nodes = 1\n[gpu]\nname = \"X\"\nmemory = \"80 GiB\"\nmemory_bandwidth = \"2 TB/s\"\n"), {}), Contains("gpu.name = \"X\"") && !Contains("[cluster]"));
     CHECK_THAT(show(folder.write("w.toml", "hidden = 96\n"), {}), Contains("hidden = 96 ") && !Contains("[parallelism]"));
     CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("[parallelism]\n") && Contains("preset = ") && Contains("# moe_layer_mix_moe: every key") && Contains("# empty, 0 or off by default: ") &&
