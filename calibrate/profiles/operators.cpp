@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "calibrate/profiles/json_numbers.h"
+
 namespace stepcast {
 namespace {
 
