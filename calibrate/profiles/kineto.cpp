@@ -81,6 +81,11 @@ double number(od::value& value) {
     double out = 0;
     return value.get_double().get(out) == simdjson::SUCCESS ? out : 0;
 }
+// Beyond what is there to be counted, the nearest that is.
+template <std::integral T>
+T whole(od::value& value, double least, double most) {
+    return static_cast<T>(std::clamp(number(value), least, most));
+}
 std::string text(od::value& value) {
     std::string_view out;
     return value.get_string().get(out) == simdjson::SUCCESS ? std::string(out) : std::string();
@@ -93,9 +98,9 @@ std::string array_text(od::value& value) {
 }
 
 void read_argument(std::string_view key, od::value& value, Arguments& args) {
-    if (key == "correlation") args.correlation = static_cast<std::uint64_t>(number(value));
-    else if (key == "device" || key == "Device Id") args.device = static_cast<std::uint32_t>(std::max(0.0, number(value)));
-    else if (key == "stream") args.stream = static_cast<std::uint32_t>(std::max(0.0, number(value)));
+    if (key == "correlation") args.correlation = whole<std::uint64_t>(value, 0, 9e18);
+    else if (key == "device" || key == "Device Id") args.device = whole<std::uint32_t>(value, 0, 4e9);
+    else if (key == "stream") args.stream = whole<std::uint32_t>(value, 0, 4e9);
     else if (key == "bytes" || key == "Bytes") args.bytes = number(value);
     else if (key == "Input Dims" || key == "Input dims") args.inputs.dims = array_text(value);
     else if (key == "Input type") args.inputs.types = array_text(value);
@@ -104,16 +109,16 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
     else if (key == "Collective name") args.collective.op = text(value);
     else if (key == "In msg nelems") args.collective.in_elements = number(value);
     else if (key == "Out msg nelems") args.collective.out_elements = number(value);
-    else if (key == "Group size") args.collective.ranks = static_cast<int>(std::clamp(number(value), 0.0, 1e7));
+    else if (key == "Group size") args.collective.ranks = whole<int>(value, 0, 1e7);
     else if (key == "dtype") args.collective.dtype = text(value);
     else if (key == "Process Group Name") args.collective.group = text(value);
     else if (key == "Process Group Ranks") args.collective.members = compact(text(value));
-    else if (key == "Src Rank") args.collective.source = static_cast<int>(std::clamp(number(value), -1.0, 1e7));
-    else if (key == "Dst Rank") args.collective.target = static_cast<int>(std::clamp(number(value), -1.0, 1e7));
-    else if (key == "Seq") args.sequence = static_cast<std::int32_t>(std::clamp(number(value), -1.0, 2e9));
+    else if (key == "Src Rank") args.collective.source = whole<int>(value, -1, 1e7);
+    else if (key == "Dst Rank") args.collective.target = whole<int>(value, -1, 1e7);
+    else if (key == "Seq") args.sequence = whole<std::int32_t>(value, -1, 2e9);
     else if (key == "Total Reserved") args.reserved = number(value);
     else if (key == "Total Allocated") args.allocated = number(value);
-    else if (key == "Device Type") args.device_type = static_cast<int>(number(value));
+    else if (key == "Device Type") args.device_type = whole<int>(value, -1, 1e6);
 }
 
 class Reader {

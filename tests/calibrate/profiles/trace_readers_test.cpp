@@ -95,8 +95,9 @@ TEST_CASE("numbers of a trace that are too large for what they count say nothing
     const TestFolder folder;
     const TraceRecords r = read_kineto_records(folder.write("n.json", R"({"baseTimeNanoseconds":1.7e20,
  "distributedInfo":{"rank":3000000000,"world_size":1e300,"pg_config":[]},"deviceProperties":[{"id":-1,"name":"G","numSms":1.5}],
- "traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]})"));
+ "traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"args":{"correlation":-12,"device":1e20,"stream":-3}}]})"));
     CHECK(r.device.at(0).start == 1000);
+    CHECK(r.device.at(0).stream == 0);
     CHECK((r.rank == -1 && r.world == 0));
     CHECK(r.devices.at(0) == read_kineto_records(folder.write("g.json", R"({"deviceProperties":[{"name":"G"}],"traceEvents":[]})")).devices.at(0));
     CHECK(r.dropped == 4);
