@@ -73,6 +73,7 @@ void TraceRecords::keep_below(std::size_t most) {
         window_end = first + std::max<std::int64_t>(1, (last - first) / 2);
         shortened = true;
         const auto drop = [&](auto& records) {
+            if (records.empty()) return;  // of none, Boost 1.74's erase() steps on from a null pointer
             records.erase(std::remove_if(records.begin(), records.end(), [&](const auto& record) { return record.start >= window_end; }),
                           records.end());
         };

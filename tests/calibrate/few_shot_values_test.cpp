@@ -144,7 +144,7 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     experts.experiment.framework.host.exchange_setup = Seconds(1e-4);
     CHECK(setup_of(FitTarget::cluster) == "none");
     // Attention that was measured alone stays as it is in a cluster that others start from.
-    const auto moves_attention = [&](FitTarget target, double tile) {
+    const auto moves_attention = [&](FitTarget target, int tile) {
         Case c = row;
         c.experiment.cluster.kernel.attention.tile = tile;
         return std::ranges::any_of(step_constants(target, {c}), [](const StepConstant& s) { return s.key == "kernel.attention_efficiency"; });

@@ -105,7 +105,7 @@ TEST_CASE("golden fits: tables of kernels and collectives") {
 // 400 steps: a common noise, a burst of ten steps in fifty, one step in forty late.
 TEST_CASE("golden fits: the noise of a run") {
     std::string text;
-    for (const int seed : {1, 2}) {
+    for (const std::uint64_t seed : {1u, 2u}) {
         graphs::RandomSource random(seed);
         StepSeries series{.run_id = "run", .ranks = 8};
         for (int i = 0; i < 400; ++i) {

@@ -84,7 +84,7 @@ TEST_CASE("rows under another name of a GPU are not counted twice") {
     const TestFolder folder;
     Cluster own = read_cluster("dgx-a100");
     own.gpu.name = "Abacus 9";
-    own.gpu.aliases = {"Abacus 9 PCIe"};
+    own.gpu.aliases = "Abacus 9 PCIe";
     const auto path = folder.write("g.csv", gemms + "Abacus 9,gemm,512,512,512,1,bf16,9\nAbacus 9 PCIe,gemm,512,512,1024,1,bf16,15\n");
     const KernelComparisons found = read_own_kernels(path, own);
     REQUIRE(found.rows.size() == 2);

@@ -50,7 +50,7 @@ public:
         call("gather", rank);
         const ScriptedSample& s = now();
         std::vector<double> other{9, s.cpu_share, s.clock_error, s.asks_to_stop ? 1.0 : 0.0, 9.5, 12, 12, 9 + s.end - 0.25};
-        for (const std::size_t i : {0, 4, 5, 6, 7}) other[i] += s.begins;
+        for (const std::size_t i : {0u, 4u, 5u, 6u, 7u}) other[i] += s.begins;
         ++taken_;
         return {std::move(values), std::move(other)};
     }

@@ -45,7 +45,7 @@ std::string folder_text(bool page, const std::function<void(const std::string&)>
 
 TEST_CASE("golden reports: comparisons") {
     std::string text;
-    for (const int seed : {1, 2}) {
+    for (const std::uint64_t seed : {1u, 2u}) {
         Drawn drawn(seed);
         const std::vector<Comparison> all = drawn.comparisons(seed == 1 ? 15 : 6);
         const KernelComparisons kernels = drawn.kernels(seed == 2 ? 0 : 12);
@@ -57,7 +57,7 @@ TEST_CASE("golden reports: comparisons") {
 
 TEST_CASE("golden reports: sweeps") {
     std::string text;
-    for (const int seed : {1, 2, 3, 4, 5}) {
+    for (const std::uint64_t seed : {1u, 2u, 3u, 4u, 5u}) {
         const SweepAnswer answer = Drawn(seed).sweep();
         text += sweep_table(answer) + in_one_line(to_json(answer));
         text += folder_text(seed == 1 || answer.best[0].campaign, [&](const std::string& to) { write_sweep(to, answer, {{"program", "stepcast 1"}}); });
@@ -70,12 +70,12 @@ TEST_CASE("golden reports: steps") {
     Experiment e;
     e.cluster = samples::fitted_cluster();
     e.framework.name = "own";
-    for (const int seed : {1, 2, 3}) {
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
         Drawn drawn(seed);
         std::optional<Explanation> why;
         std::optional<Campaign> training;
         if (seed != 1) why = drawn.explanation(), training = drawn.campaign();
-        const Forecast f = drawn.forecast(0.25 * seed);
+        const Forecast f = drawn.forecast(0.25 * static_cast<double>(seed));
         text += forecast_table(f, seed % 2 == 0) + kernel_table(f) + in_one_line(to_json(f, why, training));
         if (why) text += explanation_table(*why) + campaign_table(*training);
         text += folder_text(seed <= 2, [&](const std::string& to) { write_forecast(to, forecast_page(e, f, why, training), drawn.gantt(), why); });

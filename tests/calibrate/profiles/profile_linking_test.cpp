@@ -68,7 +68,7 @@ TEST_CASE("device work belongs to the product, the attention or the innermost op
     x.call(20, 3, 2701);
     x.call(0, 1, 2801, 100).waits = true;
     x.call(0, 1, 2751, 10).waits = true;
-    for (const std::uint64_t c : {11, 12, 13, 14, 15, 17, 18, 19, 20}) x.work(c, 1000 + 100 * static_cast<std::int64_t>(c), 7);
+    for (const std::uint64_t c : {11u, 12u, 13u, 14u, 15u, 17u, 18u, 19u, 20u}) x.work(c, 1000 + 100 * static_cast<std::int64_t>(c), 7);
     x.work(16, 9001, 11, SpanKind::communication, "ncclDevKernel(x)").sequence = 5;
     x.work(99, 9101, 13);                                                                       // by a call that is not here
     x.work(98, 9201, 13, SpanKind::communication, "void ncclKernel<float>(x)").collective = -1;  // of no size
@@ -174,7 +174,7 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     x.call(3, 1, 6001);
     x.call(4, 1, 6150);
     x.call(5, 1, 7050);
-    for (const std::uint64_t c : {1, 2, 3, 4, 5}) x.work(c, 10000 + 100 * static_cast<std::int64_t>(c), 7);
+    for (const std::uint64_t c : {1u, 2u, 3u, 4u, 5u}) x.work(c, 10000 + 100 * static_cast<std::int64_t>(c), 7);
     const Profile p = x.profile();
     CHECK(p.spans[0].phase == ProfilePhase::forward);
     CHECK(p.spans[0].instance == 1);
