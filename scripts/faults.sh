@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # scripts/faults.sh [TRIALS] [SEED]: what happens to every verb when something goes wrong around it, as a table. "kept": the exit code
-# says so, what is there is whole, nothing half is left, and no input was touched. Ends with 1 unless every line is kept.
+# says so, what is there is whole, nothing half is left, and no input was touched. A fault for which a tool is missing says "not tried".
+# Ends with 1 unless every line is kept.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +18,10 @@ lost=0
 line() { # line NAME HOW-MANY LOST
     [ "$3" -eq 0 ] && verdict=kept || { verdict="LOST $3"; lost=$((lost + 1)); }
     printf '%-52s %6s   %s\n' "$1" "$2" "$verdict"
+}
+untried() { # untried NAME WHAT-IS-MISSING
+    printf '%-52s %6s   %s\n' "$1" 0 "not tried: no $2"
+    lost=$((lost + 1))
 }
 once() { # once NAME CODE COMMAND..: exits with CODE, on our words when that is a failure
     local name=$1 code=$2
@@ -83,6 +88,8 @@ if command -v mpirun >/dev/null; then
         [ $? -ne 0 ] && "$stepcast" compare D >/dev/null 2>&1
         line "execute over MPI, a rank gets SIG$how" 1 $?
     done
+else
+    untried "execute over MPI, a rank gets SIGKILL, SIGSTOP" mpirun
 fi
 
 # The same of the CUDA device in software, where it was built, and of ranks that are threads: stopped, they go on.
@@ -107,6 +114,8 @@ if [ -d "$emulated" ]; then
         kill -KILL "${pids[1]}" 2>/dev/null
         wait "${pids[1]}" 2>/dev/null
     done
+else
+    untried "execute on emulated CUDA, a rank gets SIGKILL, SIGSTOP" "$emulated"
 fi
 rm -rf D
 # shellcheck disable=SC2086
@@ -147,6 +156,8 @@ if unshare -m true 2>/dev/null; then
         [ $? -eq 1 ] && grep -q 'Read-only' err
         line "$verb, its disk is read-only" 1 $?
     done
+else
+    untried "every verb, its disk is read-only" "right to mount"
 fi
 
 rm -rf D
@@ -193,5 +204,7 @@ line "simulate, a moved installation" 1 $?
 if command -v faketime >/dev/null; then
     faketime --exclude-monotonic -f '-1y x100' "$stepcast" execute host_moe --device host --steps 2 --warmup 0 >/dev/null 2>&1
     line "execute, a clock that jumps (faketime)" 1 $?
+else
+    untried "execute, a clock that jumps" faketime
 fi
 [ "$lost" -eq 0 ]
