@@ -140,9 +140,15 @@ std::optional<double> number_after(std::string_view text, std::size_t at) {
 }
 
 void check_rank_product(const CaseRow& row) {
-    if (row.cell("gpus").empty() || row.cell("dp").empty()) return;
+    constexpr double most = 1 << 20;
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
-    const auto product = of("tp") * of("pp") * of("dp") * of("cp");
+    double ranks = 1;
+    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= static_cast<double>(of(column));
+    if (ranks > most)
+        throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {:.0f} ranks; expected at most {:.0f}", of("tp"), of("pp"),
+                                      of("dp"), of("cp"), ranks, most));
+    if (row.cell("gpus").empty() || row.cell("dp").empty()) return;
+    const auto product = static_cast<long>(ranks);
     if (product != of("gpus"))
         throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {} ranks, but gpus is {}", of("tp"), of("pp"),
                                       of("dp"), of("cp"), product, of("gpus")));

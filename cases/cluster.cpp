@@ -75,24 +75,32 @@ std::optional<double> links_in(const std::string& text, std::size_t rate) {
     return number_after(text, before == std::string::npos ? 0 : before + 1);
 }
 
-// "800 Gb/s per node", "4 Omni-Path 100 Gb/s links per node", "400 Gb/s RDMA per GPU", "8x400G IB per node",
-// "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
+// Of "8x 200 Gb/s" or "8x200 Gb/s" the 8; `end` is where the rate ends.
+std::optional<double> times_before(const std::string& text, std::size_t end) {
+    const auto before = text.find_last_not_of("0123456789.", end - 1);
+    const auto x = before == std::string::npos ? before : text.find_last_not_of(' ', before);
+    return x == std::string::npos || text[x] != 'x' ? std::nullopt : number_before(text, x);
+}
+
+// "800 Gb/s per node", "4 Omni-Path 100 Gb/s links per node", "8x 200 Gb/s per node", "400 Gb/s RDMA per GPU",
+// "8x400G IB per node", "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
 std::optional<Nics> nics_in(const std::string& text) {
     if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
         const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
         if (const auto bits = number_before(text, at)) {
             if (const auto links = links_in(text, at); links && contains(clause, "links per node"))
-                return Nics{*bits, static_cast<int>(*links), false};
-            if (contains(clause, "per node")) return Nics{*bits, 0, false};
+                return Nics{*bits, count_of(*links), false};
+            if (contains(clause, "per node")) return Nics{*bits, count_of(times_before(text, at).value_or(0)), false};
             if (contains(clause, "per GPU")) return Nics{*bits, 0, true};
         }
     }
     for (auto at = text.find('x', 1); at != std::string::npos; at = text.find('x', at + 1)) {
         const auto count = number_before(text, at);
         if (!count) continue;
-        for (auto next = at + 1; next < text.size(); ++next)
-            if (const auto bits = number_after(text.substr(next), 0); bits && *bits >= 100)
-                return Nics{*bits, static_cast<int>(*count), false};
+        const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
+        for (std::size_t next = 1; next < clause.size(); ++next)
+            if (const auto bits = number_after(clause.substr(next), 0); bits && *bits >= 100)
+                return Nics{*bits, count_of(*count), false};
     }
     return std::nullopt;
 }

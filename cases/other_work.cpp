@@ -31,6 +31,17 @@ bool names_adapters(const std::string& text) {
     return contains(text, "peft");
 }
 
+// Of "LoRA rank 16" the 16. "time of rank 0" and "8 GPUs per rank group" say nothing of adapters.
+std::optional<int> stated_rank(const std::string& text) {
+    constexpr std::string_view word = "rank ";
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        const auto next = at + word.size();
+        const bool digit = next < text.size() && text[next] >= '1' && text[next] <= '9';
+        if (digit) return count_of(*number_after(text, next));
+    }
+    return std::nullopt;
+}
+
 bool names_one_of(const std::string& text, std::initializer_list<const char*> words) {
     for (const char* word : words)
         if (contains(text, word)) return true;
@@ -45,9 +56,7 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
         if (contains(text, word))
             throw ConfigError(fmt::format("notes: \"{}\" is other work than the training step that is modelled", word));
     if (names_adapters(text)) {
-        const auto at = text.find("rank ");
-        const auto stated = at == std::string::npos ? std::nullopt : number_after(text, at);
-        workload.adapter_rank = static_cast<int>(stated.value_or(usual_rank));
+        workload.adapter_rank = stated_rank(text).value_or(usual_rank);
         assumptions.push_back(
             fmt::format("LoRA: weights frozen, adapters of rank {} next to the attention's, packed sequences",
                         workload.adapter_rank));

@@ -29,7 +29,7 @@ bool stated_on(const CaseRow& row) {
 // Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): chunks of four layers or
 // the next number that divides a stage.
 int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
-    const int batches = count_in(row, "gbs", 0) / (p.dp * count_in(row, "mbs", 1));
+    const long batches = count_in(row, "gbs", 0) / (static_cast<long>(p.dp) * count_in(row, "mbs", 1));
     if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
     const int layers = w.layers / p.pp;
     for (int each = 4; each < layers; ++each)

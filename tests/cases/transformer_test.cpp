@@ -79,6 +79,9 @@ TEST_CASE("the network of a row is the one that its interconnect states") {
     CHECK(network("NVLink 3 in the 8-GPU node, 4 Omni-Path 100 Gb/s links per node") == std::pair{4, 12.5e9});
     CHECK(network("NVLink/NVSwitch in node, 8x HDR200 IB per node (not read)") == std::pair{8, 25e9});
     CHECK(network("DGX H100 cluster (fabric not stated)") == std::pair{0, 20e9});
+    for (const char* eight : {"8x 200 Gb/s per node", "8x200 Gb/s IB per node", "NVLink 12x 50 GB/s; 8x200G IB per node"})
+        CHECK(network(eight) == std::pair{8, 25e9});
+    CHECK_THROWS_AS(network("9999999999x200G IB"), ConfigError);
 }
 
 TEST_CASE("a row's device is the shipped cluster of its family, with the memory that it states") {
@@ -267,4 +270,13 @@ TEST_CASE("Pax computes whole layers again unless a recipe or the row says other
     CHECK(again("jax_toolbox_pax", "gpt-126m", "A100-80GB-SXM", "none") == Recompute::none);
     CHECK(again("dgxc_benchmarking", "gpt3-5b", "H100-80GB-SXM", "not stated") == Recompute::selective);
     CHECK(again("dgxc_benchmarking", "gpt3-175b", "H100-80GB-SXM", "not stated") == Recompute::full);
+}
+
+// 2^16 x 2^16 ranks are beyond what an int counts; that row is refused, and says so.
+TEST_CASE("a split of more ranks than there may be is refused") {
+    const CasesHome home;
+    for (const char* gpus : {"8", ""})
+        CHECK_THAT(gpt_refusal({{"gpus", gpus}, {"tp", "65536"}, {"pp", "65536"}, {"dp", ""}}),
+                   Catch::Contains("tp 65536 x pp 65536 x dp 1 x cp 1 = 4294967296 ranks; expected at most 1048576"));
+    CHECK_THAT(gpt_refusal({{"gpus", "131072"}, {"tp", "1"}, {"pp", "2"}, {"dp", "65536"}, {"mbs", "65536"}, {"gbs", "65536"}}), Catch::Contains("c.csv:2"));
 }

@@ -202,6 +202,9 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
     CHECK(with({{"case_id", "finetune_lora_llama2-70b"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "fine-tuning SFT, packed"}}).workload.adapter_rank == 0);
     CHECK(with({{"notes", "QLoRA"}}).workload.adapter_rank == 16);
+    CHECK(with({{"notes", "LoRA; time of rank 0"}}).workload.adapter_rank == 16);
+    CHECK(with({{"notes", "LoRA; 8 GPUs per rank group 64"}}).workload.adapter_rank == 16);
+    CHECK(with({{"notes", "LoRA of rank 8; time of rank 0"}}).workload.adapter_rank == 8);
     // Ranks of a latent attention are no adapters.
     for (const char* notes : {"MLA: kv_lora_rank 512", "q_lora_rank=1536, kv-lora 512", "kv lora rank 512", "exploration run"})
         CHECK(with({{"notes", notes}}).workload.adapter_rank == 0);
