@@ -129,7 +129,7 @@ std::vector<ProductTimes> product_times(const Profile& profile) {
 std::vector<PassTimes> pass_times(const Profile& profile) {
     const auto key = [](const PassCall& c) {
         const Attention a = c.attention.value_or(Attention{});
-        return std::tuple(c.op, c.dtype, c.bytes.si(), a.batch, a.heads, a.seq_q, a.seq_k, a.head_dim);
+        return std::tuple(c.op, c.dtype, c.bytes.si(), a.batch, a.heads, c.kv_heads, a.seq_q, a.seq_k, a.head_dim, a.causal);
     };
     return gather<PassTimes, PassCall>(profile, profile.passes, &DeviceSpan::pass, key,
                                        +[](PassTimes&, const Gathered<PassCall>&) {});

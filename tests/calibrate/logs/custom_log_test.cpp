@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include "calibrate/logs/line_pattern.h"
 #include "model/records/measurements.h"
 #include "tests/calibrate/logs.h"
@@ -181,4 +183,23 @@ TEST_CASE("an import writes only the phases asked for beside medians and inputs"
     CHECK(rows.size() == 20 + 1 + 3);  // steps; the input; medians of step and forward, mean of the step
     CHECK(rows.front().model == "m");
     CHECK(std::count_if(rows.begin(), rows.end(), [](const Sample& s) { return s.phase == "forward"; }) == 1);
+}
+
+// Fifty lines, one of ten steps; and a run that went on after 50,000: medians of either are of what the log tells, its first
+// steps left out.
+TEST_CASE("logs of every tenth step and of resumed runs have medians") {
+    const LogFolder folder;
+    const std::string out = (folder.path / "m.csv").string();
+    const std::string pattern = folder.file("p.toml", "lines = [\"step={#} took {step:s} s\"]\n");
+    const auto median_of = [&](int first, int every, int lines) {
+        std::string text;
+        for (int i = 0; i < lines; ++i) text += fmt::format("step={} took {} s\n", first + every * i, i < 10 ? 9 : 0.5);
+        import_to_files({.logs = {folder.file("a.log", text)}, .out = out, .routing_out = {}, .medians_only = true, .pattern = pattern, .system = {}, .model = "m"});
+        std::vector<double> medians;
+        for (const Sample& s : read_measurements(out))
+            if (s.phase == "step") medians.push_back(s.value);
+        return medians;
+    };
+    CHECK(median_of(10, 10, 50) == std::vector<double>{0.5});
+    CHECK(median_of(50001, 1, 30) == std::vector<double>{0.5});  // of thirty the first nine are no steady ones
 }

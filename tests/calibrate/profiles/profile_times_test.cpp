@@ -171,3 +171,22 @@ TEST_CASE("calls alike on several ranks: transfer, waiting and bounds") {
     CHECK(notes.front().starts_with("1 kernels of collectives cannot be told to be the same call on several ranks"));
     CHECK(collective_times({}).empty());
 }
+
+// Ten calls with a mask of 100 us and ten without of 190 are two forms, and so are other numbers of key heads.
+TEST_CASE("attention with and without a mask are a row each") {
+    Profile p;
+    p.path = "p";
+    for (const auto& [causal, kv_heads] : {std::pair(true, 16), std::pair(false, 16), std::pair(true, 4)})
+        p.passes.push_back({"aten::sdpa", "Half", "attention", Attention{.batch = 2, .heads = 16, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .causal = causal}, kv_heads, {}});
+    for (int i = 0; i < 30; ++i) {
+        DeviceSpan s;
+        s.pass = i / 10;
+        s.instance = i;
+        s.start = 1'000'000 * i;
+        s.finish = s.start + (s.pass == 1 ? 190'000 : 100'000);
+        p.spans.push_back(s);
+    }
+    const std::vector<PassTimes> all = pass_times(p);
+    REQUIRE(all.size() == 3);
+    for (const PassTimes& t : all) CHECK(t.calls == 10);
+}
