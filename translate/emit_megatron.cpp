@@ -118,7 +118,7 @@ void Writer::model() {
     else
         flag("share_embeddings_and_output_weights", w.tied);
     add("hidden_dropout", fmt::format("{}", w.dropout));
-    add("attention_dropout", fmt::format("{}", w.dropout));
+    add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
     if (w.vocab > 0) add("vocab_size", w.vocab);
     if (w.attention == AttentionKind::mla) {
         flag("multi_latent_attention", true);

@@ -93,6 +93,8 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0.1), hidden_drop.value_or(0.1))), v->at);
     else if (s.sized)
         s.t.take_default("workload.dropout", "0.1");
+    if (const auto* v = s.d.find("attention_dropout"); v && attention == 0 && hidden_drop.value_or(0.1) > 0)
+        s.t.set("workload.score_dropout", "false", v->at);
     if (s.sized && !s.t.find("workload.vocab"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }

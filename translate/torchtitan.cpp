@@ -174,14 +174,14 @@ void read_training(Document& d, Translation& t) {
         t.take_default("workload.seq", "2048");
     const auto* converters = d.find("model.converters");
     const bool fp8 = converters && converters->value.find("float8") != std::string::npos;
-    if (fp8)
+    const auto *recipe = d.find("float8.recipe_name"), *v = d.find("training.mixed_precision_param");
+    if (fp8)  // the products; what mixed precision says is of the rest
         t.set("workload.dtype", "fp8", converters->at);
-    if (const auto* recipe = d.find("float8.recipe_name"); fp8 && recipe && recipe->value.find("rowwise") != std::string::npos)
-        t.set("workload.row_scales", "true", recipe->at);
-    else if (const auto* v = d.find("training.mixed_precision_param"))
+    else if (v)
         t.set("workload.dtype", v->value == "float32" ? "fp32" : "bf16", v->at);
     else
         t.take_default("workload.dtype", "bf16");
+    if (fp8 && recipe && recipe->value.find("rowwise") != std::string::npos) t.set("workload.row_scales", "true", recipe->at);
     if (const auto* v = d.find("training.mixed_precision_reduce"))
         t.set("parallelism.gradient_dtype", v->value == "bfloat16" ? "bf16" : "fp32", v->at);
     else

@@ -162,3 +162,12 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     CHECK_THAT(refusal(EmitFormat::megatron), Contains("2 micro-batches for 4 stages"));
     CHECK_THAT(complaint([] { parse_emit_format("megatorn"); }), Contains("did you mean \"megatron\"?"));
 }
+
+TEST_CASE("scores that are not dropped are emitted and read so") {
+    const TestFolder folder;
+    Experiment e = read_unchecked_experiment("llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"workload.dropout", "0.1"}, {"workload.score_dropout", "false"}});
+    const std::string text = emit(e, EmitFormat::megatron).text;
+    CHECK_THAT(text, Contains("--hidden-dropout 0.1") && Contains("--attention-dropout 0\n"));
+    const Translation back = translate(folder.write("flags.sh", text), {});
+    CHECK((back.find("workload.score_dropout") && back.find("workload.score_dropout")->value == "false"));
+}

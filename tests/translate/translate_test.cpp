@@ -390,3 +390,17 @@ TEST_CASE("degrees and counts of zero, below zero or beyond any cluster are refu
     refused("g.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"0\"\n", "from 1 to 10^9");
     refused("h.json", R"({"train_micro_batch_size_per_gpu": 0, "train_batch_size": 8, "zero_optimization": {"stage": 1}})", "from 1 to 10^9");
 }
+
+// Converters make the products fp8, whatever mixed precision says of the rest; row-wise scales are of fp8 alone.
+TEST_CASE("float8 of torchtitan is fp8 with and without mixed precision") {
+    const TestFolder folder;
+    TranslateOptions how;
+    how.model = "llama3-8b";
+    const auto read = [&](const std::string& more) {
+        return translate(folder.write("t.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + more + "[training]\nlocal_batch_size = 1\nseq_len = 8192\nmixed_precision_param = \"bfloat16\"\n"), how);
+    };
+    CHECK(value(read(""), "workload.dtype") == "bf16");
+    CHECK(value(read("converters = [\"float8\"]\n"), "workload.dtype") == "fp8");
+    const Translation rows = read("converters = [\"float8\"]\n[float8]\nrecipe_name = \"rowwise\"\n");
+    CHECK((value(rows, "workload.dtype") == "fp8" && value(rows, "workload.row_scales") == "true"));
+}
