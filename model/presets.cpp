@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
@@ -65,26 +66,28 @@ fs::path folder(PresetKind kind) {
     return shared && !fs::is_directory(own, ignored) ? in(shipped_folder()) : own;
 }
 
-// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one.
+// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one, a name
+// before an alias, and the larger machine before another.
 std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kind) {
     std::optional<std::string> found;
-    int most = 0;
+    std::tuple<bool, bool, std::int64_t> best;
     for (const auto& preset : preset_names(kind)) {
         const auto path = (folder(kind) / (preset + ".toml")).string();
         std::string names;
         std::int64_t ranks = 1;
+        bool exact = false;
         for (const auto& entry : read_toml(path).entries) {
             const auto* text = std::get_if<std::string>(&entry.value.value);
             const auto* count = std::get_if<std::int64_t>(&entry.value.value);
             if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower_case(*text);
+            exact = exact || (text && entry.path == "gpu.name" && lower_case(*text) == lower_case(name));
             if (count && entry.path == "gpus_per_node") ranks = *count;
         }
         std::string known = ",";
         for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
             if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
-        if ((known + ",").find("," + lower_case(name) + ",") == std::string::npos || ranks <= most) continue;
-        found = path;
-        most = static_cast<int>(ranks);
+        if ((known + ",").find("," + lower_case(name) + ",") == std::string::npos) continue;
+        if (const std::tuple now(ranks > 1, exact, ranks); now > best) found = path, best = now;
     }
     return found;
 }

@@ -10,10 +10,12 @@ namespace {
 
 constexpr double pico = 1e-12;
 
-// What an operation of this dtype takes relative to one of 16 bits: as much energy a second at either peak.
+// What an operation of this dtype takes relative to one of 16 bits: as much energy a second at either peak, at most in the
+// measure of their bits. A higher peak of 16 bits takes nothing from operations that do not run at it.
 double of_sixteen_bits(Dtype dtype, const Gpu& gpu) {
     const FlopsPerSecond none(0), sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = gpu.peaks[dtype];
-    return sixteen > none && own > none ? sixteen / own : 1;
+    const double bits = size_of(dtype) / size_of(Dtype::bf16);
+    return sixteen > none && own > none ? std::min(sixteen / own, bits) : 1;
 }
 
 double drawn(Flops work, Dtype dtype, Bytes moved, const Cluster& cluster) {

@@ -49,6 +49,9 @@ TEST_CASE("of several clusters with a GPU the largest machine is meant") {
     add("two", 2, 200);
     const TestHome home(folder.path());
     CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
+    // Its own name before a larger machine's alias.
+    folder.write("model/presets/clusters/alias.toml", "gpus_per_node = 16\n[gpu]\nname = \"X9-SXM\"\naliases = \"X9\"\n");
+    CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
 }
 
 // What was measured comes first; of what nobody measured a datasheet will do.

@@ -36,6 +36,11 @@ TEST_CASE("above its power limit a kernel is slower by the root of what it draws
     // fp8 operations take half as much each.
     CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), c) == Approx(std::sqrt(2)));
     CHECK(sustained_slowdown(Flops(3e10), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
+    // A higher peak of a type that does not run takes nothing: neither fp16's from bf16 nor that of 16 bits from fp8.
+    Cluster more = c;
+    more.gpu.peaks[Dtype::fp16] = FlopsPerSecond(4e14);
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), more) == Approx(2));
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), more) == Approx(std::sqrt(2)));
     CHECK(burst_time(Seconds(1e-3), 2, c.power).si() == Approx(1.5e-3));
     CHECK(burst_time(Seconds(1e-6), 2, c.power).si() == Approx(1e-6).epsilon(0.002));
     c.power.limit = 0;
