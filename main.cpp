@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <string>
@@ -136,15 +137,17 @@ void help_with_sweep(const Options& options) {
     }
 }
 
-// The flags of the best split that the framework runs; the table goes to stderr.
+// The flags of the best split that the framework runs, of the least machines where a time was given; the table goes to stderr.
 void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
     std::fputs(sweep_table(answer).c_str(), stderr);
-    for (std::size_t i = 0; i < answer.best.size(); ++i) {
+    std::vector<SweepRow> rows;
+    std::ranges::copy_if(answer.of_each, std::back_inserter(rows), &SweepRow::least_within);
+    if (rows.empty()) rows = answer.best;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
         Experiment split = question.experiment;
-        for (const auto& [key, value] : answer.best[i].settings) set_key(split, {key, value});
+        set_varied(split, rows[i].settings, question.stated);
         try {
-            return print(emitted(split, options,
-                                 headline(answer.experiment, answer.cluster, split, answer.best[i].step)));
+            return print(emitted(split, options, headline(answer.experiment, split.cluster.name, split, rows[i].step)));
         } catch (const ConfigError& error) {
             options.say("row " + std::to_string(i + 1) + ": " + error.what());
         }

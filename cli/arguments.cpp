@@ -330,6 +330,7 @@ ProfileImport profile_import_of(const Options& options) {
 SweepQuestion question_of(const Options& options) {
     SweepQuestion question;
     question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
+    question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     question.where = parse_constraints(options.where);
     question.top = options.top;

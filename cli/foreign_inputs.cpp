@@ -56,6 +56,13 @@ std::vector<std::string> files_asked(const Options& options, const std::string& 
     return {name};
 }
 
+std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
+    if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys_of_text(own->second, name, overrides);
+    const auto format = recognise_foreign(name);
+    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return stated_keys(name, overrides);
+    return stated_keys_of_text(experiment_text(translate(name, translate_options(options))), name, overrides);
+}
+
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked) {
     if (const auto own = options.texts.find(name); own != options.texts.end())

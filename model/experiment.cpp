@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "model/errors.h"
 #include "model/experiment_text.h"
 #include "model/files/plain_text.h"
@@ -119,7 +121,14 @@ void spread(Layers& layers, const Override& ranks) {
     if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
                           "; expected a multiple, or fewer");
-    c.nodes = std::max(1, wanted / c.gpus_per_node);
+    const int nodes = std::max(1, wanted / c.gpus_per_node);
+    if (const auto said = layers.set_at.find("cluster.nodes");
+        said != layers.set_at.end() && said->second.starts_with("--set ") && c.nodes != nodes)
+        throw ConfigError(fmt::format("{}: {} nodes of {} by {}; expected {}, or one of the two", at, c.nodes, c.gpus_per_node,
+                                      said->second, static_cast<long>(c.nodes) * c.gpus_per_node));
+    c.nodes = nodes;
+    if (wanted < c.gpus_per_node && !c.gpu.rank_rates.empty())
+        c.gpu.rank_rates.resize(std::min<std::size_t>(c.gpu.rank_rates.size(), static_cast<std::size_t>(wanted)));
     c.gpus_per_node = std::min(wanted, c.gpus_per_node);
     for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) {
         layers.set_at[key] = at;
@@ -226,6 +235,17 @@ Layers lay_text(const std::string& text, const std::string& path, std::span<cons
     return lay_from(file, !told, overrides);
 }
 
+std::vector<Override> stated_in(const Layers& layers) {
+    std::vector<Override> stated;
+    for (const auto& [key, origin] : layers.origin) {
+        const auto table = key.substr(0, key.find('.'));
+        const bool whole = (table == "workload" || table == "cluster") && !layers.starts.contains(table);
+        if (origin != Origin::set || (whole && !layers.set_at.at(key).starts_with("--set "))) continue;
+        stated.push_back({key, text_of(*find_key(key), layers.experiment)});
+    }
+    return stated;
+}
+
 Experiment checked(const Layers& layers) {
     try {
         check_experiment(layers.experiment);
@@ -265,6 +285,14 @@ std::vector<std::string> notes_of_hub_config(const std::string& path) {
 
 Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     return lay_experiment(path_or_preset, overrides).experiment;
+}
+
+std::vector<Override> stated_keys(const std::string& path_or_preset, std::span<const Override> overrides) {
+    return stated_in(lay_experiment(path_or_preset, overrides));
+}
+
+std::vector<Override> stated_keys_of_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    return stated_in(lay_text(text, path, overrides));
 }
 
 std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {

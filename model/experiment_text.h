@@ -15,6 +15,11 @@ Experiment read_experiment_text(const std::string& text, const std::string& path
 Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
                                           std::span<const Override> overrides);
 
+// The single keys that its file and `overrides` state, each with its value. They lie over the preset that their table starts from,
+// and over another one in its place (set_varied()). A table of the file that starts from none is replaced whole: only overrides.
+std::vector<Override> stated_keys(const std::string& path_or_preset, std::span<const Override> overrides);
+std::vector<Override> stated_keys_of_text(const std::string& text, const std::string& path, std::span<const Override> overrides);
+
 // Its own file, and those that it or an override names.
 std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
 

@@ -97,18 +97,29 @@ void check_values(const Axis& axis, const Experiment& experiment) {
 
 }  // namespace
 
-void set_varied(Experiment& e, const std::string& key, const std::string& value) {
+bool lays_preset(const Axis& axis) {
+    return axis.key == "machines" || axis.key == "workload.family" || axis.key.ends_with(".preset");
+}
+
+void set_varied(Experiment& e, const std::string& key, const std::string& value, std::span<const Override> stated) {
     const int nodes = e.cluster.nodes;
+    const auto lay = [&](const std::string& preset, const std::string& name) {
+        set_key(e, {preset, name});
+        if (preset == "cluster.preset") e.cluster.nodes = nodes;
+        const auto table = preset.substr(0, preset.find('.') + 1);
+        for (const Override& one : stated)
+            if (one.key.starts_with(table)) set_key(e, one);
+    };
     if (key != "machines") {
-        set_key(e, {key, value});
-        if (key == "cluster.preset") e.cluster.nodes = nodes;
+        if (lays_preset({key, {}})) lay(key, value);
+        else set_key(e, {key, value});
         return;
     }
     const auto x = value.find('x');
     const auto count = as_number<long>(std::string_view(value).substr(0, x));
     if (x == std::string::npos || !count || *count < 1)
         throw ConfigError(fmt::format("--vary machines={}: expected COUNTxCLUSTER, for example 512xdgx-h100", value));
-    set_key(e, {"cluster.preset", value.substr(x + 1)});
+    lay("cluster.preset", value.substr(x + 1));
     const int of_node = e.cluster.gpus_per_node;
     if (*count % of_node != 0 || *count > (1L << 17) * of_node)
         throw ConfigError(fmt::format("--vary machines={}: {} has {} ranks a node; expected a multiple, for example "
@@ -116,6 +127,12 @@ void set_varied(Experiment& e, const std::string& key, const std::string& value)
                                       value, e.cluster.name, of_node, (*count / of_node + 1) * of_node,
                                       value.substr(x + 1)));
     e.cluster.nodes = static_cast<int>(*count / of_node);
+}
+
+void set_varied(Experiment& e, const Settings& settings, std::span<const Override> stated) {
+    for (const bool presets : {true, false})
+        for (const auto& [key, value] : settings)
+            if (lays_preset({key, {}}) == presets) set_varied(e, key, value, stated);
 }
 
 Axis parse_axis(const std::string& text) {
@@ -142,6 +159,8 @@ void check_axes(std::span<const Axis> axes, const Experiment& experiment) {
     for (const Axis& axis : axes) {
         if (!keys.insert(axis.key).second)
             throw ConfigError("--vary " + axis.key + ": is there twice; expected all its values in one --vary");
+        if (keys.contains("machines") && (keys.contains("cluster.nodes") || keys.contains("cluster.preset")))
+            throw ConfigError("--vary machines: is a cluster and its nodes; expected no --vary cluster.preset or cluster.nodes next to it");
         if (!is_every_split(axis)) check_values(axis, experiment);
     }
     if (varies_every_split(axes) && experiment.workload.kind != Workload::Kind::transformer)

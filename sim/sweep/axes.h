@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/answers/sweep_answer.h"
 #include "model/experiment.h"
 
 namespace stepcast {
@@ -22,8 +23,12 @@ struct Axis {
 Axis parse_axis(const std::string& text);
 
 // Sets what varies. "machines": COUNTxCLUSTER, so many ranks of a cluster preset or file, on whole nodes. cluster.preset
-// keeps the experiment's number of nodes, as a cluster file brings one node or as many as it was measured on.
-void set_varied(Experiment& experiment, const std::string& key, const std::string& value);
+// keeps the experiment's number of nodes, as a cluster file brings one node or as many as it was measured on. Over a preset
+// lies what is `stated` of its table, as in an experiment that starts from it.
+void set_varied(Experiment& experiment, const std::string& key, const std::string& value, std::span<const Override> stated = {});
+// All settings of a point: presets before single keys, whatever their order on the command line.
+void set_varied(Experiment& experiment, const Settings& settings, std::span<const Override> stated);
+bool lays_preset(const Axis& axis);
 
 // Every key once, each value one that its key takes.
 void check_axes(std::span<const Axis> axes, const Experiment& experiment);

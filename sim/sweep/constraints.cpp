@@ -182,7 +182,7 @@ void check_constraints(std::span<const Constraint> constraints, std::span<const 
                        const Experiment& experiment) {
     std::map<std::pair<Measure, std::size_t>, Allowed> ranges;
     const bool one_cluster =
-        std::ranges::none_of(axes, [](const Axis& axis) { return axis.key.starts_with("cluster."); });
+        std::ranges::none_of(axes, [](const Axis& axis) { return axis.key.starts_with("cluster.") || axis.key == "machines"; });
     for (const Constraint& c : constraints) {
         Allowed fresh;
         fresh.open_least = c.measure != Measure::split;

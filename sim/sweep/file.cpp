@@ -1,5 +1,6 @@
 #include "sim/sweep/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -41,8 +42,12 @@ std::string fingerprint(const SweepQuestion& q) {
     for (const KeyDoc& key : key_docs())
         if (key.kind != "preset") text += key.key + "=" + get_key(q.experiment, key.key) + "\n";
     for (const Axis& axis : q.axes) text += fmt::format("{}={}\n", axis.key, fmt::join(axis.values, ","));
+    if (std::ranges::any_of(q.axes, lays_preset))
+        for (const Override& one : q.stated) text += "stated " + one.key + "=" + one.value + "\n";
     for (const Constraint& c : q.where) text += c.text + "\n";
     if (q.within) text += "within\n";
+    for (const Offer& offer : q.training ? q.training->market.offers : std::vector<Offer>())
+        text += fmt::format("{} {}\n", offer.gpu, offer.price_per_gpu_hour);
     text += fmt::format("{} {} {}", to_string(q.objective), q.second ? to_string(*q.second) : "", q.top);
     return stamp_of(text);
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "model/errors.h"
 #include "sim/predict.h"
 
@@ -44,9 +46,12 @@ void add_node_counts(SweepQuestion& q) {
     if (clusters.empty()) count(q.experiment);
     for (const std::string& cluster : clusters) {
         Experiment e = q.experiment;
-        set_varied(e, "cluster.preset", cluster);
-        count(e);
+        set_varied(e, "cluster.preset", cluster, q.stated);
+        if (e.cluster.gpu.peaks[e.workload.dtype] > FlopsPerSecond(0)) count(e);  // another machine is counted as illegal
     }
+    if (most == 0)
+        throw ConfigError(fmt::format("--within: none of {} states a peak of {}; expected one that does, or another --set dtype",
+                                      fmt::join(clusters, ", "), to_string(q.experiment.workload.dtype)));
     constexpr double room = 16;
     const int first = std::max(1, static_cast<int>(std::min<double>(most_nodes, std::ceil(fewest)))),
               last = static_cast<int>(std::min<double>(most_nodes, std::ceil(room * most)));

@@ -79,8 +79,8 @@ WalkPrefix prefix_of(const SweepBase& base) {
 
 }  // namespace
 
-SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes)
-    : experiment_(experiment), axes_(std::move(axes)), every_split_(varies_every_split(axes_)) {
+SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std::vector<Override> stated)
+    : experiment_(experiment), axes_(std::move(axes)), stated_(std::move(stated)), every_split_(varies_every_split(axes_)) {
     check_axes(axes_, experiment);
     for (const Axis& axis : axes_)  // what varies, the framework leaves alone
         if (decides(experiment_.framework, axis.key)) experiment_.framework.stated.push_back(axis.key);
@@ -133,8 +133,10 @@ std::size_t SweepSpace::outer_value(std::size_t outer, std::uint64_t base) const
 SweepBase SweepSpace::base(std::uint64_t number) const {
     SweepBase base{.experiment = experiment_, .values = {}, .rules = {}, .rules_suffice = false};
     Experiment& e = base.experiment;
+    Settings outer;
     for (std::size_t i = 0; i < outer_.size(); ++i)
-        set_varied(e, axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
+        outer.emplace_back(axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
+    set_varied(e, outer, stated_);
     for (std::size_t k = 0; k < split_key_count; ++k) {
         const SplitField& field = split_fields()[k];
         if (every_split_) base.values[k] = every_value(static_cast<SplitKey>(k), e);

@@ -35,7 +35,7 @@ struct SweepVisitor {
 class SweepSpace {
 public:
     // Throws ConfigError as check_axes() does, and for more than 1e18 points.
-    SweepSpace(const Experiment& experiment, std::vector<Axis> axes);
+    SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std::vector<Override> stated = {});
 
     [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
     [[nodiscard]] std::uint64_t point_count() const { return points_; }
@@ -67,6 +67,7 @@ private:
 
     Experiment experiment_;
     std::vector<Axis> axes_;
+    std::vector<Override> stated_;
     bool every_split_;
     std::vector<std::size_t> outer_;  // axes of no SplitKey, slowest first
     std::uint64_t points_ = 0;

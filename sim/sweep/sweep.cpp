@@ -67,7 +67,7 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
         for (const auto& [key, value] : row.settings)
             if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
                 std::ranges::find(answer.each_of, key) != answer.each_of.end())
-                but_count.emplace_back(key, value);
+                but_count.emplace_back(key, key == "machines" ? value.substr(value.find('x') + 1) : value);
         SweepRow*& best = least[but_count];
         if (!best || row.ranks < best->ranks) best = &row;
     }
@@ -149,13 +149,15 @@ void check(const SweepQuestion& q) {
     if (q.top < 1) throw ConfigError(fmt::format("--top {}: expected at least 1", q.top));
     const bool cost = q.objective == Objective::cost || q.second == Objective::cost;
     const bool varies = std::ranges::any_of(q.axes, [](const Axis& axis) {
-        return axis.key == "cluster.price_per_gpu_hour" || axis.key == "cluster.preset";
+        return axis.key == "cluster.price_per_gpu_hour" || axis.key == "cluster.preset" || axis.key == "machines";
     });
-    if (cost && !varies && q.experiment.cluster.price_per_gpu_hour == 0)
+    Experiment priced = q.experiment;
+    priced.cluster.price_per_gpu_hour = price_per_gpu_hour(q, q.experiment.cluster);
+    if (cost && !varies && priced.cluster.price_per_gpu_hour == 0)
         throw ConfigError(
             "--objective cost: cluster.price_per_gpu_hour is 0; expected what a rank costs an hour, for "
-            "example --set cluster.price_per_gpu_hour=2.5");
-    check_constraints(q.where, q.axes, q.experiment);
+            "example --set cluster.price_per_gpu_hour=2.5, or a training at the market's prices (--tokens)");
+    check_constraints(q.where, q.axes, priced);
 }
 
 SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
@@ -204,7 +206,7 @@ SweepQuestion checked(const SweepQuestion& asked) {
 
 SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     const SweepQuestion question = checked(asked);
-    const SweepSpace space(question.experiment, question.axes);
+    const SweepSpace space(question.experiment, question.axes, question.stated);
     if (options.announce && space.point_count() >= announced_points)
         options.announce(
             fmt::format("{} points are asked for: illegal regions are passed over whole, and lower bounds leave "
@@ -239,7 +241,7 @@ bool is_sweep_helper() { return mpi_process() > 0; }
 
 void help_sweep(const SweepQuestion& asked) {
     const SweepQuestion question = checked(asked);
-    const SweepSpace space(question.experiment, question.axes);
+    const SweepSpace space(question.experiment, question.axes, question.stated);
     help_mpi_team(space, question);
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "model/errors.h"
+#include "sim/campaign.h"
 
 namespace stepcast {
 namespace {
@@ -123,6 +124,10 @@ SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question,
     for (std::size_t i = 0; i < map_keys_.size(); ++i) map_levels_[i] = split_index(map_keys_[i]);
 }
 
+double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster) {
+    return question.training ? offer_for(question.training->market, cluster).price_per_gpu_hour : cluster.price_per_gpu_hour;
+}
+
 SweepJobResult SweepWorker::run(const SweepJob& job) {
     SweepJobResult result;
     Incumbents incumbents(wanted_);
@@ -160,6 +165,7 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, con
     if (!base.evaluator) {
         Experiment tried = base.base.experiment;
         tried.parallelism = split;
+        tried.cluster.price_per_gpu_hour = price_per_gpu_hour(question_, tried.cluster);
         try {
             check_experiment(tried);  // also what no rule about splits is about
         } catch (const ConfigError& error) {
@@ -217,7 +223,8 @@ void SweepWorker::note_cell(std::uint64_t base, const Parallelism& split, Second
 
 SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
     SimulatedPoint point{.id = c.id, .step = {}, .refused = {}};
-    const Experiment e = space_.experiment_of(c.id);
+    Experiment e = space_.experiment_of(c.id);
+    e.cluster.price_per_gpu_hour = price_per_gpu_hour(question_, e.cluster);
     try {
         point.step = simulated_step(e);
     } catch (const ConfigError& error) {

@@ -28,6 +28,7 @@ std::string with_ranges(std::string_view a, std::string_view b);
 // What is asked, in full: every process derives the same space from it.
 struct SweepQuestion {
     Experiment experiment;
+    std::vector<Override> stated;  // by its file and --set: lie over presets that vary
     std::vector<Axis> axes;
     std::vector<Constraint> where;
     Objective objective = Objective::step;
@@ -41,6 +42,9 @@ struct SweepQuestion {
 // then favour the least work.
 bool work_differs(const SweepQuestion& question);
 SweepQuestion answerable(SweepQuestion question);
+
+// Of a rank of this cluster: what it states, else what the market of the training asks for its GPU; 0 = not known.
+double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster);
 
 double score(Objective objective, const Candidate& candidate, Seconds step);
 

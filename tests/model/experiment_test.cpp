@@ -215,6 +215,20 @@ TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
     CHECK(complaint([&] {
               read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "7"}});
           }).find("--gpus 7: a node of") != std::string::npos);
+    // 3 nodes of 4 are 12; 2 of the 4 ranks keep their rates.
+    CHECK(complaint([&] {
+              read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "8"}, {"cluster.nodes", "3"}});
+          }).find("--gpus 8: 3 nodes of 4 by --set cluster.nodes=3; expected 12") != std::string::npos);
+    const std::vector<Override> rates{{"cluster.gpu.rank_rates", "[1, 0.9, 0.8, 0.7]"}, {key, "2"}};
+    CHECK(read_unchecked_experiment("moe_layer_alltoall", rates).cluster.gpu.rank_rates == std::vector<double>{1, 0.9});
     CHECK(complaint([] { read_experiment("moe_layer"); }).find("is a workload; expected a machine too") !=
           std::string::npos);
+}
+
+// The file's workload starts from a preset, its cluster from none: of the latter only what --set says is stated.
+TEST_CASE("stated keys are single keys over a preset") {
+    const std::string text = "[workload]\npreset = \"llama3-8b\"\nseq = 2048\n[cluster]\nnodes = 2\n";
+    const std::vector<Override> overrides{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}};
+    CHECK(stated_keys_of_text(text, "own.toml", overrides) ==
+          std::vector<Override>{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}, {"workload.seq", "2048"}});
 }

@@ -82,3 +82,23 @@ TEST_CASE("axes name keys that exist, once, with values that they take") {
     CHECK_THROWS_WITH(check_axes(std::vector{parse_axis("parallelism=all")}, layer),
                       Catch::Contains("expected a transformer"));
 }
+
+// What is stated lies over a preset as in a file, whichever comes first; the machine's count sets its nodes.
+TEST_CASE("single keys lie over presets that vary, in any order") {
+    const std::vector<Override> stated{{"cluster.gpus_per_node", "4"}, {"workload.seq", "512"}, {"cluster.nodes", "7"}};
+    Experiment e = small_gpt();
+    set_varied(e, "workload.preset", "llama3-8b", stated);
+    CHECK((e.workload.seq == 512 && e.workload.layers == 32 && e.cluster.gpus_per_node == 4));
+    e.cluster.gpus_per_node = 1;
+    set_varied(e, "cluster.preset", "dgx-a100", stated);
+    CHECK((e.cluster.gpus_per_node == 4 && e.cluster.nodes == 7));
+    set_varied(e, "machines", "12xdgx-h100", stated);
+    CHECK((e.cluster.gpus_per_node == 4 && e.cluster.nodes == 3));
+    Experiment one = small_gpt(), other = small_gpt();
+    set_varied(one, Settings{{"workload.seq", "1024"}, {"workload.preset", "llama3-8b"}, {"workload.layers", "8"}}, stated);
+    set_varied(other, Settings{{"workload.preset", "llama3-8b"}, {"workload.layers", "8"}, {"workload.seq", "1024"}}, stated);
+    CHECK(one == other);
+    CHECK((one.workload.seq == 1024 && one.workload.layers == 8));
+    const std::vector<Axis> twice{parse_axis("cluster.nodes=1,2"), parse_axis("machines=8xdgx-h100")};
+    CHECK_THROWS_WITH(check_axes(twice, small_gpt()), Catch::Contains("--vary machines: is a cluster and its nodes"));
+}

@@ -86,6 +86,47 @@ TEST_CASE("the least machines within a time are the fewest ranks that end in it"
     CHECK_FALSE(two.of_each[2].least_within);
     q.within = Seconds(1);
     for (const SweepRow& row : sweep(q).of_each) CHECK_FALSE(row.least_within);
+    // Counts of one machine are one question however they are said.
+    q.within = Seconds(1e18);
+    q.axes.back() = parse_axis("machines=8xdgx-h100,16xdgx-h100,8xdgx-a100");
+    const SweepAnswer machines = sweep(q);
+    REQUIRE(machines.of_each.size() == 3);
+    for (const SweepRow& row : machines.of_each) CHECK(row.least_within == (row.ranks == 8));
+}
+
+// The market knows both GPUs, H100 at the higher price; a price that is stated counts for every machine.
+TEST_CASE("money ranks machines by the market's prices, or by the one that is stated") {
+    Experiment e = eight_ranks(small_gpt());
+    auto q = asked(e, {"parallelism.dp=rest", "machines=8xdgx-a100,8xdgx-h100"});
+    q.objective = Objective::cost;
+    CHECK_THROWS_WITH(sweep(q), Catch::Contains("cluster.price_per_gpu_hour is not stated"));
+    q.training = Training{1e12, 0, read_market()};
+    for (const SweepRow& row : sweep(q).best) {
+        REQUIRE(row.campaign);
+        CHECK(row.campaign->offer.price_per_gpu_hour > 0);
+        CHECK(row.cost_per_token == Approx(row.campaign->offer.price_per_gpu_hour * 8 / 3600 / row.tokens_per_second));
+    }
+    q.stated = {{"cluster.price_per_gpu_hour", "2"}};
+    for (const SweepRow& row : sweep(q).best) CHECK(row.campaign->offer.price_per_gpu_hour == 2);
+}
+
+// 81 GiB are more than an H100 has and less than an H200: the machine that varies is asked, not the experiment's own. V100 has
+// no bf16, which is counted; alone it is refused.
+TEST_CASE("limits of one machine do not refuse a sweep over others") {
+    Experiment e = eight_ranks(small_gpt());
+    auto q = asked(e, {"parallelism.dp=rest", "machines=8xdgx-h100,8xdgx-h200"});
+    q.where = parse_constraints(std::vector<std::string>{"memory.peak < 90 GiB"});
+    CHECK(sweep(q).best.size() == 2);
+    q.where = parse_constraints(std::vector<std::string>{"memory.peak > 100 GiB"});
+    CHECK_THROWS_WITH(sweep(q), Catch::Contains("not memory.peak > 100 GiB"));
+    q = asked(e, {"parallelism.dp=rest", "cluster.preset=dgx-v100,dgx-h100"});
+    q.training = Training{1e12, 0, read_market()};
+    q.within = Seconds(1e9);
+    CHECK_NOTHROW(add_node_counts(q));
+    q = asked(e, {"parallelism.dp=rest", "cluster.preset=dgx-v100"});
+    q.training = Training{1e12, 0, read_market()};
+    q.within = Seconds(1e9);
+    CHECK_THROWS_WITH(add_node_counts(q), "--within: none of dgx-v100 states a peak of bf16; expected one that does, or another --set dtype");
 }
 
 // 2 nodes of 4 at the peak would do it in the time: 2 to 32, with four bits each.
