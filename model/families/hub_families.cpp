@@ -47,19 +47,15 @@ void read_neox(HubValues& c) {
 double all_but_every(int nth, int layers) { return 1 - static_cast<double>(layers / nth) / layers; }
 
 // Which layers attend to a window: all of them, those of layer_types, all but every n-th (sliding_window_pattern), those past
-// the first ones (Qwen's max_window_layers; its windows are off unless switched on).
-void read_window(HubValues& c) {
-    Workload& w = c.workload();
-    w.window = 0;
-    w.window_share = 1;
-    if (c.flag("use_sliding_window", !c.states("max_window_layers"))) c.may("window", "sliding_window");
+// the first ones (Qwen's max_window_layers).
+double share_of_windows(const HubValues& c, int layers) {
+    double share = 1;
     if (c.states("max_window_layers") && c.of("max_window_layers").is_number())
-        w.window_share = 1 - std::min(c.of("max_window_layers").get<double>() / w.layers, 1.0);
+        share = 1 - std::min(c.of("max_window_layers").get<double>() / layers, 1.0);
     if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_number_integer())
         if (const auto nth = c.of("sliding_window_pattern").get<std::int64_t>(); nth > 0)
-            w.window_share = all_but_every(static_cast<int>(std::min<std::int64_t>(nth, w.layers + 1)), w.layers);
-    if (w.window_share == 0) w.window = 0;
-    if (!c.states("layer_types")) return;
+            share = all_but_every(static_cast<int>(std::min<std::int64_t>(nth, layers + 1)), layers);
+    if (!c.states("layer_types")) return share;
     double windowed = 0;
     for (const auto& type : c.of("layer_types")) {
         const auto text = type.is_string() ? type.get<std::string>() : type.dump();
@@ -69,9 +65,20 @@ void read_window(HubValues& c) {
             c.fail("layer_types", "\"" + text + "\" is no kind of layer that is modelled; expected full_attention or "
                                   "sliding_attention");
     }
-    const auto layers = static_cast<double>(c.of("layer_types").size());
-    w.window_share = layers > 0 ? windowed / layers : 1;
-    if (w.window_share == 0) w.window = 0;
+    const auto told = static_cast<double>(c.of("layer_types").size());
+    return told > 0 ? windowed / told : 1;
+}
+
+// Qwen's windows are off unless switched on. Where no layer has one, one that the user sets is of all layers.
+void read_window(HubValues& c, const char* name = "sliding_window") {
+    Workload& w = c.workload();
+    w.window = 0;
+    if (c.flag("use_sliding_window", !c.states("max_window_layers"))) c.may("window", name);
+    w.window_share = share_of_windows(c, w.layers);
+    if (w.window == 0 || w.window_share == 0) {
+        w.window = 0;
+        w.window_share = 1;
+    }
 }
 
 // Leading layers without experts: [0, 1, 2] of mlp_only_layers, [0, 0, 1, 1, ..] of moe_layer_freq.
@@ -167,7 +174,7 @@ void read_llama4(HubValues& c) {
     w.moe.shared_ffn = w.ffn;
     c.may("ffn", "intermediate_size_mlp");
     if (!c.states("attention_chunk_size")) return;
-    c.may("window", "attention_chunk_size");
+    read_window(c, "attention_chunk_size");
     if (!c.states("layer_types")) w.window_share = 0.75;  // every fourth layer sees all
     c.note("attention_chunk_size: read as a sliding window of as many tokens, which sees up to twice as many as a chunk");
 }

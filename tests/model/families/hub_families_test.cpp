@@ -128,6 +128,18 @@ TEST_CASE("windows, in the share of layers that slide") {
     CHECK(workload_of("llama4", experts + R"(, "layer_types": ["chunked_attention", "full_attention"])").window_share == 0.5);
 }
 
+// No layer of these files slides: a window that is set over them is of all 12 layers, so their share is 1.
+TEST_CASE("where no layer slides a window of the user's is of all layers") {
+    for (const char* none : {R"("use_sliding_window": false, "sliding_window": null, "max_window_layers": 12)",
+                             R"("use_sliding_window": false, "sliding_window": 128, "max_window_layers": 9)",
+                             R"("use_sliding_window": true, "sliding_window": 128, "max_window_layers": 12)",
+                             R"("sliding_window": null, "layer_types": ["full_attention", "full_attention"])"}) {
+        const Workload w = workload_of("qwen3", none);
+        CHECK(w.window == 0);
+        CHECK(w.window_share == 1);
+    }
+}
+
 // 12 layers of a file that lists 3 of attention have 9 Mamba blocks: of 8 heads 8 x 9 / 12 = 6 a layer.
 TEST_CASE("Mamba-2 blocks under both families of names") {
     const HubConfig bamba = of_type("bamba", R"("attn_layer_indices": [1, 5, 9], "mamba_n_heads": 8, "mamba_d_head": 24, "mamba_d_state": 40, "mamba_n_groups": 2, "shared_intermediate_size": 96)");
