@@ -32,11 +32,12 @@ const ModelType* type_of_architecture(const Json& json) {
 bool has_shape_of_llama(const Json& json) {
     for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
         if (json.contains(key) && json[key] != "silu" && json[key] != "swish") return false;
+    if (json.contains("mlp_type") && json["mlp_type"] == "default") return false;  // StarCoder2's word for no gate
     for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"})
         if (!json.contains(size) || !json[size].is_number_integer()) return false;
     for (const auto& [name, value] : json.items())
         for (const char* other : {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
-                                  "is_encoder_decoder", "recurrent", "vision", "compress", "cross_attention", "index_topk", "attn_type", "moe"})
+                                  "is_encoder_decoder", "bidirectional", "recurrent", "vision", "compress", "cross_attention", "index_topk", "attn_type", "moe"})
             if (name.find(other) != std::string::npos && !value.is_null() && value != false) return false;
     return !json.contains("layer_types") || json.contains("sliding_window");
 }
@@ -52,10 +53,13 @@ const ModelType& type_of(const Json& json, const std::string& path, std::vector<
         known.emplace_back(type.name);
         listed += (listed.empty() ? "" : ", ") + known.back();
     }
+    for (const ModelFamily& family : read_families())
+        if (!family.not_modelled.empty() && std::ranges::find(family.hub, name) != family.hub.end())
+            throw ConfigError(path + ": model_type: \"" + name + "\" is not modelled: " + family.not_modelled);
     if (const auto* type = type_of_architecture(json)) return *type;
     if (has_shape_of_llama(json)) {
-        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: gated feed-forward, RMSNorm "
-                        "unless stated, rotary positions, no biases but those stated, tied embeddings unless stated");
+        notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: causal, gated feed-forward, "
+                        "RMSNorm unless stated, rotary positions, no biases but those stated, tied embeddings unless stated");
         return shape_of_llama();
     }
     throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
@@ -101,6 +105,14 @@ Dtype dtype_in(const Json& json, const HubValues& config) {
     config.fail(name, "\"" + text + "\" is no dtype; expected bfloat16, float16 or float32");
 }
 
+// Modules that predict further tokens train with the model, but nobody asked for them.
+void note_further_predictions(HubValues& c) {
+    for (const char* name : {"num_nextn_predict_layers", "num_mtp_modules"})
+        if (c.states(name) && c.of(name).is_number_integer() && c.of(name) > 0 && c.flag("use_mtp", true))
+            c.note(std::string(name) + ": the forecast trains without multi-token prediction; with it: --set workload.mtp_layers=" +
+                   c.of(name).dump());
+}
+
 // Of the family whose file names the type.
 Workload architecture_of(std::string_view type) {
     for (const ModelFamily& family : read_families())
@@ -130,6 +142,7 @@ HubConfig read_hub_config(const std::string& path) {
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
     type.read(config);
+    note_further_predictions(config);
     config.need("vocab", "vocab_size");
     w.dtype = dtype_in(json, config);
     if (w.dtype == Dtype::fp32) config.said.notes.emplace_back("dtype float32 is how the weights are stored; the forecast trains in it: --set dtype=bf16 for mixed precision");

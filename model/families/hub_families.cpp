@@ -120,6 +120,28 @@ void read_shape_of_llama(HubValues& c) {
     if (!c.states("rms_norm_eps") && (c.states("layer_norm_eps") || c.states("layer_norm_epsilon"))) w.norm = Norm::layernorm;
 }
 
+// Biases everywhere, LayerNorm, and no gate (arXiv 2402.19173).
+void read_starcoder2(HubValues& c) {
+    read_shape_of_llama(c);
+    Workload& w = c.workload();
+    w.norm = Norm::layernorm;
+    w.gated = c.states("mlp_type") && c.of("mlp_type") == "gated";
+    w.linear_bias = w.qkv_bias = c.flag("use_bias", true);
+}
+
+// GPT-J: GPT-2's names, biases of the feed-forward alone.
+void read_gptj(HubValues& c) {
+    c.need("layers", "n_layer");
+    c.need("hidden", "n_embd");
+    c.need("heads", "n_head");
+    c.may("dropout", "resid_pdrop");
+    Workload& w = c.workload();
+    w.ffn = 4 * w.hidden;
+    c.may("ffn", "n_inner");
+    w.tied = c.flag("tie_word_embeddings", w.tied);
+    w.qkv_bias = false;
+}
+
 void read_mixtral(HubValues& c) {
     read_llama(c);
     c.need("moe.experts", "num_local_experts");
@@ -268,9 +290,6 @@ void read_routed_experts(HubValues& c) {
         c.may("moe.interval", "moe_layer_freq");
     c.may("moe.groups", "n_group");
     c.may("moe.top_groups", "topk_group");
-    if (c.states("num_nextn_predict_layers") && c.of("num_nextn_predict_layers").get<double>() > 0)
-        c.note("num_nextn_predict_layers: the forecast trains without multi-token prediction; with it: --set workload.mtp_layers=" +
-               c.of("num_nextn_predict_layers").dump());
 }
 
 void read_deepseek(HubValues& c) {
@@ -305,8 +324,9 @@ void read_deepseek_v3(HubValues& c) {
 constexpr std::string_view gemma3_defaults = R"({"num_hidden_layers": 26, "hidden_size": 2304, "intermediate_size": 9216, "num_attention_heads": 8,
     "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208, "sliding_window": 4096})";
 
-constexpr std::array<ModelType, 33> types{{
-    {"gpt2", read_gpt2}, {"bert", read_bert}, {"gpt_neox", read_neox}, {"llama", read_llama}, {"mistral", read_llama},
+constexpr std::array<ModelType, 38> types{{
+    {"gpt2", read_gpt2}, {"bert", read_bert}, {"gpt_neox", read_neox}, {"gptj", read_gptj}, {"phi", read_llama},
+    {"persimmon", read_llama}, {"starcoder2", read_starcoder2}, {"nemotron", read_llama}, {"llama", read_llama}, {"mistral", read_llama},
     {"mixtral", read_mixtral}, {"minimax_m2", read_mixtral}, {"qwen2", read_llama}, {"qwen3", read_llama},
     {"qwen3_moe", read_qwen3_experts}, {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma},
     {"gemma2", read_sliding_gemma<2>}, {"gemma3_text", read_sliding_gemma<6>, gemma3_defaults}, {"phi3", read_llama},

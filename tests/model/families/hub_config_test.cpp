@@ -90,6 +90,26 @@ TEST_CASE("hybrids, experts and text parts of further families have the weights 
     CHECK(gemma.window_share == Approx(29.0 / 34));  // 5 of 34 layers see all
 }
 
+// Published: 7,173,923,840, 6,050,882,784, 2,779,683,840, 4.19 B. StarCoder2-7B by hand, a layer: queries and results 2 x 4608^2, keys
+// and values 2 x 4608 x 512, two matrices 2 x 4608 x 18432, biases 4608 x 3 + 2 x 512 + 18432, two norms of 2 x 4608: 217,106,944 x 32,
+// tied 49152 x 4608 and a norm of 9216. GPT-J and Phi-2 have one norm a layer and a bias of the logits, here two norms and none.
+TEST_CASE("decoders without a gate have two matrices a feed-forward") {
+    const auto starcoder = read(R"({"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32,
+                                    "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152, "mlp_type": "default",
+                                    "norm_type": "layer_norm", "norm_epsilon": 1e-5, "use_bias": true, "sliding_window": 4096})");
+    CHECK(count_parameters(starcoder).total() == 7'173'923'840);
+    CHECK(starcoder.window == 4096);
+    CHECK_FALSE(starcoder.gated);
+    CHECK(counted(R"({"model_type": "gptj", "n_layer": 28, "n_embd": 4096, "n_head": 16, "n_inner": null, "vocab_size": 50400,
+                      "tie_word_embeddings": false})") == Approx(6'050'882'784).epsilon(1e-4));
+    CHECK(counted(R"({"model_type": "phi", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "hidden_act": "gelu_new",
+                      "num_attention_heads": 32, "vocab_size": 51200, "tie_word_embeddings": false})") == Approx(2'779'683'840).epsilon(1e-4));
+    CHECK(counted(R"({"model_type": "nemotron", "hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 32, "hidden_act": "relu2", "head_dim": 128,
+                      "num_attention_heads": 24, "num_key_value_heads": 8, "vocab_size": 256000})") == Approx(4.19e9).epsilon(1e-3));
+    CHECK_FALSE(read(R"({"model_type": "persimmon", "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+                         "vocab_size": 1000})").gated);
+}
+
 TEST_CASE("a config file sets the architecture and leaves the sequence to the experiment") {
     const Workload w = read(llama3_8b);
     CHECK(w.kind == Workload::Kind::transformer);
@@ -178,7 +198,7 @@ TEST_CASE("an unknown model of Llama's shape is read with a note, another is ref
 // GELU and squared ReLU are no gated feed-forwards, cross attention is no layer of Llama's. What is not stated of an unknown type is
 // its library's default: tied.
 TEST_CASE("an unknown model whose file contradicts Llama's shape is refused, one that states biases or ties keeps them") {
-    for (const char* other : {"\"hidden_act\": \"relu2\", ", "\"hidden_act\": \"gelu_new\", ", "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, ", "\"use_moe\": true, ", "\"hidden_activation\": \"gelu\", ",
+    for (const char* other : {"\"hidden_act\": \"relu2\", ", "\"hidden_act\": \"gelu_new\", ", "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, ", "\"use_moe\": true, ", "\"mlp_type\": \"default\", ", "\"hidden_activation\": \"gelu\", ",
                               "\"activation_function\": \"gelu\", ", "\"layer_types\": [\"full_attention\"], "})
         CHECK(refusal_of(std::string("{\"model_type\": \"newcomer\", ") + other + sizes + "}").find("has no rule") != std::string::npos);
     for (const char* none : {"\"use_moe\": false, ", "\"num_experts\": null, ", "\"hidden_act\": \"swish\", ", "\"layer_types\": [\"full_attention\"], \"sliding_window\": null, "})

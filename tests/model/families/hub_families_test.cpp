@@ -68,6 +68,25 @@ TEST_CASE("latents, further predictions and what they need") {
     CHECK_THAT(refusal("deepseek_v2", routed), Contains("kv_lora_rank: missing"));
 }
 
+// MiniMax-M2: three modules of one layer, switched by use_mtp; a number in words is nobody's.
+TEST_CASE("every name of multi-token prediction gets its note") {
+    const std::string experts = R"("num_local_experts": 32, "num_experts_per_tok": 5, )";
+    const HubConfig minimax = of_type("minimax_m2", experts + R"("use_mtp": true, "num_mtp_modules": 3)");
+    REQUIRE(minimax.notes.size() == 1);
+    CHECK(minimax.notes[0] == "num_mtp_modules: the forecast trains without multi-token prediction; with it: --set workload.mtp_layers=3");
+    CHECK(of_type("minimax_m2", experts + R"("use_mtp": false, "num_mtp_modules": 3)").notes.empty());
+    CHECK(of_type("minimax_m2", experts + R"("num_mtp_modules": 0)").notes.empty());
+    CHECK(of_type("glm4_moe", R"("num_nextn_predict_layers": "one", )" + routed).notes.empty());
+}
+
+TEST_CASE("what is no causal decoder, or no decoder of a kind that is modelled, is refused by name") {
+    for (const char* encoder : {"roberta", "modernbert", "xlm-roberta", "deberta-v2", "Dream"})
+        CHECK_THAT(refusal(encoder, ""), Contains(std::string("model_type: \"") + encoder + "\" is not modelled: its attention is not causal"));
+    CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: a hybrid of linear and full attention"));
+    CHECK_THAT(refusal("newcomer", R"("use_bidirectional_attention": true)"), Contains("has no rule"));
+    CHECK_THAT(of_type("newcomer").notes.at(0), Contains("read as Llama's shape: causal, gated feed-forward, RMSNorm unless stated, rotary positions"));
+}
+
 TEST_CASE("biases, ties, dropout and positions are as the file says, else as the family has them") {
     for (const char* off : {"attention_bias", "mlp_bias"}) CHECK_FALSE(workload_of("llama", std::string("\"") + off + "\": false").linear_bias);
     CHECK(workload_of("llama", R"("attention_bias": true)").qkv_bias);
