@@ -1,6 +1,7 @@
 #include "model/keys/key_values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 
@@ -295,7 +296,16 @@ std::string unquoted(const std::string& text) {
 }
 
 ConfigValue word_of(const std::string& raw) { return {unquoted(raw)}; }
-ConfigValue list_of(const std::string& raw) { return parse_toml_value(unquoted(raw)); }
+ConfigValue list_of(const std::string& raw) {
+    const std::string text = unquoted(raw);
+    const auto first = text.find_first_not_of(" \t");
+    if (first != std::string::npos && text[first] == '[') return parse_toml_value(text);
+    const auto words = words_of(text);
+    if (words.size() < 2) return number_or_word_of(raw);  // the reader of the list says what it expects
+    std::vector<std::string> elements;
+    for (const auto& word : words) elements.push_back(as_number<double>(word) ? word : quoted_toml(unquoted(word)));
+    throw ConfigError(fmt::format("found {}; expected [{}]", text, fmt::join(elements, ", ")));
+}
 ConfigValue number_or_word_of(const std::string& raw) {
     const std::string text = unquoted(raw);
     if (text == "true" || text == "false") return {text == "true"};

@@ -117,3 +117,15 @@ TEST_CASE("a key is unset where it is nothing by default and untouched") {
         if (doc.key == "workload.preset") CHECK(doc.kind == "preset");
     }
 }
+
+// A list on the command line has brackets; without them the message writes them.
+TEST_CASE("a list without brackets is told how it is written") {
+    Experiment e;
+    const auto said = [&](const char* key, const std::string& text) { return complaint([&] { set_key(e, {key, text}); }); };
+    CHECK(said("parallelism.stage_layers", "11,12,12") == "--set parallelism.stage_layers=11,12,12: found 11,12,12; expected [11, 12, 12]");
+    CHECK(said("framework.may_be", "ddp, fsdp").ends_with("found ddp, fsdp; expected [\"ddp\", \"fsdp\"]"));
+    CHECK(said("parallelism.stage_layers", "12").ends_with("found 12; expected an array of integers"));
+    CHECK(said("parallelism.stage_layers", "many").ends_with("found \"many\"; expected an array of integers"));
+    set_key(e, {"parallelism.stage_layers", " [11, 12]"});
+    CHECK(e.parallelism.stage_layers == std::vector<int>{11, 12});
+}
