@@ -60,7 +60,7 @@ std::vector<Override> stated_keys_asked(const Options& options, const std::strin
     if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys_of_text(own->second, name, overrides);
     const auto format = recognise_foreign(name);
     if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return stated_keys(name, overrides);
-    return stated_keys_of_text(experiment_text(translate(name, translate_options(options))), name, overrides);
+    return stated_keys_of_text(experiment_text(translate(name, translate_options(options))), name + of_translation, overrides);
 }
 
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
@@ -79,8 +79,8 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
     }
     const Translation translation = translate(name, translate_options(options));
     for (const std::string& line : report(translation)) options.say(line);
-    const auto text = experiment_text(translation);
-    return checked ? read_experiment_text(text, name, overrides) : read_unchecked_experiment_text(text, name, overrides);
+    const auto text = experiment_text(translation), path = name + of_translation;
+    return checked ? read_experiment_text(text, path, overrides) : read_unchecked_experiment_text(text, path, overrides);
 }
 
 std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast) {

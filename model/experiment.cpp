@@ -230,7 +230,8 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
 
 // Text that says no replicas leaves them to fill the cluster.
 Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    const auto file = parse_toml(text, path);
+    auto file = parse_toml(text, path);
+    if (path.ends_with(of_translation)) file.path.resize(path.rfind(of_translation));
     const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
     return lay_from(file, !told, overrides);
 }

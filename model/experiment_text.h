@@ -10,7 +10,10 @@
 
 namespace stepcast {
 
-// `path` stands in messages and gives the experiment its name.
+// Behind the path of another tool's file in messages: their lines are those of the text, not of that file.
+inline constexpr const char* of_translation = ", translated";
+
+// `path` stands in messages and, without of_translation, gives the experiment its name.
 Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides);
 Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
                                           std::span<const Override> overrides);

@@ -226,6 +226,24 @@ TEST_CASE("a translated file reads as an experiment") {
     CHECK(e.name == "gpt_arrays");
 }
 
+// The JSON has one line; what is wrong stands in a line of what was made of it, and the experiment is named after the JSON alone.
+TEST_CASE("a message about a translation says that its lines are not the file's") {
+    const TestFolder folder;
+    for (const char* name : {"ds.json", "ds", "ds.v2.json"}) {
+        const auto path = folder.write(name, R"({"train_micro_batch_size_per_gpu": 8, "train_batch_size": 63, "bf16": {"enabled": true}})");
+        TranslateOptions how;
+        how.format = ForeignFormat::deepspeed;
+        how.model = "llama3-8b";
+        const auto text = experiment_text(translate(path, how));
+        const std::vector<Override> overrides{{"cluster.preset", "dgx-h100"}, {std::string(ranks_key), "8"}, {"workload.seq", "4096"}};
+        const auto said = complaint([&] { read_experiment_text(text, path + of_translation, overrides); }, folder.path());
+        CHECK_THAT(said, Catch::StartsWith(std::string(name) + ", translated:") && Contains(": parallelism.global_batch: 63 is no multiple"));
+        auto fits = overrides;
+        fits.push_back({"parallelism.global_batch", "64"});
+        CHECK(read_experiment_text(text, path + of_translation, fits).name == std::filesystem::path(name).stem());
+    }
+}
+
 TEST_CASE("hostile text is bounded and refused with its place") {
     const TestFolder folder;
     const auto refusal = [&](const std::string& name, const std::string& text) {
