@@ -47,6 +47,22 @@ void import_machine(const Options& options) {
     options.say(options.out + ": a cluster; use it with --cluster");
 }
 
+// Where a file leaves its replicas open they fill the machine, and a batch that it states for each of them follows.
+Translation asked_translation(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
+    TranslateOptions how = translate_options(options);
+    Translation translation = translate(name, how);
+    if (translation.find("parallelism.dp")) return translation;
+    try {
+        const Experiment e = read_unchecked_experiment_text(experiment_text(translation), name + of_translation, overrides);
+        const auto& p = e.parallelism;
+        if (p.dp * p.tp * p.pp * p.cp != rank_count(e.cluster)) return translation;
+        how.replicas = p.dp;
+    } catch (const ConfigError&) {
+        return translation;  // whose report comes before the complaint
+    }
+    return translate(name, how);
+}
+
 }  // namespace
 
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
@@ -60,7 +76,7 @@ std::vector<Override> stated_keys_asked(const Options& options, const std::strin
     if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys_of_text(own->second, name, overrides);
     const auto format = recognise_foreign(name);
     if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return stated_keys(name, overrides);
-    return stated_keys_of_text(experiment_text(translate(name, translate_options(options))), name + of_translation, overrides);
+    return stated_keys_of_text(experiment_text(asked_translation(options, name, overrides)), name + of_translation, overrides);
 }
 
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
@@ -77,7 +93,7 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
             for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
         return checked ? read_experiment(name, overrides) : read_unchecked_experiment(name, overrides);
     }
-    const Translation translation = translate(name, translate_options(options));
+    const Translation translation = asked_translation(options, name, overrides);
     for (const std::string& line : report(translation)) options.say(line);
     const auto text = experiment_text(translation), path = name + of_translation;
     return checked ? read_experiment_text(text, path, overrides) : read_unchecked_experiment_text(text, path, overrides);

@@ -16,17 +16,20 @@ const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
     return nullptr;
 }
 
-void read_batch(Document& d, Translation& t) {
+void read_batch(Document& d, Translation& t, long replicas) {
     const auto* micro = stated(d, "train_micro_batch_size_per_gpu", t);
     const auto* global = stated(d, "train_batch_size", t);
     const auto* pieces = stated(d, "gradient_accumulation_steps", t);
     if (micro) t.set("parallelism.micro_batch", integer_in(*micro), micro->at);
     if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
-    if (micro && global && !pieces)
+    if (micro && global && !pieces && replicas == 0)
         t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / count_in(*micro)));
-    if (micro && !global)
-        t.open.push_back(fmt::format("train_batch_size = {} x replicas; say it with --set global_batch=N",
-                                     count_in(*micro) * (pieces ? count_in(*pieces) : 1)));
+    if (!micro || global) return;
+    const long each = count_in(*micro) * (pieces ? count_in(*pieces) : 1);
+    if (replicas > 0)
+        t.set("parallelism.global_batch", each * replicas, pieces ? pieces->at : micro->at);
+    else
+        t.open.push_back(fmt::format("train_batch_size = {} x replicas; say it with --set global_batch=N", each));
 }
 
 void read_zero(Document& d, Translation& t) {
@@ -80,13 +83,13 @@ void read_precision(Document& d, Translation& t) {
 
 }  // namespace
 
-Translation translate_deepspeed(Document& d) {
+Translation translate_deepspeed(Document& d, long replicas) {
     Translation t;
     t.path = d.path;
     t.format = "DeepSpeed";
     t.framework = "deepspeed";
     t.open.push_back("layers and widths: such a file never says them; name the model with --model");
-    read_batch(d, t);
+    read_batch(d, t, replicas);
     read_zero(d, t);
     read_precision(d, t);
     if (const auto* v = stated(d, "tensor_parallel.autotp_size", t); v && integer_in(*v) > 1)

@@ -23,13 +23,11 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
 
-// DeepSpeed's JSON configuration.
-Translation translate_deepspeed(Document& document);
+// DeepSpeed's JSON configuration. `replicas` here and below: of the machine, where the file leaves them open; 0 = not told.
+Translation translate_deepspeed(Document& document, long replicas);
 
-// torchtitan's TOML (v0.2.2).
-
-// `model` names the sizes where model.name and model.flavor do not.
-Translation translate_torchtitan(Document& document, const std::string& model);
+// torchtitan's TOML (v0.2.2). `model` names the sizes where model.name and model.flavor do not.
+Translation translate_torchtitan(Document& document, const std::string& model, long replicas);
 
 // OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide.
 

@@ -104,7 +104,8 @@ void read_pipeline(Document& d, Translation& t, long pp) {
     }
 }
 
-void read_batch(Document& d, Translation& t, long pp) {
+// `dp`: 0 = not told. A pipeline's micro-batches are parts of the local batch; without one the local batch is a micro-batch.
+void read_batch(Document& d, Translation& t, long pp, long dp) {
     const auto* local = d.find_any({"training.local_batch_size", "training.batch_size"});
     const auto* micro = d.find("parallelism.pipeline_parallel_microbatch_size");
     const long batch = local ? count_in(*local) : 8;
@@ -113,7 +114,6 @@ void read_batch(Document& d, Translation& t, long pp) {
     else
         t.set("parallelism.micro_batch", batch, local ? local->at : "default of torchtitan");
     const auto* global = d.find("training.global_batch_size");
-    const long dp = t.count("parallelism.dp", 0);
     if (global && integer_in(*global) > 0)
         t.set("parallelism.global_batch", integer_in(*global), global->at);
     else if (pp > 1 && dp > 0)
@@ -122,7 +122,19 @@ void read_batch(Document& d, Translation& t, long pp) {
         t.open.push_back(fmt::format("global batch: {} x data-parallel replicas; say it with --set global_batch=N", batch));
 }
 
-void read_split(Document& d, Translation& t) {
+// `shards`: ranks of a replica, below 0 where they are not told.
+void read_replicas_of_shards(Translation& t, long replicate, long shards, const std::string& at) {
+    const long zero = t.count("parallelism.zero", 0);
+    if (zero == 2)
+        t.problems.push_back(fmt::format("{} replicas of shards ({}): the forecast keeps gathered weights (zero 2) with shards over all "
+                                         "replicas only, and takes those", replicate, at));
+    else if (shards > 1)
+        t.set("parallelism.shard", shards, at);
+    else if (shards < 0)
+        t.open.push_back(fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
+}
+
+void read_split(Document& d, Translation& t, long filling) {
     const auto degree = [&](const char* name, const char* key) {
         const auto* v = d.find(std::string("parallelism.") + name);
         if (v)
@@ -137,18 +149,16 @@ void read_split(Document& d, Translation& t) {
     const auto* replicas = d.find("parallelism.data_parallel_replicate_degree");
     const long replicate = replicas ? count_in(*replicas) : 1;
     const auto* shard = d.find("parallelism.data_parallel_shard_degree");
-    const long shards = shard && integer_in(*shard) != -1 ? count_in(*shard) : -1;
+    const bool told = shard && integer_in(*shard) != -1;
+    long shards = told ? count_in(*shard) : -1;  // -1: the ranks that are left
+    if (!told && replicate > 1 && filling % replicate == 0 && filling > 0) shards = filling / replicate;
     const std::string at = shard ? shard->at : "default of torchtitan";
-    if (shards > 0) t.set("parallelism.dp", replicate * shards, at);
+    if (told) t.set("parallelism.dp", replicate * shards, at);
     t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context parallel ranks share the shards
-    if (shards * cp > 1 && replicate > 1) t.set("parallelism.shard", shards * cp, at);
-    if (shards < 0 && replicate > 1)
-        t.open.push_back(fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
-    if (const auto reshard = d.text("parallelism.fsdp_reshard_after_forward", "default");
-        t.count("parallelism.zero", 0) == 3 && (reshard == "never" || (reshard == "default" && pp > 1)))
-        t.set("parallelism.zero", 2, d.states("parallelism.fsdp_reshard_after_forward")
-                                         ? d.find("parallelism.fsdp_reshard_after_forward")->at
-                                         : "default of torchtitan");
+    const auto* reshard = d.find("parallelism.fsdp_reshard_after_forward");
+    if (t.count("parallelism.zero", 0) == 3 && (reshard ? reshard->value == "never" || (reshard->value == "default" && pp > 1) : pp > 1))
+        t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
+    if (replicate > 1) read_replicas_of_shards(t, replicate, shards * cp, at);
     if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
     if (const auto* v = d.find("parallelism.enable_async_tensor_parallel"); v && flag_in(*v) && tp > 1)
         t.set("parallelism.overlap_tp", "true", v->at);
@@ -158,9 +168,9 @@ void read_split(Document& d, Translation& t) {
     if (const auto* v = d.find("parallelism.expert_parallel_comm_backend"))
         t.set("parallelism.dispatch_once", v->value == "deepep" ? "true" : "false", v->at);
     read_pipeline(d, t, pp);
-    read_batch(d, t, pp);
+    read_batch(d, t, pp, told ? replicate * shards : filling);
     const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
-    if (shards < 0)
+    if (!told)
         t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
                                      std::max(split, pp * ep)));
     else
@@ -209,7 +219,7 @@ void read_training(Document& d, Translation& t) {
 
 }  // namespace
 
-Translation translate_torchtitan(Document& d, const std::string& model) {
+Translation translate_torchtitan(Document& d, const std::string& model, long replicas) {
     Translation t;
     t.path = d.path;
     t.format = "torchtitan";
@@ -219,7 +229,7 @@ Translation translate_torchtitan(Document& d, const std::string& model) {
         read_model(d, t);
     else
         t.set("workload.preset", model, "--model");
-    read_split(d, t);
+    read_split(d, t, replicas);
     read_training(d, t);
     for (const auto& value : d.values)
         if (!value.used) t.ignored.push_back(value.name);

@@ -368,12 +368,12 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options); break;
         case ForeignFormat::torchtitan: {
             Document d = read_toml_values(text, path);
-            t = translate_torchtitan(d, options.model);
+            t = translate_torchtitan(d, options.model, options.replicas);
             break;
         }
         case ForeignFormat::deepspeed: {
             Document d = read_yaml(text, path);
-            t = translate_deepspeed(d);
+            t = translate_deepspeed(d, options.replicas);
             break;
         }
         case ForeignFormat::hub_config:
@@ -388,6 +388,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");
     }
     add_model(t, options.model);
+    if (options.replicas > 0) std::erase_if(t.open, [](const std::string& line) { return line.starts_with("how many GPUs"); });
     return t;
 }
 

@@ -37,6 +37,7 @@ struct TranslateOptions {
     std::string model;                           // a workload preset or config.json, where the file names no sizes
     std::string variant;                         // of a table of several: "h100,64,bf16"
     std::map<std::string, std::string> environment;  // variables of a script
+    long replicas = 0;  // that fill the machine where the file leaves them open; 0 = not told
 };
 
 // Throws ConfigError with the place of what is not understood.

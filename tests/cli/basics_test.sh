@@ -80,6 +80,15 @@ run 0 simulate ./shown.toml
 "$stepcast" simulate - --json <shown.toml >.stdout 2>.stderr || fail "simulate - reads no standard input"
 json step_s.mean
 
+# 2 sequences x 4 pieces x 16 GPUs are a step of 128. 63 is no multiple of 8 x 8: in a line of the translation, as the file has one.
+on_dgx=(--model llama3-8b --set seq=4096 --cluster dgx-h100)
+echo '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "bf16": {"enabled": true}}' >ds.json
+run 0 simulate ds.json "${on_dgx[@]}" --gpus 16 --emit deepspeed
+stdout_has '"train_batch_size": 128'
+echo '{"train_micro_batch_size_per_gpu": 8, "train_batch_size": 63, "bf16": {"enabled": true}}' >ds.json
+run 1 simulate ds.json "${on_dgx[@]}" --gpus 8
+stderr_has 'ds.json, translated:12:16: parallelism.global_batch: 63 is no multiple'
+
 # Help of a script is help and changes nothing.
 for script in "$sources"/scripts/*.sh; do
     before=$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)

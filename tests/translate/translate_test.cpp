@@ -244,6 +244,39 @@ TEST_CASE("a message about a translation says that its lines are not the file's"
     }
 }
 
+// torchtitan: global batch = local batch x replicas, in micro-batches of one with a pipeline. 256 GPUs / (tp 8 x pp 4) = 8 replicas:
+// 8 x 8 = 64 sequences; with cp 2 there are 4 replicas, 32 sequences. 8 replicas without a pipeline are 2 of 4 shards, which cp 2
+// doubles. With a pipeline weights stay gathered, which is modelled with shards over all 8 alone.
+TEST_CASE("a batch that is stated for each replica is multiplied by those that fill the machine") {
+    const TestFolder folder;
+    const auto file = [&](const std::string& cp, const std::string& rest, const std::string& shard = "data_parallel_shard_degree = -1") {
+        return folder.write("t.toml", "[model]\nname = \"llama3\"\nflavor = \"70B\"\n[training]\nlocal_batch_size = 8\nseq_len = 8192\n" + rest +
+                                      "[parallelism]\ndata_parallel_replicate_degree = 2\n" + shard + "\ntensor_parallel_degree = 8\n"
+                                      "pipeline_parallel_degree = 4\npipeline_parallel_schedule = \"Interleaved1F1B\"\ncontext_parallel_degree = " + cp + "\n");
+    };
+    TranslateOptions machine;
+    machine.replicas = 8;
+    const auto titan = translate(file("1", ""), machine);
+    check_values(titan, {{"parallelism.global_batch", "64"}, {"parallelism.micro_batch", "1"}, {"parallelism.shard", ""}, {"parallelism.zero", "2"},
+                         {"parallelism.dp", ""}});
+    CHECK(titan.open.empty());
+    CHECK_THAT(lines(titan.problems), Contains("2 replicas of shards") && Contains("over all replicas only"));
+    CHECK(value(translate(file("1", "", "data_parallel_shard_degree = 4"), {}), "parallelism.shard").empty());
+    check_values(translate(file("2", "", "fsdp_reshard_after_forward = \"always\""), machine), {{"parallelism.zero", "3"}, {"parallelism.shard", "8"}});
+    CHECK(value(translate(file("1", "global_batch_size = 128\n"), machine), "parallelism.global_batch") == "128");
+    machine.replicas = 4;
+    check_values(translate(file("2", ""), machine), {{"parallelism.global_batch", "32"}});
+    const auto open = translate(file("1", ""), {});
+    CHECK_FALSE(open.find("parallelism.global_batch"));
+    CHECK_THAT(lines(open.open), Contains("how many GPUs: a multiple of 32") && Contains("say it with --set global_batch"));
+    CHECK_THAT(lines(translate(file("1", "", "fsdp_reshard_after_forward = \"always\""), {}).open), Contains("say --set shard"));
+    // DeepSpeed: 2 sequences x 4 pieces x 16 replicas.
+    const auto json = folder.write("ds.json", R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 1}})");
+    machine.replicas = 16;
+    CHECK(value(translate(json, machine), "parallelism.global_batch") == "128");
+    CHECK_FALSE(translate(json, {}).find("parallelism.global_batch"));
+}
+
 TEST_CASE("hostile text is bounded and refused with its place") {
     const TestFolder folder;
     const auto refusal = [&](const std::string& name, const std::string& text) {
