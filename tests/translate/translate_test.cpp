@@ -277,6 +277,19 @@ TEST_CASE("a batch that is stated for each replica is multiplied by those that f
     CHECK_FALSE(translate(json, {}).find("parallelism.global_batch"));
 }
 
+// MiCS keeps all states over 8 ranks, hpZ over all of them.
+TEST_CASE("hpZ is ZeRO-3 with a note, MiCS has shards") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& field) {
+        return translate(folder.write("ds.json", "{\"train_micro_batch_size_per_gpu\": 1, \"zero_optimization\": {\"stage\": 3, \"" + field + "\": 8}}"), {});
+    };
+    const auto hpz = with("zero_hpz_partition_size");
+    check_values(hpz, {{"parallelism.zero", "3"}, {"parallelism.shard", ""}});
+    CHECK_THAT(lines(hpz.problems), Contains("zero_hpz_partition_size") && Contains("read as plain ZeRO-3; the second copy of the weights over 8 ranks is not in the memory"));
+    CHECK(value(with("mics_shard_size"), "parallelism.shard") == "8");
+    CHECK(with("mics_shard_size").problems.empty());
+}
+
 TEST_CASE("hostile text is bounded and refused with its place") {
     const TestFolder folder;
     const auto refusal = [&](const std::string& name, const std::string& text) {
