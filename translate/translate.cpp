@@ -137,6 +137,22 @@ Translation translate_megatron_yaml(Document d) {
     return translate_megatron(d, MegatronDialect::lm, 0);
 }
 
+// LoRA of NeMo's fine-tuning files. Other schemes train other weights.
+void take_adapters(Document& d, Translation& t) {
+    const auto* scheme = d.find("peft.peft_scheme");
+    if (!scheme || scheme->value.empty() || scheme->value == "none" || scheme->value == "null") return;
+    if (scheme->value != "lora") wrong(*scheme, "lora or null: other schemes are not modelled");
+    const auto* rank = d.find("peft.lora_tuning.adapter_dim");
+    t.set("workload.adapter_rank", rank ? count_in(*rank) : 32, rank ? rank->at : "default of NeMo");
+    const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
+    if (modules != "[attention]" && modules != "[attention_qkv, attention_dense]")
+        t.problems.push_back(fmt::format("adapters of {}: the forecast has them at the projections of queries, keys and values and of "
+                                         "attention's results", modules));
+    std::erase_if(t.ignored, [](const std::string& name) {
+        return name == "peft.peft_scheme" || name == "peft.lora_tuning.adapter_dim" || name == "peft.lora_tuning.target_modules";
+    });
+}
+
 Translation translate_nemo(Document d) {
     interpolate(d);
     const auto *nodes = d.find("trainer.num_nodes"), *devices = d.find("trainer.devices");
@@ -144,6 +160,7 @@ Translation translate_nemo(Document d) {
     drop_sections(d, {"model.", "trainer."});
     Translation t = translate_megatron(d, MegatronDialect::nemo, ranks);
     set_machine(t, d, {"num_nodes"}, {"devices"});
+    take_adapters(d, t);
     return t;
 }
 

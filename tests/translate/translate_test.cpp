@@ -290,6 +290,27 @@ TEST_CASE("hpZ is ZeRO-3 with a note, MiCS has shards") {
     CHECK(with("mics_shard_size").problems.empty());
 }
 
+// NeMo's adapter_dim is 32 by default; its adapters are next to queries, keys and values, those of the forecast next to attention's
+// results too, which target_modules may say.
+TEST_CASE("LoRA of NeMo trains adapters, other schemes are refused by name") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& peft) {
+        return translate(folder.write("tune.yaml", "trainer:\n  num_nodes: 1\n  devices: 8\nmodel:\n  mcore_gpt: true\n  micro_batch_size: 1\n  global_batch_size: 8\n"
+                                                   "  num_layers: 4\n  hidden_size: 512\n  num_attention_heads: 8\n  encoder_seq_length: 64\n" + peft), {});
+    };
+    CHECK(value(with(""), "workload.adapter_rank").empty());
+    CHECK(value(with("  peft:\n    peft_scheme: null\n    lora_tuning:\n      adapter_dim: 16\n"), "workload.adapter_rank").empty());
+    const auto narrow = with("  peft:\n    peft_scheme: lora\n    lora_tuning:\n      adapter_dim: 16\n      target_modules: [attention_qkv, attention_dense]\n");
+    CHECK(value(narrow, "workload.adapter_rank") == "16");
+    CHECK(narrow.problems.empty());
+    CHECK_THAT(lines(narrow.ignored), !Contains("peft"));
+    const auto usual = with("  peft:\n    peft_scheme: \"lora\"\n");
+    CHECK(value(usual, "workload.adapter_rank") == "32");
+    CHECK_THAT(lines(usual.problems), Contains("adapters of [attention_qkv]"));
+    CHECK_THAT(complaint([&] { with("  peft:\n    peft_scheme: ptuning\n"); }, folder.path()),
+               Contains("tune.yaml:13: peft.peft_scheme: found \"ptuning\"; expected lora or null: other schemes are not modelled"));
+}
+
 TEST_CASE("hostile text is bounded and refused with its place") {
     const TestFolder folder;
     const auto refusal = [&](const std::string& name, const std::string& text) {
