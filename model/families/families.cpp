@@ -35,7 +35,10 @@ ModelFamily lay(Layers& layers, const std::string& path, int depth) {
 
 }  // namespace
 
-void lay_family(Layers& layers, const std::string& path) { (void)lay(layers, path, 0); }
+void lay_family(Layers& layers, const std::string& path) {
+    if (const auto family = lay(layers, path, 0); !family.not_modelled.empty())
+        throw ConfigError(path + ": is not modelled: " + family.not_modelled);
+}
 
 std::vector<ModelFamily> read_families() {
     std::vector<ModelFamily> families;

@@ -1,6 +1,7 @@
 // Each rule of model/families/hub_families.cpp: what of a file goes where. Sizes are distinct.
 #include <catch2/catch.hpp>
 
+#include "model/experiment.h"
 #include "model/families/hub_config.h"
 #include "tests/model/files.h"
 
@@ -83,6 +84,8 @@ TEST_CASE("what is no causal decoder, or no decoder of a kind that is modelled, 
     for (const char* encoder : {"roberta", "modernbert", "xlm-roberta", "deberta-v2", "Dream"})
         CHECK_THAT(refusal(encoder, ""), Contains(std::string("model_type: \"") + encoder + "\" is not modelled: its attention is not causal"));
     CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: a hybrid of linear and full attention"));
+    Experiment e;
+    CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}), Contains("encoders.toml: is not modelled: its attention is not causal"));
     CHECK_THAT(refusal("newcomer", R"("use_bidirectional_attention": true)"), Contains("has no rule"));
     CHECK_THAT(of_type("newcomer").notes.at(0), Contains("read as Llama's shape: causal, gated feed-forward, RMSNorm unless stated, rotary positions"));
 }
