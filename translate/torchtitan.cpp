@@ -184,11 +184,11 @@ void read_training(Document& d, Translation& t) {
         t.take_default("workload.seq", "2048");
     const auto* converters = d.find("model.converters");
     const bool fp8 = converters && converters->value.find("float8") != std::string::npos;
-    const auto *recipe = d.find("float8.recipe_name"), *v = d.find("training.mixed_precision_param");
+    const auto *recipe = d.find("float8.recipe_name"), *weights = d.find("training.mixed_precision_param");
     if (fp8)  // the products; what mixed precision says is of the rest
         t.set("workload.dtype", "fp8", converters->at);
-    else if (v)
-        t.set("workload.dtype", v->value == "float32" ? "fp32" : "bf16", v->at);
+    else if (weights)
+        t.set("workload.dtype", weights->value == "float32" ? "fp32" : "bf16", weights->at);
     else
         t.take_default("workload.dtype", "bf16");
     if (fp8 && recipe && recipe->value.find("rowwise") != std::string::npos) t.set("workload.row_scales", "true", recipe->at);
