@@ -6,16 +6,15 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "calibrate/table_readers.h"
-#include "calibrate/fit_parameter.h"
+#include "calibrate/known_fit.h"
 #include "model/errors.h"
 #include "model/machine/generation.h"
-#include "model/experiment.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
-#include "sim/costs/collective_costs.h"
 
 namespace stepcast {
 namespace {
@@ -23,10 +22,6 @@ namespace {
 const Seconds shortest_sustained(20e-6);
 constexpr int most_threads = 512;  // of vLLM's kernel that writes a token's keys and values to its cache, one an element
 constexpr double clearly = 0.9;  // of the noise of another form of a kernel
-
-bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
-    return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
-}
 
 // Long runs of real numbers where there are any, and none of kernels so short that their power is the one before's.
 std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
@@ -74,62 +69,11 @@ void judge(FitResult& result, const Split& split, HeldOutShare share) {
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
 
-// A value of 0 or at its bound switched an effect off and is no belief about its size.
-bool is_inside_bounds(const FitParameter& parameter) {
-    try {
-        scale(parameter);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
-
-// Those of the cluster, where they lie within the bounds.
-std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<FitParameter> parameters) {
-    Experiment holder;
-    holder.cluster = cluster;
-    for (FitParameter& general : parameters) {
-        FitParameter known = general;
-        known.prior = get_key(holder, "cluster." + general.key);
-        if (is_inside_bounds(known)) general = known;
-    }
-    return parameters;
-}
-
 // Kernels of the tables, those with most rows first.
 std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCases& named) {
     std::vector<std::pair<std::string, std::vector<FitCase>>> sorted(named.begin(), named.end());
     std::ranges::stable_sort(sorted, std::ranges::greater{}, [](const auto& kernel) { return kernel.second.size(); });
     return sorted;
-}
-
-std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, const TablesHow& how) {
-    std::vector<FitParameter> parameters = gemm_parameters(blocks);
-    const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
-    if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
-    if (start.kernel.event > Seconds(0)) parameters.push_back({"kernel.event", "20 us", 0.5, "1 us", "1 ms"});
-    if (start.kernel.call_ahead > Seconds(0)) parameters.push_back({"kernel.call_ahead", "30 us", 0.5, "1 us", "1 ms"});
-    if (start.kernel.gemm_reload > 0) {
-        parameters.push_back({"kernel.gemm_reload", "0.2", 1, "0.01", "2"});
-        parameters.push_back({"kernel.gemm_reload_cache", "20 MB", 1, "1 MB", "1 GB"});
-    }
-    const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
-    std::erase_if(parameters, [&](const FitParameter& p) {
-        return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
-                          : p.key == "kernel.gemm_tile_reuse") ||
-               (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
-    });
-    return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
-}
-
-// The switch's adders show in all-reduces of more ranks than NCCL leaves without them; else they stay as they are.
-std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks) {
-    std::vector<FitParameter> parameters = collective_parameters(start);
-    const bool shown = std::any_of(blocks.collectives.begin(), blocks.collectives.end(), [&](const CollectiveRow& row) {
-        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls && inside_one_node(row, start);
-    });
-    if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
-    return parameters;
 }
 
 [[noreturn]] void refuse_nothing(const Cluster& start, const BuildingBlocks& blocks) {
@@ -152,13 +96,23 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
 class Parts {
 public:
     Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
-        : all_{start, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
+        : start_(start), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    void add(const FitPart& part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
+    // A kind that the start was fitted of begins from what that found, and stays it where rows are few.
+    void add(FitPart part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
+        const bool known = knows(start_, part.parameters);
+        if (known && stays(kinds_of(part.cases), part.cases, part.parameters.size())) return;
+        if (known) part.parameters = with_priors_of(start_, part.parameters);
+        add_anyway(part, share, known ? Undetermined::give_back : undetermined);
+    }
+
+    // However few rows: a step's own kernels, whose constants are relative to what the kind's tables say.
+    void add_anyway(const FitPart& part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
         if (part.parameters.empty()) return judge_unfitted(part.cases);
         const Split split = split_of(part.cases, share);
         if (split.fitted.empty()) return;
         FitResult result = fit_part(all_.cluster, part.parameters, split, progress_, undetermined);
+        if (start_.fitted) leave_undetermined(start_, result);
         judge(result, split, share);
         take(std::move(result));
     }
@@ -173,10 +127,12 @@ public:
     }
 
     // One kernel of the tables after the other, each fitted in the place of the nameless one and put next to it by name.
-    void add_attention_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
+    void add_attention_kernels(const std::vector<AttentionRow>& all, HeldOutShare share) {
+        const auto rows = worth_fitting(all, start_.kernel.attention_kernels, "attention", std::mem_fn(&AttentionRow::kernel), attention_by_name,
+                                        [&](const std::string& name) { return attention_parameters(name, all).size(); });
         const AttentionKernel of_steps = all_.cluster.kernel.attention;
         std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like
-        for (const auto& [name, cases] : by_size(attention_cases(blocks.attentions))) {
+        for (const auto& [name, cases] : by_size(attention_cases(rows))) {
             const std::string form = name.substr(0, name.starts_with("unmasked") || name.starts_with("latent") ? 6 : 0);
             const Split split = split_of(cases, share);
             if (split.fitted.empty()) continue;
@@ -186,24 +142,26 @@ public:
             start.slides = true;
             start.token_block = 0;
             start.fp8_traffic = 1;
-            auto parameters = attention_parameters(name, blocks.attentions);
+            auto parameters = attention_parameters(name, rows);
             if (largest.contains(form)) {
                 all_.cluster.kernel.attention = start;
                 parameters = with_priors_of(all_.cluster, parameters);
             }
-            const FitResult best = best_of_forms(start, parameters, split, blocks.attentions, share);
+            const FitResult best = best_of_forms(start, parameters, split, rows, share);
             put_by_name(all_.cluster.kernel.attention_kernels, best.cluster.kernel.attention);
             largest.emplace(form, best.cluster.kernel.attention);
         }
         all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
         std::vector<FitCase> cases;
-        for (const AttentionRow& row : blocks.attentions) cases.push_back(attention_by_name(row));
+        for (const AttentionRow& row : rows) cases.push_back(attention_by_name(row));
         judge_named(cases, share);
     }
 
-    void add_expert_kernels(const BuildingBlocks& blocks, HeldOutShare share) {
+    void add_expert_kernels(const std::vector<MoeLayerRow>& all, HeldOutShare share) {
+        const auto rows = worth_fitting(all, start_.kernel.expert_kernels, "expert kernels", kernel_of, expert_by_name,
+                                        [](const std::string&) { return expert_parameters().size(); });
         std::map<std::string, ExpertKernel> largest;  // of each dtype
-        for (const auto& [name, cases] : by_size(expert_cases(blocks.moe_layers))) {
+        for (const auto& [name, cases] : by_size(expert_cases(rows))) {
             const std::string dtype = name.substr(0, name.find(' '));
             const Split split = split_of(cases, share);
             if (split.fitted.empty()) continue;
@@ -220,12 +178,13 @@ public:
         }
         all_.cluster.kernel.experts = {};
         std::vector<FitCase> cases;
-        for (const MoeLayerRow& row : blocks.moe_layers) cases.push_back(expert_by_name(row));
+        for (const MoeLayerRow& row : rows) cases.push_back(expert_by_name(row));
         judge_named(cases, share);
     }
 
     TablesFit finish(std::vector<FittedRange> ranges) {
         Fitted last;
+        std::erase_if(ranges, [&](const FittedRange& r) { return kept_.contains(r.what.substr(0, r.what.find('.'))); });
         last.ranges = std::move(ranges);
         last.date = fitted_.date;
         all_.cluster.fitted = merged(fitted_, last);
@@ -233,6 +192,27 @@ public:
     }
 
 private:
+    // Whether few rows leave a kind as the start has it.
+    bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants) {
+        if (cases.empty() || are_enough(cases, constants)) return false;
+        all_.kept.push_back(kept(start_, what, cases, constants));
+        for (const FitCase& c : cases) kept_.insert(c.kind);
+        return true;
+    }
+
+    // Rows of the kernels that the start's fit does not have, and of those of which there are enough.
+    template <typename Row, typename Kernel, typename Name, typename Case, typename Constants>
+    std::vector<Row> worth_fitting(std::vector<Row> rows, const std::vector<Kernel>& fitted, std::string_view kind, Name name_of,
+                                   Case case_of, Constants constants_of) {
+        NamedCases cases;
+        if (is_measured(start_, kind))
+            for (const Row& row : rows)
+                if (std::ranges::find(fitted, name_of(row), &Kernel::name) != fitted.end()) cases[name_of(row)].push_back(case_of(row));
+        for (const auto& [name, few] : cases)
+            if (stays(name, few, constants_of(name))) std::erase_if(rows, [&](const Row& row) { return name_of(row) == name; });
+        return rows;
+    }
+
     // With the tile of queries that fits best; then whether a token's block is smaller for fewer keys, and what is done with windows.
     FitResult best_of_forms(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split,
                             const std::vector<AttentionRow>& rows, HeldOutShare share) {
@@ -306,8 +286,10 @@ private:
         all_.results.push_back(std::move(result));
     }
 
+    const Cluster& start_;
     TablesFit all_;
     Fitted fitted_;
+    std::set<std::string> kept_;  // kinds of cases
     const std::function<void(std::string_view)>& progress_;
 };
 
@@ -335,11 +317,11 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     parts.add({cast_parameters(), cast_cases(blocks.casts)}, how.share, undetermined);
     for (const char* format : {"fp8", "fp8_blocks", "fp4"})
         parts.add({narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format)}, how.share, undetermined);
-    parts.add_attention_kernels(blocks, how.share);
-    parts.add_expert_kernels(blocks, how.share);
+    parts.add_attention_kernels(blocks.attentions, how.share);
+    parts.add_expert_kernels(blocks.moe_layers, how.share);
     parts.add({collective_parameters_for(start, blocks), collectives}, how.share, undetermined);
     for (const FitPart& part : exchange_fits(blocks)) parts.add(part, how.share, undetermined);
-    for (const FitPart& part : traced_fits(start, blocks)) parts.add(part, part.cases.size() < 10 ? HeldOutShare::none : HeldOutShare::fifth);
+    for (const FitPart& part : traced_fits(start, blocks)) parts.add_anyway(part, part.cases.size() < 10 ? HeldOutShare::none : HeldOutShare::fifth);
     parts.add_short(how.after);
     return parts.finish(ranges_of(blocks));
 }

@@ -11,6 +11,7 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit.h"
+#include "calibrate/known_fit.h"
 
 namespace stepcast {
 
@@ -41,14 +42,23 @@ struct TablesHow {
     std::vector<FitPart> before = {}, after = {};  // of what no table holds: a fifth is held out
 };
 
+// Of these, those that the tables can tell of this cluster.
+std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, const TablesHow& how);
+// The switch's adders show in all-reduces of more ranks than NCCL leaves without them; else they stay as they are.
+std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks);
+bool inside_one_node(const CollectiveRow& row, const Cluster& cluster);
+
 struct TablesFit {
-    Cluster cluster;                 // with `fitted`, except date and sources
-    std::vector<FitResult> results;  // of GEMMs, collectives, MoE layers, as far as there are rows
+    Cluster cluster;                  // with `fitted`, except date and sources
+    std::vector<FitResult> results;   // of GEMMs, collectives, MoE layers, as far as there are rows
+    std::vector<KeptKind> kept = {};  // kinds of which the start was fitted and there are too few rows
     friend bool operator==(const TablesFit&, const TablesFit&) = default;
 };
 
 // Fits on what is not held out, reports the errors on that (method "held-out tenth") and on the rest ("fitted"),
-// and keeps what `start` was fitted on before for other keys and kinds; Throws ConfigError when no row is of the device.
+// and keeps what `start` was fitted on before for other keys and kinds. Of a kind that it was fitted on before, what it found is
+// the belief, constants that the rows do not determine stay with their errors, and with too few rows (known_fit.h) all do. Launches and
+// kernels of traced steps count however few they are. Throws ConfigError when no row is of the device.
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress = {}, const TablesHow& how = {});
 
@@ -89,6 +99,7 @@ using NamedCases = std::map<std::string, std::vector<FitCase>>;
 // Predicted by the nameless kernel, which a fit moves; `by_name` by the one of the row's name, else by the nameless one.
 NamedCases attention_cases(const std::vector<AttentionRow>& rows);
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
+std::string kernel_of(const MoeLayerRow& row);
 FitCase attention_by_name(const AttentionRow& row);
 FitCase expert_by_name(const MoeLayerRow& row);
 // Sliding windows of the nameless kernel's rows take far longer than their keys would: it walks over all and masks them.

@@ -112,11 +112,27 @@ std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
                        written(result.cluster, start, request), describe(result));
 }
 
+// Fits of kernels by name state no constants of their own.
+bool tells_anything(const TablesFit& fit) {
+    return std::ranges::any_of(fit.results, [](const FitResult& r) {
+        return r.parameters.empty() || std::ranges::any_of(r.parameters, [](const ParameterReport& p) { return p.parameter.determined; });
+    });
+}
+
+std::string text_of(const TablesFit& fit, const Cluster& start) {
+    std::string text;
+    for (const KeptKind& kept : fit.kept) text += describe(kept, start.name);
+    for (const FitResult& result : fit.results) text += describe(result);
+    return text;
+}
+
 std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
                        const std::function<void(std::string_view)>& progress) {
     BuildingBlocks blocks;
     for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
     const TablesFit fit = fit_tables(start, blocks, progress);
+    if (request.framework.empty() && !tells_anything(fit))
+        throw ConfigError(fmt::format("calibrate: these rows determine no constant: nothing is written\n{}", text_of(fit, start)));
     Framework framework;
     std::vector<std::string> of_framework;
     if (!request.framework.empty()) {
@@ -139,8 +155,7 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
                             blocks.upper_bound_rows);
     if (!of_framework.empty())
         text += fmt::format("{}: from {}, {}\n", framework_file(request.out), request.framework, fmt::join(of_framework, "; "));
-    for (const FitResult& result : fit.results) text += describe(result);
-    return text;
+    return text + text_of(fit, start);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "calibrate/fit_tables.h"
+#include "sim/costs/collective_costs.h"
 
 namespace stepcast {
 
@@ -75,5 +76,36 @@ std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
     return parameters;
 }
 
+bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
+    return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
+}
+
+std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, const TablesHow& how) {
+    std::vector<FitParameter> parameters = gemm_parameters(blocks);
+    const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
+    if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
+    if (start.kernel.event > Seconds(0)) parameters.push_back({"kernel.event", "20 us", 0.5, "1 us", "1 ms"});
+    if (start.kernel.call_ahead > Seconds(0)) parameters.push_back({"kernel.call_ahead", "30 us", 0.5, "1 us", "1 ms"});
+    if (start.kernel.gemm_reload > 0) {
+        parameters.push_back({"kernel.gemm_reload", "0.2", 1, "0.01", "2"});
+        parameters.push_back({"kernel.gemm_reload_cache", "20 MB", 1, "1 MB", "1 GB"});
+    }
+    const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
+    std::erase_if(parameters, [&](const FitParameter& p) {
+        return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
+                          : p.key == "kernel.gemm_tile_reuse") ||
+               (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
+    });
+    return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
+}
+
+std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks) {
+    std::vector<FitParameter> parameters = collective_parameters(start);
+    const bool shown = std::any_of(blocks.collectives.begin(), blocks.collectives.end(), [&](const CollectiveRow& row) {
+        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls && inside_one_node(row, start);
+    });
+    if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
+    return parameters;
+}
 
 }  // namespace stepcast

@@ -1,0 +1,101 @@
+#include "calibrate/known_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "calibrate/fit_parameter.h"
+#include "model/errors.h"
+#include "model/experiment.h"
+#include "model/machine/calibration.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t shapes_a_constant = 5;
+
+bool is_inside_bounds(const FitParameter& parameter) {
+    try {
+        scale(parameter);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+std::size_t shapes_of(const std::vector<FitCase>& cases) {
+    std::set<std::string> names;
+    for (const FitCase& c : cases) names.insert(c.name);
+    return names.size();
+}
+
+}  // namespace
+
+std::string describe(const KeptKind& kept, const std::string& cluster) {
+    return fmt::format("{}: {} shape{} too few for {} constants; those of {}{} stay, which predict the new rows {:.1f} % off in the median, "
+                       "{:+.1f} % in the mean, {:+.1f} % at worst; a fit needs {} shapes\n",
+                       kept.what, kept.shapes, kept.shapes == 1 ? " is" : "s are", kept.constants, cluster,
+                       kept.earlier_rows > 0 ? fmt::format(" ({} rows)", kept.earlier_rows) : "", 100 * kept.off.median,
+                       100 * kept.off.bias, 100 * kept.off.worst, shapes_a_constant * static_cast<std::size_t>(kept.constants));
+}
+
+bool knows(const Cluster& start, const std::vector<FitParameter>& parameters) {
+    return std::ranges::any_of(parameters, [&](const FitParameter& p) {
+        return kind_of_constant(p.key) != "host" && is_determined(start, p.key);
+    });
+}
+
+bool is_measured(const Cluster& start, std::string_view kind) {
+    return std::ranges::any_of(calibrations_of(start), [&](const KindCalibration& k) { return k.kind == kind && k.determined > 0; });
+}
+
+std::string kinds_of(const std::vector<FitCase>& cases) {
+    std::set<std::string> kinds;
+    for (const FitCase& c : cases) kinds.insert(c.kind);
+    return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
+bool are_enough(const std::vector<FitCase>& cases, std::size_t constants) {
+    return shapes_of(cases) >= shapes_a_constant * constants;
+}
+
+KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases, std::size_t constants) {
+    KeptKind kept{std::move(what), static_cast<int>(shapes_of(cases)), static_cast<int>(constants), 0, {}};
+    std::set<std::string> kinds;
+    std::vector<double> log_errors;
+    for (const FitCase& c : cases) {
+        kinds.insert(c.kind);
+        log_errors.push_back(std::log(c.predict(start) / c.measured));
+    }
+    kept.off = summary_of(log_errors, "not fitted", kept.what);
+    for (const HeldOutError& e : start.fitted->errors)
+        if (kinds.contains(e.kind)) kept.earlier_rows += e.samples;
+    return kept;
+}
+
+std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<FitParameter> parameters) {
+    Experiment holder;
+    holder.cluster = cluster;
+    for (FitParameter& general : parameters) {
+        FitParameter known = general;
+        known.prior = get_key(holder, "cluster." + general.key);
+        if (is_inside_bounds(known)) general = known;
+    }
+    return parameters;
+}
+
+void leave_undetermined(const Cluster& start, FitResult& result) {
+    Experiment holder;
+    holder.cluster = start;
+    for (ParameterReport& report : result.parameters) {
+        FittedParameter& p = report.parameter;
+        if (p.determined || !is_determined(start, p.key)) continue;
+        p.value = p.prior = get_key(holder, "cluster." + p.key);
+        result.cluster = with_text(result.cluster, p.key, p.value);
+        std::erase_if(result.cluster.fitted->parameters, [&](const FittedParameter& other) { return other.key == p.key; });
+    }
+}
+
+}  // namespace stepcast
