@@ -101,9 +101,11 @@ public:
     // A kind that the start was fitted of begins from what that found, and stays it where rows are few.
     void add(FitPart part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
         const bool known = knows(start_, part.parameters);
-        if (known && stays(kinds_of(part.cases), part.cases, part.parameters.size())) return;
+        const bool links = std::ranges::all_of(part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
+        if (known && stays(kinds_of(part.cases), part.cases, felt(start_, part.cases, part.parameters), links)) return;
         if (known) part.parameters = with_priors_of(start_, part.parameters);
-        add_anyway(part, share, known ? Undetermined::give_back : undetermined);
+        // Constants of a link are felt together: given back one by one none would be left.
+        add_anyway(part, share, known && !links ? Undetermined::give_back : undetermined);
     }
 
     // However few rows: a step's own kernels, whose constants are relative to what the kind's tables say.
@@ -193,9 +195,10 @@ public:
 
 private:
     // Whether few rows leave a kind as the start has it.
-    bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants) {
-        if (cases.empty() || are_enough(cases, constants)) return false;
-        all_.kept.push_back(kept(start_, what, cases, constants));
+    bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants, bool of_links = false) {
+        const int wanted = shapes_wanted(constants, of_links);
+        if (cases.empty() || shapes_of(cases) >= wanted) return false;
+        all_.kept.push_back(kept(start_, what, cases, constants, wanted));
         for (const FitCase& c : cases) kept_.insert(c.kind);
         return true;
     }

@@ -14,8 +14,6 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t shapes_a_constant = 5;
-
 bool is_inside_bounds(const FitParameter& parameter) {
     try {
         scale(parameter);
@@ -25,12 +23,6 @@ bool is_inside_bounds(const FitParameter& parameter) {
     }
 }
 
-std::size_t shapes_of(const std::vector<FitCase>& cases) {
-    std::set<std::string> names;
-    for (const FitCase& c : cases) names.insert(c.name);
-    return names.size();
-}
-
 }  // namespace
 
 std::string describe(const KeptKind& kept, const std::string& cluster) {
@@ -38,7 +30,7 @@ std::string describe(const KeptKind& kept, const std::string& cluster) {
                        "{:+.1f} % in the mean, {:+.1f} % at worst; a fit needs {} shapes\n",
                        kept.what, kept.shapes, kept.shapes == 1 ? " is" : "s are", kept.constants, cluster,
                        kept.earlier_rows > 0 ? fmt::format(" ({} rows)", kept.earlier_rows) : "", 100 * kept.off.median,
-                       100 * kept.off.bias, 100 * kept.off.worst, shapes_a_constant * static_cast<std::size_t>(kept.constants));
+                       100 * kept.off.bias, 100 * kept.off.worst, kept.wanted);
 }
 
 bool knows(const Cluster& start, const std::vector<FitParameter>& parameters) {
@@ -51,18 +43,29 @@ bool is_measured(const Cluster& start, std::string_view kind) {
     return std::ranges::any_of(calibrations_of(start), [&](const KindCalibration& k) { return k.kind == kind && k.determined > 0; });
 }
 
+std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases, const std::vector<FitParameter>& parameters) {
+    return static_cast<std::size_t>(std::ranges::count_if(parameters, [&](const FitParameter& p) {
+        const Cluster least = with_text(start, p.key, p.lower), most = with_text(start, p.key, p.upper);
+        return std::ranges::any_of(cases, [&](const FitCase& c) { return c.predict(least) != c.predict(most); });
+    }));
+}
+
 std::string kinds_of(const std::vector<FitCase>& cases) {
     std::set<std::string> kinds;
     for (const FitCase& c : cases) kinds.insert(c.kind);
     return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
-bool are_enough(const std::vector<FitCase>& cases, std::size_t constants) {
-    return shapes_of(cases) >= shapes_a_constant * constants;
+int shapes_wanted(std::size_t constants, bool of_links) { return (of_links ? 1 : 5) * static_cast<int>(constants); }
+
+int shapes_of(const std::vector<FitCase>& cases) {
+    std::set<std::string> names;
+    for (const FitCase& c : cases) names.insert(c.name);
+    return static_cast<int>(names.size());
 }
 
-KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases, std::size_t constants) {
-    KeptKind kept{std::move(what), static_cast<int>(shapes_of(cases)), static_cast<int>(constants), 0, {}};
+KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases, std::size_t constants, int wanted) {
+    KeptKind kept{std::move(what), shapes_of(cases), static_cast<int>(constants), wanted, 0, {}};
     std::set<std::string> kinds;
     std::vector<double> log_errors;
     for (const FitCase& c : cases) {
@@ -91,7 +94,7 @@ void leave_undetermined(const Cluster& start, FitResult& result) {
     holder.cluster = start;
     for (ParameterReport& report : result.parameters) {
         FittedParameter& p = report.parameter;
-        if (p.determined || !is_determined(start, p.key)) continue;
+        if (p.determined || p.value != p.prior || !is_determined(start, p.key)) continue;
         p.value = p.prior = get_key(holder, "cluster." + p.key);
         result.cluster = with_text(result.cluster, p.key, p.value);
         std::erase_if(result.cluster.fitted->parameters, [&](const FittedParameter& other) { return other.key == p.key; });
