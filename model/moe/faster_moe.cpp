@@ -47,7 +47,7 @@ void add_experts(Program& program, const MoeLayer& layer, const Routing& routing
 // experts sorted by world load B_0 >= B_1 .., shadowing i of them is estimated at
 //   3 t_mm B_i + 4 t_slot B_i + i t_model,  t_mm = 4 * 2 d^2 / 11.5e12,  t_slot = 4 d / 6.25e9,  t_model = 16 d^2 / 6.25e9;
 // the next one is shadowed while that gets smaller, so while the gap B_i - B_(i+1) exceeds
-// t_model / (3 t_mm + 4 t_slot): 557 slots for d = 1024.
+// t_model / (3 t_mm + 4 t_slot): more than 558 slots for d = 1024.
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing) {
     const double d = static_cast<double>(layer.hidden);
     const double bytes_per_second = 50e9 / 8, flops_per_second = 11.5e12, element_bytes = 4;
