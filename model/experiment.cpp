@@ -241,7 +241,9 @@ std::vector<Override> stated_in(const Layers& layers) {
     for (const auto& [key, origin] : layers.origin) {
         const auto table = key.substr(0, key.find('.'));
         const bool whole = (table == "workload" || table == "cluster") && !layers.starts.contains(table);
-        if (origin != Origin::set || (whole && !layers.set_at.at(key).starts_with("--set "))) continue;
+        const auto& at = layers.set_at.at(key);
+        // --gpus spreads ranks over one machine's nodes, which says nothing of another's.
+        if (origin != Origin::set || at.starts_with("--gpus ") || (whole && !at.starts_with("--set "))) continue;
         stated.push_back({key, text_of(*find_key(key), layers.experiment)});
     }
     return stated;

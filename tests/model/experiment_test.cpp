@@ -231,4 +231,7 @@ TEST_CASE("stated keys are single keys over a preset") {
     const std::vector<Override> overrides{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}};
     CHECK(stated_keys_of_text(text, "own.toml", overrides) ==
           std::vector<Override>{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}, {"workload.seq", "2048"}});
+    // So many ranks are spread over the nodes of one machine: nothing that another one's would keep.
+    const std::vector<Override> ranks{{"cluster.preset", "dgx-h100"}, {std::string(ranks_key), "64"}};
+    for (const Override& one : stated_keys_of_text(text, "own.toml", ranks)) CHECK(one.key != "cluster.gpus_per_node");
 }
