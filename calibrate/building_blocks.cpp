@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "calibrate/table_readers.h"
-#include "calibrate/table_row.h"
 #include "model/files/csv.h"
+#include "model/files/plain_text.h"
 #include "model/units.h"
 
 namespace stepcast {
@@ -14,34 +14,21 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-bool holds(const Names& header, std::initializer_list<const char*> columns) {
-    return std::all_of(columns.begin(), columns.end(), [&](const char* column) {
-        return std::find(header.begin(), header.end(), column) != header.end();
-    });
-}
-
-// Moves the reader to the header: the first row that is no comment.
-void find_header(CsvReader& reader) {
-    while (reader.next())
-        if (!reader.fields().front().starts_with('#')) return;
-    reader.fail("found no header; expected a table of measurements");
-}
-
 TableKind kind_of(const CsvReader& reader) {
     const Names& header = reader.fields();
-    if (holds(header, {"step_s", "gpus"}) || holds(header, {"step_s", "model"})) return TableKind::cases;
-    if (holds(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
-    if (holds(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"})) return TableKind::attentions;
-    if (holds(header, {"rows", "width", "granularity", "time_us"})) return TableKind::casts;
-    if (holds(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
-    if (holds(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"})) return TableKind::exchanges;
-    if (holds(header, {"batch", "m", "n", "k", "dtype", "time_us"}) && !holds(header, {"op"})) return TableKind::batches;
-    if (holds(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
-    if (holds(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
+    if (has_columns(header, {"step_s", "gpus"}) || has_columns(header, {"step_s", "model"})) return TableKind::cases;
+    if (has_columns(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
+    if (has_columns(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"})) return TableKind::attentions;
+    if (has_columns(header, {"rows", "width", "granularity", "time_us"})) return TableKind::casts;
+    if (has_columns(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
+    if (has_columns(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"})) return TableKind::exchanges;
+    if (has_columns(header, {"batch", "m", "n", "k", "dtype", "time_us"}) && !has_columns(header, {"op"})) return TableKind::batches;
+    if (has_columns(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
+    if (has_columns(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
     if (header == Names{"key", "value"}) return TableKind::environment;
-    const bool timed = holds(header, {"time_us"}) || holds(header, {"value", "unit"});
-    if (timed && holds(header, {"m", "n", "k"})) return TableKind::gemms;
-    if (timed && holds(header, {"op", "ranks", "nodes", "bytes"})) return TableKind::collectives;
+    const bool timed = has_columns(header, {"time_us"}) || has_columns(header, {"value", "unit"});
+    if (timed && has_columns(header, {"m", "n", "k"})) return TableKind::gemms;
+    if (timed && has_columns(header, {"op", "ranks", "nodes", "bytes"})) return TableKind::collectives;
     reader.fail(
         "found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
         " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
@@ -138,12 +125,7 @@ TableKind kind_of_table(const std::string& path) {
 bool names_device(std::string_view cell, const Gpu& gpu) {
     const std::string wanted = plain_name(cell);
     if (wanted == plain_name(gpu.name)) return true;
-    for (std::size_t from = 0; from < gpu.aliases.size();) {
-        const std::size_t end = std::min(gpu.aliases.find(',', from), gpu.aliases.size());
-        if (wanted == plain_name(std::string_view(gpu.aliases).substr(from, end - from))) return true;
-        from = end + 1;
-    }
-    return false;
+    return std::ranges::any_of(words_of(gpu.aliases), [&](const std::string& alias) { return plain_name(alias) == wanted; });
 }
 
 std::optional<Op> collective_op(std::string_view op, Bytes bytes, int ranks, bool in_switch) {

@@ -61,10 +61,6 @@ constexpr Candidate candidates[] = {
     {"link.inter.training", "", &Uses::between, "1", "0.02", "2", 0.3},
 };
 
-double si_of(const char* key, const std::string& text) {
-    return value_in_si(key, text);
-}
-
 std::string value_in(const Experiment& e, const char* key) {
     return key == std::string(eager_traffic_key) ? get_key(e, key) : get_key(e, std::string("cluster.") + key);
 }
@@ -74,7 +70,7 @@ std::vector<double> shipped_values(const Candidate& c, const std::vector<Experim
     std::set<double> values;
     for (const Experiment& e : shipped) {
         const std::string text = value_in(e, c.key);
-        const double value = text.starts_with("0 ") || text == "0" ? 0 : si_of(c.key, text);
+        const double value = text.starts_with("0 ") || text == "0" ? 0 : value_in_si(c.key, text);
         if (value > 0) values.insert(value);
     }
     return {values.begin(), values.end()};
@@ -134,11 +130,11 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
         const std::vector<double> values = shipped_values(c, shipped);
         const std::string text = value_in(cases.front().experiment, c.key);
         const bool has_value = text != "0" && !text.starts_with("0 ");
-        const double usual = values.empty() ? si_of(c.key, c.usual) : values[values.size() / 2];
-        StepConstant constant{c.key, software ? c.framework : "", has_value ? si_of(c.key, text) : usual, {}};
+        const double usual = values.empty() ? value_in_si(c.key, c.usual) : values[values.size() / 2];
+        StepConstant constant{c.key, software ? c.framework : "", has_value ? value_in_si(c.key, text) : usual, {}};
         constant.prior.sigma = std::clamp(spread(values), c.least_sigma, std::max(widest, c.least_sigma));
-        constant.prior.lower = std::min(0.0, std::log(si_of(c.key, c.lower) / constant.start));
-        constant.prior.upper = std::max(0.0, std::log(si_of(c.key, c.upper) / constant.start));
+        constant.prior.lower = std::min(0.0, std::log(value_in_si(c.key, c.lower) / constant.start));
+        constant.prior.upper = std::max(0.0, std::log(value_in_si(c.key, c.upper) / constant.start));
         constants.push_back(constant);
     }
     return constants;

@@ -207,6 +207,25 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
     }
 }
 
+// What was fitted and with what error, into the cluster.
+void state_fit(const std::vector<FitCase>& cases, FitResult& result) {
+    Fitted& fitted = result.cluster.fitted.emplace();
+    fitted.samples = static_cast<int>(cases.size());
+    for (const FitCase& c : cases) fitted.rows.push_back(c.row);
+    fitted.rows = joined(std::move(fitted.rows), {});
+    fitted.condition = result.condition;
+    fitted.errors = result.held_out_errors;
+    for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);
+}
+
+void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors, const Vector& held_out, FitResult& result) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
+        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
+                                held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
+    }
+}
+
 }  // namespace
 
 HeldOutError summary_of(const Vector& log_errors, const std::string& method, const std::string& kind) {
@@ -242,29 +261,6 @@ std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Clu
     for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
     return errors_by_kind(cases, log_errors, method);
 }
-
-namespace {
-
-// What was fitted and with what error, into the cluster.
-void state_fit(const std::vector<FitCase>& cases, FitResult& result) {
-    Fitted& fitted = result.cluster.fitted.emplace();
-    fitted.samples = static_cast<int>(cases.size());
-    for (const FitCase& c : cases) fitted.rows.push_back(c.row);
-    fitted.rows = joined(std::move(fitted.rows), {});
-    fitted.condition = result.condition;
-    fitted.errors = result.held_out_errors;
-    for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);
-}
-
-void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors, const Vector& held_out, FitResult& result) {
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
-        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
-                                held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
-    }
-}
-
-}  // namespace
 
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress, Undetermined undetermined) {

@@ -199,13 +199,7 @@ std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& c
     return cases;
 }
 
-FitResult fit_moe(const Cluster& start, const std::vector<std::string>& paths,
-                  const std::function<void(std::string_view)>& progress) {
-    std::vector<Sample> rows;
-    for (const std::string& path : paths) {
-        const std::vector<Sample> more = read_measurements(path);
-        rows.insert(rows.end(), more.begin(), more.end());
-    }
+FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const std::function<void(std::string_view)>& progress) {
     return fit(start, with_link_priors(moe_parameters(), start), moe_cases(rows, start), progress);
 }
 

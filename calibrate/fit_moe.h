@@ -55,8 +55,6 @@ std::vector<FitParameter> moe_parameters();
 // evaluation. Rows with step = -1 are used; runs that have none are summarised first. Throws ConfigError naming the run.
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster);
 
-// Reads imported measurements and fits them.
-FitResult fit_moe(const Cluster& start, const std::vector<std::string>& paths,
-                  const std::function<void(std::string_view)>& progress = {});
+FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const std::function<void(std::string_view)>& progress = {});
 
 }  // namespace stepcast

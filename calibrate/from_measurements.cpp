@@ -24,21 +24,8 @@ namespace {
 enum class Family { samples, tables, cases };
 
 Family family_of(const std::string& path) {
-    switch (kind_of_table(path)) {
-        case TableKind::samples: return Family::samples;
-        case TableKind::cases: return Family::cases;
-        case TableKind::gemms:
-        case TableKind::collectives:
-        case TableKind::moe_layers:
-        case TableKind::attentions:
-        case TableKind::casts:
-        case TableKind::exchanges:
-        case TableKind::batches:
-        case TableKind::passes:
-        case TableKind::launches:
-        case TableKind::environment: return Family::tables;
-    }
-    throw std::logic_error("calibrate: unknown table");
+    const TableKind kind = kind_of_table(path);
+    return kind == TableKind::samples ? Family::samples : kind == TableKind::cases ? Family::cases : Family::tables;
 }
 
 Family common_family(const std::vector<std::string>& paths) {
@@ -106,7 +93,7 @@ std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
     for (const std::string& path : request.measurements)
         for (Sample& s : read_measurements(path)) samples.push_back(std::move(s));
     if (of_whole_models(samples)) return fit_recorded(start, request, samples);
-    FitResult result = fit_moe(start, request.measurements, progress);
+    FitResult result = fit_moe(start, samples, progress);
     result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), step_rows(samples));
     return fmt::format("{} cases, start {}, written to {}\n{}", result.cases.size(), start.name,
                        written(result.cluster, start, request), describe(result));

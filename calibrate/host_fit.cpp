@@ -180,6 +180,23 @@ HeldOutError curve_error(const std::string& kind, const Curve& curve) {
     return error.take();
 }
 
+// Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
+FittedCurve fitted_curve(const std::string& name, const Curve& curve) {
+    FittedCurve fitted{name, {}, {}};
+    std::vector<double> x, y;
+    for (const CurvePoint& point : curve) {
+        if (!(point.bytes > Bytes(0))) continue;
+        fitted.measured.emplace_back(point.bytes.si(), point.time.si());
+        x.push_back(1 / point.bytes.si());
+        y.push_back((point.time / point.bytes).si());
+    }
+    if (x.size() < 3) return fitted;
+    const Line line = fit_line(x, y);
+    for (const auto& [bytes, time] : fitted.measured)
+        fitted.fitted.emplace_back(bytes, std::max(0.0, line.slope) + bytes * line.intercept);
+    return fitted;
+}
+
 }  // namespace
 
 std::string busy_warning(std::span<const SweepResult> results) {
@@ -226,27 +243,6 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     for (const auto& [kind, curve] : points.collectives) fitted.errors.push_back(curve_error(kind, curve));
     return cluster;
 }
-
-namespace {
-
-// Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
-FittedCurve fitted_curve(const std::string& name, const Curve& curve) {
-    FittedCurve fitted{name, {}, {}};
-    std::vector<double> x, y;
-    for (const CurvePoint& point : curve) {
-        if (!(point.bytes > Bytes(0))) continue;
-        fitted.measured.emplace_back(point.bytes.si(), point.time.si());
-        x.push_back(1 / point.bytes.si());
-        y.push_back((point.time / point.bytes).si());
-    }
-    if (x.size() < 3) return fitted;
-    const Line line = fit_line(x, y);
-    for (const auto& [bytes, time] : fitted.measured)
-        fitted.fitted.emplace_back(bytes, std::max(0.0, line.slope) + bytes * line.intercept);
-    return fitted;
-}
-
-}  // namespace
 
 std::vector<FittedCurve> fitted_curves(const Cluster& host) {
     std::vector<FittedCurve> curves{fitted_curve("memory pass", host.kernel.memory_curve)};

@@ -12,7 +12,6 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/table_readers.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/table_row.h"
 #include "cases/cluster.h"
 #include "cases/shelf.h"
 #include "model/errors.h"
@@ -25,11 +24,6 @@
 namespace stepcast {
 namespace {
 
-void skip_remarks(CsvReader& reader) {
-    while (reader.next())
-        if (!reader.fields().front().starts_with('#')) return;
-}
-
 // Spelled alike but for case, blanks and the maker.
 bool is_same(const std::string& device, const std::string& cell) {
     Gpu gpu;
@@ -37,27 +31,19 @@ bool is_same(const std::string& device, const std::string& cell) {
     return names_device(cell, gpu);
 }
 
-// Devices in the order of their first row; one without a column `gpu` is "".
-std::vector<std::string> devices_in(const std::string& path) {
+// Devices with their rows, in the order of their first; one without a column `gpu` is "".
+std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     CsvReader reader(path);
-    skip_remarks(reader);
+    find_header(reader);
     TableRow row(reader);
-    std::vector<std::string> devices;
+    std::vector<std::pair<std::string, int>> devices;
     while (row.next()) {
         const std::string gpu = row.text("gpu");
-        if (std::none_of(devices.begin(), devices.end(), [&](const std::string& d) { return is_same(d, gpu); }))
-            devices.push_back(gpu);
+        const auto known = std::ranges::find_if(devices, [&](const auto& device) { return is_same(device.first, gpu); });
+        if (known == devices.end()) devices.emplace_back(gpu, 1);
+        else ++known->second;
     }
     return devices;
-}
-
-int rows_of(const std::string& path, const std::string& device) {
-    CsvReader reader(path);
-    skip_remarks(reader);
-    TableRow row(reader);
-    int count = 0;
-    while (row.next()) count += is_same(device, row.text("gpu"));
-    return count;
 }
 
 // Of several presets with this GPU the one that most is known of.
@@ -221,26 +207,11 @@ private:
     std::map<std::string, int> refused_;
 };
 
-}  // namespace
-
-bool holds_kernels(const std::string& path) {
-    std::error_code none;
-    if (!std::filesystem::is_regular_file(path, none)) return false;
-    try {
-        const TableKind kind = kind_of_table(path);
-        return kind != TableKind::cases && kind != TableKind::samples && kind != TableKind::environment;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
-
-namespace {
-
 // Of devices without a machine the rows are passed over.
 KernelComparisons comparisons_on(const std::string& path,
                                  const std::function<std::optional<Cluster>(const std::string&)>& machine_of) {
     KernelComparisons all;
-    for (const std::string& device : devices_in(path)) {
+    for (const auto& [device, rows] : devices_in(path)) {
         try {
             const std::optional<Cluster> machine = machine_of(device);
             if (!machine) continue;
@@ -249,7 +220,7 @@ KernelComparisons comparisons_on(const std::string& path,
             table.move_to(all);
         } catch (const ConfigError& error) {
             if (std::string_view(error.what()).starts_with(path)) throw;  // a row that cannot be read
-            all.refused.push_back({device, error.what(), rows_of(path, device)});
+            all.refused.push_back({device, error.what(), rows});
         }
     }
     return all;
@@ -262,6 +233,17 @@ double spread_holding_four_fifths(std::vector<double> log_errors) {
 }
 
 }  // namespace
+
+bool holds_kernels(const std::string& path) {
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(path, none)) return false;
+    try {
+        const TableKind kind = kind_of_table(path);
+        return kind != TableKind::cases && kind != TableKind::samples && kind != TableKind::environment;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
 
 TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
     std::map<std::string, bool> alike;

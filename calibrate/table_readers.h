@@ -7,9 +7,9 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/table_row.h"
 #include "cases/shelf.h"
 #include "model/framework.h"
+#include "model/records/table_row.h"
 
 namespace stepcast {
 

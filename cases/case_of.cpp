@@ -17,12 +17,10 @@ std::string preset_of(const CaseRow& row) {
     if (has_preset(PresetKind::experiment, model)) return model;
     const auto joined = model + "_" + row.cell("moe_system");
     if (!row.cell("moe_system").empty() && has_preset(PresetKind::experiment, joined)) return joined;
-    if (!row.cell("moe_system").empty() || model.starts_with("moe_layer")) {
-        std::string names;
-        for (const auto& name : preset_names(PresetKind::experiment)) names += (names.empty() ? "" : ", ") + name;
-        throw ConfigError("model: \"" + (row.cell("moe_system").empty() ? model : joined) +
-                          "\" is no preset experiment; expected one of " + names);
-    }
+    if (!row.cell("moe_system").empty() || model.starts_with("moe_layer"))
+        throw ConfigError(fmt::format("model: \"{}\" is no preset experiment; expected one of {}",
+                                      row.cell("moe_system").empty() ? model : joined,
+                                      fmt::join(preset_names(PresetKind::experiment), ", ")));
     return "";
 }
 

@@ -20,13 +20,10 @@
 
 #include <fmt/format.h>
 
+#include "exec/steady_clock.h"
 #include "model/errors.h"
 
 namespace stepcast {
-
-Seconds steady_now() {
-    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 namespace {
 
@@ -34,20 +31,6 @@ int milliseconds_until(Seconds deadline) {
     const double left = std::max(0.0, (deadline - steady_now()).si());
     return static_cast<int>(std::ceil(std::min(left, 1e6) * 1e3));
 }
-
-}  // namespace
-
-bool wait_for(int socket, short events, Seconds deadline) {
-    for (;;) {
-        pollfd entry{socket, events, 0};
-        const int ready = poll(&entry, 1, milliseconds_until(deadline));
-        if (ready > 0) return true;
-        if (ready < 0 && errno != EINTR) throw DeviceError(fmt::format("poll: {}", std::strerror(errno)));
-        if (steady_now() >= deadline) return false;
-    }
-}
-
-namespace {
 
 // What both sides say first, always of this length.
 struct Hello {
@@ -205,6 +188,16 @@ private:
 };
 
 }  // namespace
+
+bool wait_for(int socket, short events, Seconds deadline) {
+    for (;;) {
+        pollfd entry{socket, events, 0};
+        const int ready = poll(&entry, 1, milliseconds_until(deadline));
+        if (ready > 0) return true;
+        if (ready < 0 && errno != EINTR) throw DeviceError(fmt::format("poll: {}", std::strerror(errno)));
+        if (steady_now() >= deadline) return false;
+    }
+}
 
 std::vector<int> admit_ranks(const Launch& launch, Seconds timeout) {
     const Socket listener = listen_for(launch);

@@ -16,7 +16,6 @@ std::vector<int> admit_ranks(const Launch& launch, Seconds timeout);
 // Every other rank: a connection to rank 0, who has shown the token too.
 int look_for_rank_0(const Launch& launch, Seconds timeout);
 
-Seconds steady_now();
 // False when nothing happens before `deadline`.
 bool wait_for(int socket, short events, Seconds deadline);
 

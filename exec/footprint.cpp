@@ -13,6 +13,15 @@ std::vector<int> participants(std::span<const Place> places) {
     return ranks;
 }
 
+bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+
+bool moves_rows(const TaskGraph& graph) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
+        const auto* fused = std::get_if<FusedGemm>(&op);
+        return fused != nullptr && fused->remote_blocks > 0;
+    });
+}
+
 ExchangeCounts exchange_counts(const AllToAll& op, std::size_t index, std::size_t count) {
     ExchangeCounts counts{std::vector<std::size_t>(count), std::vector<std::size_t>(count)};
     for (std::size_t peer = 0; peer < count; ++peer) {
@@ -30,14 +39,6 @@ Part part_of(std::size_t size, std::size_t index, std::size_t count) {
 namespace {
 
 double floats(Bytes bytes) { return std::ceil(bytes.si() / sizeof(float)); }
-
-}  // namespace
-
-std::size_t float_count(Bytes bytes) { return static_cast<std::size_t>(floats(bytes)); }
-
-namespace {
-
-double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
 
 struct Sizer {
     std::size_t index, count;
@@ -97,6 +98,8 @@ struct Sizer {
 };
 
 }  // namespace
+
+std::size_t float_count(Bytes bytes) { return static_cast<std::size_t>(floats(bytes)); }
 
 Footprint footprint(const Op& op, std::size_t index, std::size_t count) { return std::visit(Sizer{index, count}, op); }
 

@@ -11,6 +11,9 @@ namespace stepcast {
 
 // The distinct ranks of a task, in the order of its places: a collective's participants.
 std::vector<int> participants(std::span<const Place> places);
+bool has(const std::vector<int>& ranks, int rank);
+
+bool moves_rows(const TaskGraph& graph);  // whether fused kernels work on other ranks' memory
 
 // An all-to-all as one participant sees it, in floats. What a rank keeps for itself stays where it is: 0.
 struct ExchangeCounts {
@@ -25,6 +28,7 @@ struct Part {
 Part part_of(std::size_t size, std::size_t index, std::size_t count);
 
 std::size_t float_count(Bytes bytes);  // rounded up
+inline double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
 
 // `input` is only read, `output` only written. Doubles, so that absurd sizes are numbers too.
 struct Footprint {

@@ -3,7 +3,6 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 
@@ -13,10 +12,6 @@
 #include "model/graph/op_kinds.h"
 
 namespace stepcast {
-
-Seconds wall_clock() {
-    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 void HostRank::prepare(const MemoryPlan& plan, std::size_t tasks) {
     plan_ = plan;
@@ -30,12 +25,12 @@ void HostRank::attach(int rank) {
 }
 
 void HostRank::begin_step() {
-    begin_ = wall_clock();
+    begin_ = steady_now();
     cpu_begin_ = thread_cpu_time();
 }
 
 void HostRank::end_step() {
-    const Seconds wall = wall_clock() - begin_;
+    const Seconds wall = steady_now() - begin_;
     cpu_share_ = wall > Seconds(0) ? std::min(1.0, (thread_cpu_time() - cpu_begin_) / wall) : 1.0;
 }
 

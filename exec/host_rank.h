@@ -6,10 +6,9 @@
 
 #include "exec/device.h"
 #include "exec/host_memory.h"
+#include "exec/steady_clock.h"
 
 namespace stepcast {
-
-Seconds wall_clock();  // monotonic
 
 class HostRank {
 public:
@@ -17,7 +16,7 @@ public:
     void attach(int rank);  // allocates and fills the buffers in the calling thread, near its core
     void begin_step();
     void end_step();
-    void record(TaskId task, Edge edge) { marks(edge)[task] = wall_clock(); }
+    void record(TaskId task, Edge edge) { marks(edge)[task] = steady_now(); }
     [[nodiscard]] Seconds begin() const { return begin_; }
     [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const {
         return edge == Edge::start ? start_[task] : finish_[task];

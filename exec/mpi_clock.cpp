@@ -10,7 +10,7 @@ namespace {
 
 // Sends this clock to `peer` and returns the peer's, `first` or after it has come.
 double exchange_time(const MpiGroup& world, int peer, bool first) {
-    double value = wall_clock().si();
+    double value = steady_now().si();
     MPI_Request request = MPI_REQUEST_NULL;
     for (const bool send : {first, !first}) {
         if (send)
@@ -18,7 +18,7 @@ double exchange_time(const MpiGroup& world, int peer, bool first) {
         else
             check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, world.comm, &request));
         finish(world, request, {peer});
-        if (!send && !first) value = wall_clock().si();
+        if (!send && !first) value = steady_now().si();
     }
     return value;
 }
@@ -35,9 +35,9 @@ Seconds clock_offset(const MpiGroup& world) {
     }
     Seconds quickest(INFINITY);
     for (int trip = 0; trip < trips; ++trip) {
-        const Seconds sent = wall_clock();
+        const Seconds sent = steady_now();
         const Seconds theirs(exchange_time(world, 0, true));
-        const Seconds back = wall_clock();
+        const Seconds back = steady_now();
         if (back - sent >= quickest) continue;
         quickest = back - sent;
         offset = theirs - 0.5 * (sent + back);

@@ -141,9 +141,6 @@ void MpiDevice::connect(const TaskGraph& graph) {
     group_of_.assign(graph.size(), nullptr);
     notify_.assign(graph.size(), {});
     seen_.assign(graph.size(), 0);
-    const auto has = [](const std::vector<int>& ranks, int rank) {
-        return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-    };
     for (TaskId task = 0; task < graph.size(); ++task) {
         const std::vector<int> ranks = participants(graph.places(task));
         for (const TaskId predecessor : graph.predecessors(task)) {
@@ -186,11 +183,7 @@ void MpiDevice::attach(int rank) {
 
 // Only where a fused kernel has remote rows, which all ranks see in the graph.
 void MpiDevice::open_windows() {
-    const bool any = std::any_of(graph_->ops().begin(), graph_->ops().end(), [](const Op& op) {
-        const auto* fused = std::get_if<FusedGemm>(&op);
-        return fused != nullptr && fused->remote_blocks > 0;
-    });
-    if (!any) return;
+    if (!moves_rows(*graph_)) return;
     landing_part_ = scattered_floats(*graph_);
     landed_.assign(landing_part_ * world_.ranks.size(), 0);
     shown_ = MpiWindow(world_, rank_.memory().input.all());

@@ -65,7 +65,7 @@ private:
 
 // Clocks of processes on several machines. Included by exec/mpi_*.cpp only.
 
-// What to add to this process's wall_clock() to read rank 0's: the middle of the quickest of some round trips. All
+// What to add to this process's steady_now() to read rank 0's: the middle of the quickest of some round trips. All
 // ranks call it together.
 Seconds clock_offset(const MpiGroup& world);
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "exec/door.h"
+#include "exec/steady_clock.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 

@@ -158,7 +158,6 @@ void require_same_device(const Layers& layers, const std::string& before) {
                       before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates as well as its name");
 }
 
-Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides);
 // A framework that nobody named is the default one, of transformers.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
@@ -186,17 +185,6 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
         layers.set_at[replaced.key] = e.framework.name;
     }
 }
-
-}  // namespace
-
-Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const bool alone = is_workload(path_or_preset);
-    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
-                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
-                    alone, overrides);
-}
-
-namespace {
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
     Layers layers;
@@ -259,6 +247,13 @@ Experiment checked(const Layers& layers) {
 }
 
 }  // namespace
+
+Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+    const bool alone = is_workload(path_or_preset);
+    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
+                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
+                    alone, overrides);
+}
 
 Override parse_override(const std::string& text) {
     const auto equals = text.find('=');

@@ -86,20 +86,6 @@ Routing transformer_routing(const Experiment& e, int draw) {
     return routing;
 }
 
-}  // namespace
-
-Routing routing_of(const Experiment& e, int draw) {
-    if (e.workload.kind == Workload::Kind::mlp || e.workload.kind == Workload::Kind::coca) return {};
-    if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
-    const MoeLayer layer = layer_of(e);
-    Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
-    check_routing(layer, routing);
-    if (e.routing.kind == RoutingSpec::Kind::file) check_slots(layer, routing, e.routing.file);
-    return routing;
-}
-
-namespace {
-
 TaskGraph write_step(const Experiment& e, const Routing& routing, Folding folding) {
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
     if (e.workload.kind == Workload::Kind::coca) return build_coca_step(e, folding);
@@ -138,6 +124,16 @@ void check_size(const Experiment& e, const Routing& routing, Folding folding) {
 }
 
 }  // namespace
+
+Routing routing_of(const Experiment& e, int draw) {
+    if (e.workload.kind == Workload::Kind::mlp || e.workload.kind == Workload::Kind::coca) return {};
+    if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
+    const MoeLayer layer = layer_of(e);
+    Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
+    check_routing(layer, routing);
+    if (e.routing.kind == RoutingSpec::Kind::file) check_slots(layer, routing, e.routing.file);
+    return routing;
+}
 
 TaskGraph build_step(const Experiment& e, const Routing& routing, Folding folding) {
     check_size(e, routing, folding);

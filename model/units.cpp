@@ -58,12 +58,6 @@ std::string expected(const Dimension& d) {
 }
 std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
-std::string_view trimmed(std::string_view text) {
-    const auto first = text.find_first_not_of(" \t");
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 double number_of(std::string_view text) { return as_number<double>(text).value_or(std::nan("")); }
 
 // The decimal exponent is joined to the digits before the one rounding to double, so "3.1 us" is 3.1e-6 exactly.

@@ -63,15 +63,6 @@ Chart chart_of(const SweepAnswer& r) {
     return chart;
 }
 
-}  // namespace
-
-bool has_series(const SweepAnswer& r) {
-    const Chart chart = chart_of(r);
-    return std::ranges::any_of(chart.lines, [](const auto& line) { return line.second.size() > 1; });
-}
-
-namespace {
-
 // Ranges, and decades where one is wide.
 std::string axes_text(const PlotRange& x, const PlotRange& y) {
     std::string script;
@@ -90,6 +81,11 @@ std::string axes_text(const PlotRange& x, const PlotRange& y) {
 }
 
 }  // namespace
+
+bool has_series(const SweepAnswer& r) {
+    const Chart chart = chart_of(r);
+    return std::ranges::any_of(chart.lines, [](const auto& line) { return line.second.size() > 1; });
+}
 
 void plot_series(const SweepAnswer& r, const std::string& path) {
     const Chart chart = chart_of(r);

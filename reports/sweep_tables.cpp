@@ -85,6 +85,25 @@ std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
                        count_text(static_cast<double>(sum)), most->first, counts.size());
 }
 
+// Of every row that is shown, once.
+std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_only = false) {
+    std::vector<std::string> names;
+    for (const auto* rows : {&r.of_each, &r.best, &r.scaling})
+        for (const SweepRow& row : *rows)
+            if (!row.forecast.cluster.empty() && !(uncalibrated_only && row.forecast.calibrated) &&
+                std::ranges::find(names, row.forecast.cluster) == names.end())
+                names.push_back(row.forecast.cluster);
+    if (names.empty()) names.push_back(r.cluster);
+    return names;
+}
+
+// Of several machines those that are not.
+std::string calibration_shown(const SweepAnswer& r) {
+    if (r.calibrated) return "calibrated";
+    const auto without = machines_shown(r, true);
+    return without == machines_shown(r) ? "UNCALIBRATED" : fmt::format("UNCALIBRATED on {}", fmt::join(without, ", "));
+}
+
 }  // namespace
 
 Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
@@ -121,29 +140,6 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     tell_once(table, r.varied.size());
     return table;
 }
-
-namespace {
-
-// Of every row that is shown, once.
-std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_only = false) {
-    std::vector<std::string> names;
-    for (const auto* rows : {&r.of_each, &r.best, &r.scaling})
-        for (const SweepRow& row : *rows)
-            if (!row.forecast.cluster.empty() && !(uncalibrated_only && row.forecast.calibrated) &&
-                std::ranges::find(names, row.forecast.cluster) == names.end())
-                names.push_back(row.forecast.cluster);
-    if (names.empty()) names.push_back(r.cluster);
-    return names;
-}
-
-// Of several machines those that are not.
-std::string calibration_shown(const SweepAnswer& r) {
-    if (r.calibrated) return "calibrated";
-    const auto without = machines_shown(r, true);
-    return without == machines_shown(r) ? "UNCALIBRATED" : fmt::format("UNCALIBRATED on {}", fmt::join(without, ", "));
-}
-
-}  // namespace
 
 std::string sweep_title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;

@@ -22,10 +22,6 @@ Seconds& part_sum(Breakdown& b, Part part) {
     return part == compute ? b.compute : part == memory ? b.memory : b.exposed_communication;
 }
 
-bool takes_part(const TaskGraph& graph, TaskId t, int rank) {
-    return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
-}
-
 // A task of the rank starts (+1) or finishes (-1). Work of the host is none of them: what a host does while its device
 // waits for something else costs nothing.
 struct Change {
@@ -37,7 +33,7 @@ struct Change {
 std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
     std::vector<Change> changes;
     for (TaskId t = 0; t < graph.size(); ++t) {
-        if (std::holds_alternative<HostWork>(graph.op(t)) || !takes_part(graph, t, rank)) continue;
+        if (std::holds_alternative<HostWork>(graph.op(t)) || !occupies(graph, t, rank)) continue;
         changes.push_back({timeline.start[t], +1, t});
         changes.push_back({timeline.finish[t], -1, t});
     }
@@ -112,7 +108,7 @@ private:
 
     Seconds& cause(const PathSegment& segment, Breakdown& b) const {
         if (segment.issue) return segment.rank == rank_ ? b.host : of_rank(segment.rank, b);
-        if (graph_.on_host(segment.task) && takes_part(graph_, segment.task, rank_)) return b.host;
+        if (graph_.on_host(segment.task) && occupies(graph_, segment.task, rank_)) return b.host;
         for (const Place& place : graph_.places(segment.task))
             if (Seconds& part = of_rank(place.rank(), b); &part == &b.bubble) return part;
         return b.imbalance;

@@ -16,4 +16,14 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline);
 // something else. After its last task a rank waits for the task that ends the step. The six add up to the step.
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank);
 
+// How long each rank was in tasks that count at the place where they are.
+template <typename Counts>
+std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline, Counts counts) {
+    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place& place : graph.places(t))
+            if (counts(t, place)) busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
+    return busy;
+}
+
 }  // namespace stepcast

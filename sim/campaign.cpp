@@ -1,32 +1,19 @@
 #include "sim/campaign.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <string_view>
 
 #include <fmt/format.h>
 
+#include "model/files/plain_text.h"
 #include "sim/predict.h"
 
 namespace stepcast {
 namespace {
 
 // Whether `name` is one of the texts between commas, in any case.
-bool is_listed(std::string_view list, std::string_view name) {
-    const auto same = [](std::string_view a, std::string_view b) {
-        return std::ranges::equal(a, b, {}, [](unsigned char c) { return std::tolower(c); },
-                                  [](unsigned char c) { return std::tolower(c); });
-    };
-    while (!list.empty()) {
-        const auto comma = list.find(',');
-        std::string_view word = list.substr(0, comma);
-        while (word.starts_with(' ')) word.remove_prefix(1);
-        if (same(word, name)) return true;
-        if (comma == std::string_view::npos) return false;
-        list.remove_prefix(comma + 1);
-    }
-    return false;
+bool is_listed(const std::string& list, const std::string& name) {
+    return std::ranges::count(words_of(lower_case(list)), lower_case(name)) > 0;
 }
 
 }  // namespace

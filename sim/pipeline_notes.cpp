@@ -23,18 +23,15 @@ std::string in_ms(Seconds time) { return fmt::format("{:.0f} ms", time.si() * 1e
 double percent(Seconds part, Seconds whole) { return part / whole * 100; }
 
 // What each rank computes, exchanges with those of its stage and spends in blocking messages.
-std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline) {
-    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
-    for (TaskId t = 0; t < graph.size(); ++t)
-        for (const Place& place : graph.places(t))
-            if (place.lane() == Lane::compute || place.lane() == Lane::collective ||
-                (place.lane() == Lane::host && std::holds_alternative<SendRecv>(graph.op(t))))
-                busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
-    return busy;
+std::vector<Seconds> working_times(const TaskGraph& graph, const Timeline& timeline) {
+    return busy_times(graph, timeline, [&](TaskId t, const Place& place) {
+        return place.lane() == Lane::compute || place.lane() == Lane::collective ||
+               (place.lane() == Lane::host && std::holds_alternative<SendRecv>(graph.op(t)));
+    });
 }
 
 std::string limit_note(const TaskGraph& graph, const Timeline& timeline) {
-    const std::vector<Seconds> busy = busy_times(graph, timeline);
+    const std::vector<Seconds> busy = working_times(graph, timeline);
     const int first = limiting_rank(graph, timeline);
     std::vector<Seconds> others = busy;
     others[static_cast<std::size_t>(first)] = Seconds(-1);
@@ -90,7 +87,7 @@ int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
     const bool pipelined =
         std::ranges::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
     if (!pipelined) return slowest_rank(graph, timeline);
-    const std::vector<Seconds> busy = busy_times(graph, timeline);
+    const std::vector<Seconds> busy = working_times(graph, timeline);
     return static_cast<int>(std::ranges::max_element(busy) - busy.begin());
 }
 

@@ -41,10 +41,7 @@ void read_zero(Document& d, Translation& t) {
         t.take_default("parallelism.zero", "0");
     }
     const long stage = t.count("parallelism.zero", 0);
-    if (const auto* v = stated(d, "zero_optimization.overlap_comm", t))
-        t.set("parallelism.overlap", flag_in(*v) ? "true" : "false", v->at);
-    else
-        t.take_default("parallelism.overlap", stage == 3 ? "true" : "false");
+    t.set_flag("parallelism.overlap", stated(d, "zero_optimization.overlap_comm", t), stage == 3);
     if (stage < 3) t.take_default("parallelism.overlap_params", "false");
     if (const auto* v = stated(d, "zero_optimization.reduce_bucket_size", t))
         t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * 2), v->at);

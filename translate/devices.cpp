@@ -2,69 +2,24 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <functional>
-#include <map>
 #include <set>
 #include <utility>
 
-#include "model/errors.h"
-#include "model/keys/key_values.h"
-#include "model/keys/toml_reader.h"
+#include "model/keys/fields.h"
 #include "model/presets.h"
 
 namespace stepcast {
 namespace {
 
-std::string text_of(const ConfigValue& value) {
-    std::string text;
-    read_value(value, text);
-    return text;
-}
-
-using Rule = std::function<void(KnownDevice&, const ConfigValue&)>;
-Rule count(int KnownDevice::*member) {
-    return [member](KnownDevice& d, const ConfigValue& v) { read_value(v, d.*member); };
-}
-
-const std::map<std::string, Rule>& rules() {
-    static const std::map<std::string, Rule> all{
-        {"name", [](KnownDevice& d, const ConfigValue& v) { d.name = text_of(v); }},
-        {"cluster", [](KnownDevice& d, const ConfigValue& v) { d.cluster = text_of(v); }},
-        {"pci",
-         [](KnownDevice& d, const ConfigValue& v) {
-             const auto* list = std::get_if<std::vector<ConfigValue>>(&v.value);
-             if (list == nullptr) throw ConfigError("expected a list, for example [\"10de:2330\"]");
-             for (const ConfigValue& id : *list) d.pci.push_back(text_of(id));
-         }},
-        {"sm", count(&KnownDevice::sm)},
-        {"nvlinks", count(&KnownDevice::nvlinks)},
-        {"nvlink", [](KnownDevice& d, const ConfigValue& v) { read_value(v, d.nvlink); }}};
-    return all;
-}
-
-// "device.2.name" of [[device]].
-void read_entry(const TomlEntry& entry, std::vector<KnownDevice>& devices) {
-    constexpr std::string_view head = "device.";
-    std::size_t index = 0;
-    const char *end = entry.path.data() + entry.path.size(), *key = entry.path.data();
-    if (entry.path.starts_with(head)) {
-        const auto [after, error] = std::from_chars(key + head.size(), end, index);
-        if (error == std::errc() && after != end && index < 1000) key = after + 1;
-    }
-    const std::string name(key, end);
-    const auto rule = rules().find(name);
-    if (rule == rules().end()) throw ConfigError(entry.key_at + ": \"" + entry.path + "\" is no key of a device");
-    if (index >= devices.size()) devices.resize(index + 1);
-    try {
-        rule->second(devices[index], entry.value);
-    } catch (const ConfigError& error) {
-        throw ConfigError(entry.value_at + ": " + entry.path + ": " + error.what());
-    }
+bool read_entry(const TomlEntry& entry, std::vector<KnownDevice>& devices) {
+    std::string name;
+    KnownDevice* const d = row_of(devices, entry.path, "device", name);
+    return d != nullptr && read_field(name, entry.value, {{"name", d->name}, {"cluster", d->cluster}, {"pci", d->pci},
+                                                          {"sm", d->sm}, {"nvlinks", d->nvlinks}, {"nvlink", d->nvlink}});
 }
 
 // Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
-std::set<std::string> words_of(const std::string& text) {
+std::set<std::string> name_words(const std::string& text) {
     std::set<std::string> words;
     std::string word;
     for (const char raw : text + " ") {
@@ -83,17 +38,18 @@ std::set<std::string> words_of(const std::string& text) {
 
 std::vector<KnownDevice> known_devices() {
     std::vector<KnownDevice> devices;
-    for (const TomlEntry& entry : read_toml(home_folder() + "/model/presets/devices.toml").entries)
-        read_entry(entry, devices);
+    each_entry(read_toml(home_folder() + "/model/presets/devices.toml").entries,
+               [&](const TomlEntry& entry) { return read_entry(entry, devices); },
+               [](const TomlEntry& entry) { return "\"" + entry.path + "\" is no key of a device"; });
     return devices;
 }
 
 std::optional<KnownDevice> device_named(const std::string& text) {
-    const auto words = words_of(text);
+    const auto words = name_words(text);
     std::optional<KnownDevice> best;
     std::size_t most = 0;
     for (const KnownDevice& device : known_devices()) {
-        const auto needed = words_of(device.name);
+        const auto needed = name_words(device.name);
         if (needed.size() <= most || !std::ranges::includes(words, needed)) continue;
         most = needed.size();
         best = device;

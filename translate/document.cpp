@@ -16,10 +16,7 @@ namespace {
 constexpr std::size_t most_values = 100'000;  // aliases of YAML repeat what they name
 constexpr int deepest = 100;
 
-std::string trimmed(const std::string& text) {
-    const auto first = text.find_first_not_of(" \t\r\n");
-    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
+std::string value_of(const YAML::Node& scalar) { return std::string(trimmed(scalar.Scalar(), " \t\r\n")); }
 
 std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
 
@@ -54,12 +51,12 @@ void flatten(const YAML::Node& node, const std::string& name, int depth, Documen
     if (node.IsMap()) {
         for (const auto& entry : node)
             flatten(entry.second,
-                    (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? trimmed(entry.first.Scalar()) : "?"),
+                    (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? value_of(entry.first) : "?"),
                     depth + 1, into, visited);
     } else if (node.IsNull()) {
         into.values.push_back({name, "", at, true});
     } else if (node.IsScalar()) {
-        into.add(name, trimmed(node.Scalar()), at);
+        into.add(name, value_of(node), at);
     } else if (node.IsSequence()) {
         std::string text;
         append_list(node, depth, text);
@@ -106,8 +103,7 @@ long count_in(const NamedValue& value) {
 }
 
 bool flag_in(const NamedValue& value) {
-    std::string text = value.value;
-    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string text = lower_case(value.value);
     if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
     if (text == "false" || text == "no" || text == "off" || text == "0" || text == "none") return false;
     wrong(value, "true or false");
@@ -128,11 +124,6 @@ const NamedValue* Document::find_any(std::initializer_list<std::string_view> nam
     for (const auto name : names)
         if (const auto* value = find(name); value && !found) found = value;
     return found;
-}
-
-std::optional<long> Document::integer(std::string_view name) {
-    const auto* value = find(name);
-    return value ? std::optional(integer_in(*value)) : std::nullopt;
 }
 
 std::optional<double> Document::number(std::string_view name) {

@@ -29,7 +29,6 @@ public:
     const NamedValue* find_any(std::initializer_list<std::string_view> names);
     bool states(std::string_view name) { return find(name) != nullptr; }
     // Throws ConfigError with the place where the text is none of the kind.
-    std::optional<long> integer(std::string_view name);
     std::optional<double> number(std::string_view name);
     bool flag(std::string_view name, bool otherwise = false);
     std::string text(std::string_view name, const std::string& otherwise = "");

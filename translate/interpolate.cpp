@@ -1,3 +1,4 @@
+#include "model/files/plain_text.h"
 #include "translate/readers.h"
 
 namespace stepcast {
@@ -5,11 +6,7 @@ namespace {
 
 constexpr int deepest = 20;
 
-std::string trimmed(std::string text) {
-    text.erase(0, text.find_first_not_of(' '));
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text;
-}
+std::string word(std::string_view text) { return std::string(trimmed(text, " ")); }
 
 class Interpolation {
 public:
@@ -40,8 +37,8 @@ private:
             for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
                 level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
             if (comma == inside.size()) return "";
-            const auto a = value(trimmed(inside.substr(colon + 1, comma - colon - 1)), owner, depth + 1),
-                       b = value(trimmed(inside.substr(comma + 1)), owner, depth + 1);
+            const auto a = value(word(std::string_view(inside).substr(colon + 1, comma - colon - 1)), owner, depth + 1),
+                       b = value(word(std::string_view(inside).substr(comma + 1)), owner, depth + 1);
             const long x = std::atol(a.c_str()), y = std::atol(b.c_str());
             const auto what = inside.substr(0, colon);
             if (what == "multiply") return std::to_string(x * y);

@@ -84,6 +84,17 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
 
 bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 
+[[noreturn]] void refuse_device(const Machine& m, const std::string& name, const std::string& gpu) {
+    const std::string told = !gpu.empty() ? gpu : m.gpu;
+    if (!told.empty())
+        throw ConfigError("--gpu " + told + ": no preset or nameplate has its datasheet; expected a device "
+                          "of these (stepcast list presets), or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
+    throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
+                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
+                                      m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
+                                      m.pci.empty() ? "" : ", PCI " + m.pci));
+}
+
 }  // namespace
 
 Machine usual_node() {
@@ -103,21 +114,6 @@ void Machine::count_devices(int listed, const std::string& path) {
         notes.push_back(fmt::format("{}: {} GPUs, where another file has {}, which are taken", path, listed, gpus));
     }
 }
-
-namespace {
-
-[[noreturn]] void refuse_device(const Machine& m, const std::string& name, const std::string& gpu) {
-    const std::string told = !gpu.empty() ? gpu : m.gpu;
-    if (!told.empty())
-        throw ConfigError("--gpu " + told + ": no preset or nameplate has its datasheet; expected a device "
-                          "of these (stepcast list presets), or a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
-    throw ConfigError(fmt::format("{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
-                                      "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
-                                      m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
-                                      m.pci.empty() ? "" : ", PCI " + m.pci));
-}
-
-}  // namespace
 
 MachineFile cluster_of_machine(Machine m, const std::string& name, const std::string& gpu) {
     MachineFile file;

@@ -70,11 +70,6 @@ void MegatronSource::set_flag(const char* ours, const char* theirs, bool inverte
         t.take_default(ours, otherwise ? "true" : "false");
 }
 
-std::string lower(std::string text) {
-    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return text;
-}
-
 Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full) {
     MegatronSource s{document, dialect, ranks};
     s.full = full;

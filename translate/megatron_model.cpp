@@ -5,13 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "model/files/plain_text.h"
+
 namespace stepcast {
 namespace {
 
 void take_feed_forward(MegatronSource& s) {
     const auto* activation = s.d.find_any({"activation", "activation_func"});
     const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
-    const std::string named = activation ? lower(activation->value) : "";
+    const std::string named = activation ? lower_case(activation->value) : "";
     const bool gated = (gate && flag_in(*gate)) || named.find("glu") != std::string::npos;
     if (gate || activation)
         s.t.set("workload.gated", gated ? "true" : "false", (gate ? gate : activation)->at);
@@ -52,12 +54,12 @@ void take_attention(MegatronSource& s) {
 
 void take_norms_and_positions(MegatronSource& s) {
     if (const auto* v = s.d.find("normalization"))
-        s.t.set("workload.norm", lower(v->value) == "rmsnorm" ? "rmsnorm" : "layernorm", v->at);
+        s.t.set("workload.norm", lower_case(v->value) == "rmsnorm" ? "rmsnorm" : "layernorm", v->at);
     else if (s.sized)
         s.t.take_default("workload.norm", "layernorm");
     const auto* old = s.d.find("use_rotary_position_embeddings");
     if (const auto* v = s.d.find("position_embedding_type"); v && !(old && flag_in(*old))) {
-        const auto kind = lower(v->value);
+        const auto kind = lower_case(v->value);
         s.t.set("workload.positions",
                 kind == "rope" || kind == "yarn" || kind == "mrope" ? "rotary"
                 : kind == "learned_absolute"                        ? "learned"
@@ -102,7 +104,7 @@ void take_biases_and_ends(MegatronSource& s) {
 // "127,0": tokens before and after that one sees; every n-th layer sees all where window_attn_skip_freq says n.
 void take_window(MegatronSource& s) {
     const auto* v = s.d.find("window_size");
-    if (!v || lower(v->value) == "none") return;
+    if (!v || lower_case(v->value) == "none") return;
     const auto first = v->value.find_first_of("0123456789");
     const auto last = v->value.find_first_not_of("0123456789", first);
     if (first == std::string::npos || v->value.find('-') != std::string::npos)
@@ -138,7 +140,7 @@ void take_model(MegatronSource& s) {
     take_biases_and_ends(s);
     name_other_layers(s);
     if (const auto* v = s.d.find("optimizer"))
-        s.t.set("workload.optimizer", lower(v->value) == "sgd" ? "sgd" : "adam", v->at);
+        s.t.set("workload.optimizer", lower_case(v->value) == "sgd" ? "sgd" : "adam", v->at);
     else if (s.sized)
         s.t.take_default("workload.optimizer", "adam");
 }

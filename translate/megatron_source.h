@@ -28,6 +28,4 @@ void take_data_parallel(MegatronSource& source);
 void take_precision(MegatronSource& source);
 void take_recompute(MegatronSource& source);
 
-std::string lower(std::string text);
-
 }  // namespace stepcast

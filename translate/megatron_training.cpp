@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/files/plain_text.h"
+
 namespace stepcast {
 namespace {
 
@@ -32,14 +34,8 @@ void take_zero(MegatronSource& s) {
 
 void take_overlaps(MegatronSource& s) {
     const bool on = s.dialect == MegatronDialect::bridge;
-    if (const auto* v = s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}))
-        s.t.set("parallelism.overlap", flag_in(*v) ? "true" : "false", v->at);
-    else
-        s.t.take_default("parallelism.overlap", on ? "true" : "false");
-    if (const auto* v = s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}))
-        s.t.set("parallelism.overlap_params", flag_in(*v) ? "true" : "false", v->at);
-    else
-        s.t.take_default("parallelism.overlap_params", on ? "true" : "false");
+    s.t.set_flag("parallelism.overlap", s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), on);
+    s.t.set_flag("parallelism.overlap_params", s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), on);
 }
 
 void take_gradient_type(MegatronSource& s) {
@@ -101,7 +97,7 @@ void take_precision(MegatronSource& s) {
     const auto* fp8 = s.d.find_any({"fp8_format", "fp8"});
     const auto *fp4 = s.d.find("fp4_format"), *brain = s.d.find("bf16");
     const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
-    const bool switched = fp8 && (fp8->name == "fp8_format" || (lower(fp8->value) != "false" && !fp8->value.empty()));
+    const bool switched = fp8 && (fp8->name == "fp8_format" || (lower_case(fp8->value) != "false" && !fp8->value.empty()));
     if (fp4)
         s.t.set("workload.dtype", "fp4", fp4->at);
     else if (switched)
@@ -126,7 +122,7 @@ void take_precision(MegatronSource& s) {
     else if (s.sized)
         s.t.take_default("workload.dtype", s.lm() ? "fp32" : "bf16");
     if (const auto* v = s.d.find_any({"cuda_graph_impl", "enable_cuda_graph", "cuda_graphs"}))
-        s.t.set("run.cuda_graph", v->value == "none" || lower(v->value) == "false" ? "false" : "true", v->at);
+        s.t.set("run.cuda_graph", v->value == "none" || lower_case(v->value) == "false" ? "false" : "true", v->at);
 }
 
 void take_recompute(MegatronSource& s) {

@@ -26,7 +26,7 @@ std::string without_escapes(const std::string& text) {
     return plain;
 }
 
-std::vector<std::string> words_of(const std::string& line) {
+std::vector<std::string> columns_of(const std::string& line) {
     std::istringstream in(line);
     std::vector<std::string> words;
     for (std::string word; in >> word;) words.push_back(word);
@@ -63,7 +63,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
-        const auto words = words_of(line);
+        const auto words = columns_of(line);
         if (words.empty() || !is_gpu(words[0])) continue;
         if (m.columns.empty()) {
             for (const auto& word : words) {
@@ -82,7 +82,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
                 throw ConfigError(fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, PHB, NODE or SYS",
                                               path, number, m.columns[row.size() - 1], words[0]));
         }
-        const auto left = words_of(rest);
+        const auto left = columns_of(rest);
         if (left.size() > 1 && left[1] != "N/A") m.numa.insert(left[1]);
     }
     const auto gpus = static_cast<std::size_t>(std::ranges::count_if(m.columns, is_gpu));

@@ -164,7 +164,6 @@ Translation translate_nemo(Document d) {
     return t;
 }
 
-// One row of perf_matrix: GPU, GPUs, precision. Its common values, then those of the precision.
 // What a table of configurations holds: "h100,64,fp8".
 std::vector<std::string> variants_in(const Document& d) {
     std::vector<std::string> known;
@@ -182,7 +181,8 @@ std::vector<std::string> variants_in(const Document& d) {
     return known;
 }
 
-// The rows of one configuration in place of the table, under their longer names.
+// One row of perf_matrix (GPU, GPUs, precision) in place of the table, under longer names: its common values, then those of the
+// precision.
 void take_rows(Document& d, const std::vector<std::string>& parts) {
     static const std::map<std::string, std::string> longer{{"mbs", "micro_batch_size"},
                                                            {"gbs", "global_batch_size"},
@@ -285,31 +285,6 @@ void add_model(Translation& t, const std::string& model) {
     std::erase_if(t.open, [](const std::string& line) { return line.find("--model") != std::string::npos; });
 }
 
-}  // namespace
-
-std::string_view to_string(ForeignFormat format) {
-    for (const auto& name : names)
-        if (name.format == format) return name.name;
-    return "none";
-}
-
-ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others) {
-    std::vector<std::string> valid(others.begin(), others.end());
-    for (const auto& name : names) {
-        if (name.name == text) return name.format;
-        valid.emplace_back(name.name);
-    }
-    throw ConfigError(fmt::format("--format {}: expected auto, {}{}", text,
-                                  fmt::join(valid, ", "), did_you_mean(text, valid)));
-}
-
-bool is_cluster(ForeignFormat format) {
-    return format == ForeignFormat::topology_matrix || format == ForeignFormat::nccl_topology ||
-           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi || format == ForeignFormat::lspci;
-}
-
-namespace {
-
 // A description of a machine, if any.
 ForeignFormat recognise_machine(const std::string& text, bool markup) {
     if (markup) {
@@ -344,6 +319,21 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
 }
 
 }  // namespace
+
+ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others) {
+    std::vector<std::string> valid(others.begin(), others.end());
+    for (const auto& name : names) {
+        if (name.name == text) return name.format;
+        valid.emplace_back(name.name);
+    }
+    throw ConfigError(fmt::format("--format {}: expected auto, {}{}", text,
+                                  fmt::join(valid, ", "), did_you_mean(text, valid)));
+}
+
+bool is_cluster(ForeignFormat format) {
+    return format == ForeignFormat::topology_matrix || format == ForeignFormat::nccl_topology ||
+           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi || format == ForeignFormat::lspci;
+}
 
 ForeignFormat recognise_foreign(const std::string& path) {
     namespace fs = std::filesystem;

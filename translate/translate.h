@@ -23,7 +23,6 @@ enum class ForeignFormat : std::uint8_t {
     nvidia_smi,  // nvidia-smi -q -x
     lspci,
 };
-std::string_view to_string(ForeignFormat format);
 // Throws ConfigError that names these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);
 bool is_cluster(ForeignFormat format);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "translate/document.h"
 
 namespace stepcast {
 namespace {
@@ -61,6 +62,11 @@ void Translation::set(const std::string& key, const std::string& value, const st
         settings.push_back({key, value, at});
     else
         *found = {key, value, at};
+}
+
+void Translation::set_flag(const std::string& key, const NamedValue* value, bool otherwise) {
+    if (value != nullptr) set(key, flag_in(*value) ? "true" : "false", value->at);
+    else take_default(key, otherwise ? "true" : "false");
 }
 
 void Translation::take_default(const std::string& key, const std::string& value) {

@@ -14,6 +14,8 @@ struct Setting {
     friend bool operator==(const Setting&, const Setting&) = default;
 };
 
+struct NamedValue;
+
 struct Translation {
     std::string path, format, framework;  // framework: a preset's name, "" = none
     std::vector<Setting> settings;        // one a key
@@ -24,6 +26,8 @@ struct Translation {
 
     void set(const std::string& key, const std::string& value, const std::string& at);
     void set(const std::string& key, long value, const std::string& at) { set(key, std::to_string(value), at); }
+    // As `value` says; where it is nullptr, by default `otherwise`.
+    void set_flag(const std::string& key, const NamedValue* value, bool otherwise);
     // What the tool takes where the file says nothing.
     void take_default(const std::string& key, const std::string& value);
     [[nodiscard]] const Setting* find(const std::string& key) const;

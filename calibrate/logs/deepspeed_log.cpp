@@ -8,6 +8,7 @@
 
 #include "calibrate/logs/dialects.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -196,9 +197,7 @@ LineUse DeepSpeedLog::read_other(const LogLine& line) {
         const std::string_view name = cursor.rest().substr(0, cursor.rest().find(" model config"));
         if (name.size() == cursor.rest().size()) return LineUse::unknown;
         if (run_.steps > 0) close();
-        run_.model.assign(name);
-        std::transform(run_.model.begin(), run_.model.end(), run_.model.begin(),
-                       [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        run_.model = lower_case(std::string(name));
         return LineUse::used;
     }
     if (cursor.find("world_size ..")) {

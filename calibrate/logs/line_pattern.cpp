@@ -9,6 +9,7 @@
 
 #include "calibrate/logs/log_lines.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/keys/toml_reader.h"
 #include "model/presets.h"
 
@@ -32,12 +33,6 @@ const Unit& unit_of(const std::string& name) {
         if (unit.name == name) return unit;
     throw ConfigError("\"" + name +
                       "\" is no unit here; expected us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1 or tokens/s");
-}
-
-std::string_view without_blanks(std::string_view text) {
-    const std::size_t first = text.find_first_not_of(" \t");
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 bool is_letter(std::string_view text) { return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])); }
@@ -137,7 +132,7 @@ void LinePattern::add_field(const std::string& text) {
 LinePattern::LinePattern(const std::string& text) {
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t open = std::min(text.find('{', at), text.size());
-        if (const auto literal = without_blanks(std::string_view(text).substr(at, open - at)); !literal.empty())
+        if (const auto literal = trimmed(std::string_view(text).substr(at, open - at)); !literal.empty())
             tokens_.emplace_back().literal = literal;
         if (open == text.size()) break;
         const std::size_t close = text.find('}', open);

@@ -9,6 +9,7 @@
 
 #include "calibrate/logs/dialects.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -27,8 +28,7 @@ constexpr std::array known_models{KnownModel{"LlamaForCausalLM", 1'235'814'400, 
 std::string model_of(const std::string& kind, double parameters) {
     for (const KnownModel& known : known_models)
         if (kind == known.kind && parameters == known.parameters) return std::string(known.name);
-    std::string name = kind.substr(0, kind.find("For"));
-    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string name = lower_case(kind.substr(0, kind.find("For")));
     return parameters > 0 ? fmt::format("{}-{:.0f}", name, parameters) : name;
 }
 

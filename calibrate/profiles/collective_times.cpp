@@ -14,7 +14,7 @@
 namespace stepcast {
 namespace {
 
-Seconds duration(const DeviceSpan& span) { return Seconds(static_cast<double>(span.finish - span.start) * 1e-9); }
+Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
 
 const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
     return p.collectives[static_cast<std::size_t>(span.collective)];
@@ -144,6 +144,32 @@ constexpr std::array kinds = {Kind{"allreduce", "all_reduce"},
                               Kind{"send", "send_recv"},
                               Kind{"recv", "send_recv"}};
 
+// Of calls alike.
+struct AlikeCalls {
+    CollectiveTimes times;
+    int kernels = 0;
+    std::size_t seen = 0;          // ranks of the largest meeting
+    std::vector<double> transfer;  // of those
+};
+
+void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, const Meeting& meeting, std::size_t rank) {
+    CollectiveTimes& t = sum.times;
+    const Seconds time = duration(span);
+    if (sum.kernels++ == 0) {
+        t.call = call;
+        t.least = t.most = time;
+    }
+    t.least = std::min(t.least, time);
+    t.most = std::max(t.most, time);
+    t.total += time;
+    t.waiting += time - meeting.least;
+    if (meeting.ranks.front() != rank) return;  // once a meeting
+    ++t.calls;
+    if (meeting.ranks.size() > sum.seen) sum.transfer.clear();
+    sum.seen = std::max(sum.seen, meeting.ranks.size());
+    if (meeting.ranks.size() == sum.seen) sum.transfer.push_back(meeting.least.si());
+}
+
 }  // namespace
 
 std::string collective_kind(const CollectiveCall& call) {
@@ -175,36 +201,6 @@ Bytes collective_bytes(const CollectiveCall& call) {
     if (call.op == "recv") elements = call.out_elements;
     return Bytes(elements * element_bytes(call.dtype));
 }
-
-namespace {
-
-// Of calls alike.
-struct AlikeCalls {
-    CollectiveTimes times;
-    int kernels = 0;
-    std::size_t seen = 0;          // ranks of the largest meeting
-    std::vector<double> transfer;  // of those
-};
-
-void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, const Meeting& meeting, std::size_t rank) {
-    CollectiveTimes& t = sum.times;
-    const Seconds time = duration(span);
-    if (sum.kernels++ == 0) {
-        t.call = call;
-        t.least = t.most = time;
-    }
-    t.least = std::min(t.least, time);
-    t.most = std::max(t.most, time);
-    t.total += time;
-    t.waiting += time - meeting.least;
-    if (meeting.ranks.front() != rank) return;  // once a meeting
-    ++t.calls;
-    if (meeting.ranks.size() > sum.seen) sum.transfer.clear();
-    sum.seen = std::max(sum.seen, meeting.ranks.size());
-    if (meeting.ranks.size() == sum.seen) sum.transfer.push_back(meeting.least.si());
-}
-
-}  // namespace
 
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks) {
     if (ranks.empty()) return {};

@@ -272,7 +272,7 @@ void add_notes(const TraceRecords& records, Profile& p) {
 
 void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
     for (const DriverCall& call : records.calls) {
-        if (call.launches) p.launches.push_back(Seconds(static_cast<double>(call.length.ns()) * 1e-9));
+        if (call.launches) p.launches.push_back(seconds(call.length.ns()));
         if (call.graph) ++p.counts.graph_launches;
         if (call.waits) p.waits.push_back({call.start - origin, call.finish() - origin});
     }
@@ -284,8 +284,7 @@ void add_memory_and_steps(TraceRecords& records, std::int64_t origin, Profile& p
     for (ProfiledMemory& point : p.memory) point.time -= origin;
     std::ranges::sort(p.memory, {}, &ProfiledMemory::time);
     for (const HostSpan& s : records.steps)
-        p.steps.push_back({records.names[s.name], Seconds(static_cast<double>(s.start - origin) * 1e-9),
-                           Seconds(static_cast<double>(s.length.ns()) * 1e-9)});
+        p.steps.push_back({records.names[s.name], seconds(s.start - origin), seconds(s.length.ns())});
     std::ranges::sort(p.steps, {}, &ProfiledStep::start);
 }
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include <cctype>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -211,8 +211,7 @@ private:
     static bool is_step(std::string_view range) {
         const std::size_t digits = range.find_last_not_of("0123456789") + 1;
         if (digits == 0 || digits == range.size()) return false;
-        std::string word(range.substr(0, digits));
-        std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        std::string word = lower_case(std::string(range.substr(0, digits)));
         while (!word.empty() && (word.back() == ' ' || word.back() == '#' || word.back() == '_' || word.back() == ':')) word.pop_back();
         return word == "profilerstep" || word == "iteration" || word == "iter" || word == "step" || word == "train_step";
     }

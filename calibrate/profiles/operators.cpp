@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 
 #include "calibrate/profiles/json_numbers.h"
 
@@ -16,24 +17,22 @@ struct TypeName {
     double bytes;
     std::optional<Dtype> dtype;
 };
-// C++ names on operators, short names on collectives.
+// C++ names on operators (there some in c10::), short names on collectives.
 constexpr std::array types = {
-    TypeName{"float", 4, Dtype::fp32},          TypeName{"double", 8, std::nullopt},
-    TypeName{"c10::BFloat16", 2, Dtype::bf16},  TypeName{"BFloat16", 2, Dtype::bf16},
-    TypeName{"c10::Half", 2, Dtype::fp16},      TypeName{"Half", 2, Dtype::fp16},
-    TypeName{"c10::Float8_e4m3fn", 1, Dtype::fp8}, TypeName{"Float8_e4m3fn", 1, Dtype::fp8},
-    TypeName{"c10::Float8_e5m2", 1, Dtype::fp8},   TypeName{"Float8_e5m2", 1, Dtype::fp8},
-    TypeName{"c10::Float8_e4m3fnuz", 1, Dtype::fp8}, TypeName{"Float8_e4m3fnuz", 1, Dtype::fp8},
-    TypeName{"Float", 4, Dtype::fp32},          TypeName{"Double", 8, std::nullopt},
-    TypeName{"int", 4, std::nullopt},           TypeName{"Int", 4, std::nullopt},
-    TypeName{"long", 8, std::nullopt},          TypeName{"long int", 8, std::nullopt},
-    TypeName{"Long", 8, std::nullopt},          TypeName{"short", 2, std::nullopt},
-    TypeName{"Short", 2, std::nullopt},         TypeName{"bool", 1, std::nullopt},
-    TypeName{"Bool", 1, std::nullopt},          TypeName{"unsigned char", 1, std::nullopt},
-    TypeName{"Byte", 1, std::nullopt},          TypeName{"signed char", 1, std::nullopt},
-    TypeName{"Char", 1, std::nullopt}};
+    TypeName{"float", 4, Dtype::fp32},           TypeName{"double", 8, std::nullopt},
+    TypeName{"BFloat16", 2, Dtype::bf16},        TypeName{"Half", 2, Dtype::fp16},
+    TypeName{"Float8_e4m3fn", 1, Dtype::fp8},    TypeName{"Float8_e5m2", 1, Dtype::fp8},
+    TypeName{"Float8_e4m3fnuz", 1, Dtype::fp8},  TypeName{"Float", 4, Dtype::fp32},
+    TypeName{"Double", 8, std::nullopt},         TypeName{"int", 4, std::nullopt},
+    TypeName{"Int", 4, std::nullopt},            TypeName{"long", 8, std::nullopt},
+    TypeName{"long int", 8, std::nullopt},       TypeName{"Long", 8, std::nullopt},
+    TypeName{"short", 2, std::nullopt},          TypeName{"Short", 2, std::nullopt},
+    TypeName{"bool", 1, std::nullopt},           TypeName{"Bool", 1, std::nullopt},
+    TypeName{"unsigned char", 1, std::nullopt},  TypeName{"Byte", 1, std::nullopt},
+    TypeName{"signed char", 1, std::nullopt},    TypeName{"Char", 1, std::nullopt}};
 
 const TypeName* type_named(std::string_view name) {
+    if (name.starts_with("c10::")) name.remove_prefix(5);
     const auto at = std::find_if(types.begin(), types.end(), [&](const TypeName& t) { return t.torch == name; });
     return at == types.end() ? nullptr : at;
 }
@@ -127,28 +126,15 @@ std::optional<bool> causal_of(std::string_view op, const std::string& concrete) 
 
 // Passes that read all their inputs and write as much as the largest of them, by the kind that cost laws know them as.
 struct PassRule {
-    std::string_view op, kind;
+    std::string_view kind;
+    std::span<const std::string_view> ops;
 };
-constexpr std::array one_output = {PassRule{"aten::add", "add"},
-                                   PassRule{"aten::add_", "add"},
-                                   PassRule{"aten::sub", "add"},
-                                   PassRule{"aten::mul", "add"},
-                                   PassRule{"aten::mul_", "add"},
-                                   PassRule{"aten::div", "add"},
-                                   PassRule{"aten::gelu", "gelu"},
-                                   PassRule{"aten::silu", "gelu"},
-                                   PassRule{"aten::relu", "gelu"},
-                                   PassRule{"aten::tanh", "gelu"},
-                                   PassRule{"aten::sigmoid", "gelu"},
-                                   PassRule{"aten::exp", "gelu"},
-                                   PassRule{"aten::neg", "gelu"},
-                                   PassRule{"aten::rsqrt", "gelu"},
-                                   PassRule{"aten::gelu_backward", "add"},
-                                   PassRule{"aten::silu_backward", "add"},
-                                   PassRule{"aten::threshold_backward", "add"},
-                                   PassRule{"aten::_softmax", "softmax"},
-                                   PassRule{"aten::_log_softmax", "softmax"},
-                                   PassRule{"aten::native_layer_norm", "layernorm"}};
+constexpr std::string_view additions[] = {"aten::add", "aten::add_", "aten::sub", "aten::mul", "aten::mul_", "aten::div",
+                                          "aten::gelu_backward", "aten::silu_backward", "aten::threshold_backward"};
+constexpr std::string_view activations[] = {"aten::gelu", "aten::silu", "aten::relu", "aten::tanh",
+                                            "aten::sigmoid", "aten::exp", "aten::neg", "aten::rsqrt"};
+constexpr std::string_view softmaxes[] = {"aten::_softmax", "aten::_log_softmax"}, norms[] = {"aten::native_layer_norm"};
+constexpr PassRule one_output[] = {{"add", additions}, {"gelu", activations}, {"softmax", softmaxes}, {"layernorm", norms}};
 
 }  // namespace
 
@@ -157,12 +143,8 @@ bool is_product(std::string_view op) {
 }
 
 bool is_attention(std::string_view op) {
-    return op == "aten::_flash_attention_forward" || op == "aten::_flash_attention_backward" ||
-           op == "aten::_efficient_attention_forward" || op == "aten::_efficient_attention_backward" ||
-           op == "aten::_scaled_dot_product_flash_attention" || op == "aten::_scaled_dot_product_efficient_attention" ||
-           op == "aten::_scaled_dot_product_flash_attention_backward" ||
-           op == "aten::_scaled_dot_product_efficient_attention_backward" ||
-           op == "aten::_scaled_dot_product_cudnn_attention" || op == "aten::_scaled_dot_product_cudnn_attention_backward";
+    return op == "aten::_efficient_attention_forward" || op == "aten::_efficient_attention_backward" ||
+           std::ranges::find(causal_rules, op, &CausalRule::op) != causal_rules.end();
 }
 
 std::optional<Dtype> dtype_of_torch(std::string_view type) {
@@ -235,7 +217,7 @@ std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& input
         call.bytes = Bytes(bytes_of(args, 0) + bytes_of(args, 1));
     }
     for (const PassRule& rule : one_output)
-        if (rule.op == op) {
+        if (std::ranges::find(rule.ops, op) != rule.ops.end()) {
             const auto [sum, most] = tensor_bytes(args);
             call.kind = rule.kind;
             call.bytes = Bytes(sum + most);

@@ -26,6 +26,8 @@ enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 
 inline constexpr std::int64_t not_launched = std::numeric_limits<std::int64_t>::min();  // in the window, by a call that is known
 
+inline Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
+
 // Times are nanoseconds since the first device activity of the trace.
 struct DeviceSpan {
     std::int64_t start = 0, finish = 0;

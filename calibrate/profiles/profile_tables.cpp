@@ -135,7 +135,7 @@ void add_passes_by_maker(const Profile& p, Table& launches) {
         const bool compiled = name.starts_with("triton_");
         if (!compiled && name.find("at::native") == std::string_view::npos) continue;
         ++calls[compiled ? 1 : 0];
-        times[compiled ? 1 : 0] += Seconds(static_cast<double>(s.finish - s.start) * 1e-9);
+        times[compiled ? 1 : 0] += seconds(s.finish - s.start);
     }
     for (const int i : {0, 1})
         if (calls[i] > 0)

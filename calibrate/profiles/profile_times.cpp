@@ -12,8 +12,6 @@ namespace {
 
 using Stretch = std::pair<std::int64_t, std::int64_t>;
 
-Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
-
 // Disjoint, ascending, of the spans that `counts`.
 template <typename Counts>
 std::vector<Stretch> union_of(const Profile& profile, Counts counts) {

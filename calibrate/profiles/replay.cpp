@@ -10,6 +10,7 @@
 #include <optional>
 #include <tuple>
 
+#include "calibrate/building_blocks.h"
 #include "calibrate/profiles/profile_times.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -20,8 +21,6 @@ namespace {
 
 constexpr std::int64_t held = 2000;       // ns: what began so soon behind another may have waited for it ..
 constexpr std::int64_t released = 50000;  // .. and so long after it, no longer
-
-Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
 
 // What a rank does, in the order of its host: a launch, a wait for the device, or (launched = not_launched) work that began by
 // itself. `at`: when the host has done it.
@@ -111,13 +110,8 @@ Op op_of(const Profile& p, const DeviceSpan& s) {
     if (const CollectiveCall* call = call_of(p, s)) {
         const Bytes bytes = collective_bytes(*call);
         const std::string kind = collective_kind(*call);
-        if (kind == "all_gather") return AllGather{bytes};
-        if (kind == "reduce_scatter") return ReduceScatter{bytes};
-        if (kind == "all_to_all") return AllToAll{{bytes}};
-        if (kind == "broadcast") return Broadcast{bytes, 0};
-        if (kind == "reduce") return Reduce{bytes, 0};
         if (kind == "send_recv") return SendRecv{bytes};
-        return AllReduce{bytes};
+        return collective_op(kind, bytes, 1).value_or(AllReduce{bytes});
     }
     const Bytes bytes = s.pass >= 0 ? p.passes[static_cast<std::size_t>(s.pass)].bytes : Bytes(static_cast<double>(s.bytes));
     return MemoryPass{bytes, Bytes(0)};

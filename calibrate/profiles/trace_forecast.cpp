@@ -21,7 +21,6 @@ namespace {
 
 constexpr int first_process = 1000;
 
-Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
 std::int64_t nanoseconds(Seconds time) { return std::llround(time.si() * 1e9); }
 
 bool names_one_of(std::string_view text, std::initializer_list<std::string_view> words) {

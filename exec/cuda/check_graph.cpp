@@ -10,12 +10,6 @@
 
 namespace stepcast {
 
-namespace {
-
-bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
-
-}  // namespace
-
 // A single-rank task may wait for another rank only where both are here and steps are issued: an event is known to one
 // process, and to one capture. Where both ranks meet in the task anyway, its collective is the wait.
 void check_edges(const TaskGraph& graph, bool processes, bool replay) {
@@ -68,13 +62,6 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
         throw ConfigError(
             "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
             "ranks as threads, without the launcher");
-}
-
-bool moves_rows(const TaskGraph& graph) {
-    return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
-        const auto* fused = std::get_if<FusedGemm>(&op);
-        return fused != nullptr && fused->remote_blocks > 0;
-    });
 }
 
 std::vector<std::string> execution_doubts(const TaskGraph& graph) {

@@ -12,8 +12,6 @@ namespace stepcast {
 void check_edges(const TaskGraph& graph, bool processes, bool replay);
 void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes);
 
-bool moves_rows(const TaskGraph& graph);  // whether fused kernels work on other ranks' memory
-
 // What runs otherwise than the graph says: one line each.
 std::vector<std::string> execution_doubts(const TaskGraph& graph);
 

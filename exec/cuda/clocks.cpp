@@ -1,9 +1,10 @@
 #include "exec/cuda/clocks.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
+
+#include "exec/steady_clock.h"
 
 namespace stepcast {
 
@@ -20,10 +21,6 @@ using FindByBus = Status(const char* bus, void** device);
 using ReadClock = Status(void* device, unsigned int type, unsigned int* megahertz);
 using ReadReasons = Status(void* device, unsigned long long* reasons);
 
-Seconds now() {
-    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
 }  // namespace
 
 Clocks::Clocks(const std::string& pci_bus) : library_("libnvidia-ml.so.1"), pci_bus_(pci_bus) {
@@ -37,8 +34,8 @@ Clocks::Clocks(const std::string& pci_bus) : library_("libnvidia-ml.so.1"), pci_
 
 void Clocks::look() {
     constexpr Seconds pause(0.2);
-    if (device_ == nullptr || now() - last_look_ < pause) return;
-    last_look_ = now();
+    if (device_ == nullptr || steady_now() - last_look_ < pause) return;
+    last_look_ = steady_now();
     unsigned int clock = 0;
     if (const auto read = library_.find<ReadClock>("nvmlDeviceGetClockInfo");
         read != nullptr && read(device_, sm_clock, &clock) == success)

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -16,17 +15,12 @@
 #include "exec/cuda/check_graph.h"
 #include "exec/footprint.h"
 #include "exec/mpi_device.h"
+#include "exec/steady_clock.h"
 #include "model/errors.h"
 
 namespace stepcast {
 
 namespace {
-
-Seconds now() {
-    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
 
 std::string host_name() {
     char text[256] = "";
@@ -205,14 +199,14 @@ std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds tim
 // Judges one wait: throws when another rank failed, when a communicator did, or when the GPU finishes no task any more.
 Watch CudaDevice::watch(int rank) {
     struct State {
-        Seconds begin = now(), look = now();
+        Seconds begin = steady_now(), look = steady_now();
         TaskId task = 0;
     };
     return [this, rank, state = State{}]() mutable {
         if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
             throw DeviceError(fmt::format("given up because rank {} failed", failed));
         constexpr Seconds pause(1e-3);
-        const Seconds time = now();
+        const Seconds time = steady_now();
         if (time - state.look < pause) return;
         state.look = time;
         at(rank).check_health();
@@ -272,7 +266,7 @@ void CudaDevice::synchronize(int rank, Seconds timeout) {
     CudaRank& here = at(rank);
     const Watch others = watch(rank);
     TaskId task = 0;
-    Seconds begin = now();
+    Seconds begin = steady_now();
     here.timeline().forget_progress();
     const auto name_task = [&](const DeviceError& error) {
         const TaskGraph& graph = run_->graph;
@@ -284,9 +278,9 @@ void CudaDevice::synchronize(int rank, Seconds timeout) {
         here.timeline().synchronize([&] {
             here.clocks().look();
             const TaskId first = here.timeline().first_unfinished();
-            if (first != task) begin = now();
+            if (first != task) begin = steady_now();
             task = first;
-            if (now() - begin > timeout) throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
+            if (steady_now() - begin > timeout) throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
             if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
                 throw DeviceError(fmt::format("given up because rank {} failed", failed));
             here.check_health();

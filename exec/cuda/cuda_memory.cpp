@@ -42,8 +42,6 @@ long stored_rows(const GroupedGemm& op, long rows) {
 
 namespace {
 
-double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
-
 struct Needs {
     std::size_t index, count;
 

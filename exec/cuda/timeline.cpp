@@ -5,16 +5,9 @@
 #include <thread>
 
 #include "exec/cuda/check.h"
+#include "exec/steady_clock.h"
 
 namespace stepcast {
-
-namespace {
-
-Seconds now() {
-    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-}  // namespace
 
 StreamTimeline::Owned<cudaEvent_t> StreamTimeline::make_event(unsigned int flags) {
     cudaEvent_t event = nullptr;
@@ -66,10 +59,10 @@ Seconds StreamTimeline::begin_step() {
     constexpr int fewest = 2, most = 20;
     constexpr Seconds close(1e-4);
     for (int attempt = 1; attempt <= most; ++attempt) {
-        const Seconds before = now();
+        const Seconds before = steady_now();
         check(cudaEventRecord(origin_.get(), any_stream()));
         check(cudaEventSynchronize(origin_.get()));
-        const Seconds after = now();
+        const Seconds after = steady_now();
         origin_time_ = 0.5 * (before + after);
         clock_error_ = 0.5 * (after - before);
         if (attempt >= fewest && after - before < close) break;
@@ -154,7 +147,7 @@ void StreamTimeline::wait(TaskId task, cudaEvent_t event, const Watch& watch) {
 
 void StreamTimeline::start(TaskId task) {
     if (on_host(task)) {
-        host_start_[task] = now();
+        host_start_[task] = steady_now();
         return;
     }
     const std::size_t lane = lane_index(task);
@@ -171,7 +164,7 @@ void StreamTimeline::start(TaskId task) {
 
 void StreamTimeline::finish(TaskId task) {
     if (on_host(task)) {
-        host_finish_[task] = now();
+        host_finish_[task] = steady_now();
         return;
     }
     const std::size_t lane = lane_index(task);

@@ -7,17 +7,22 @@
 namespace stepcast {
 namespace {
 
-void read_gpt2(HubValues& c) {
+// Under the names of GPT-2.
+void read_n_sizes(HubValues& c) {
     c.need("layers", "n_layer");
     c.need("hidden", "n_embd");
     c.need("heads", "n_head");
-    c.need("max_positions", "n_positions");
     c.may("dropout", "resid_pdrop");
     Workload& w = c.workload();
     w.ffn = 4 * w.hidden;
     c.may("ffn", "n_inner");
     w.tied = c.flag("tie_word_embeddings", w.tied);
-    w.seq = w.max_positions;
+}
+
+void read_gpt2(HubValues& c) {
+    read_n_sizes(c);
+    c.need("max_positions", "n_positions");
+    c.workload().seq = c.workload().max_positions;
 }
 
 void read_sizes(HubValues& c) {
@@ -131,27 +136,23 @@ void read_starcoder2(HubValues& c) {
 
 // GPT-J: GPT-2's names, biases of the feed-forward alone.
 void read_gptj(HubValues& c) {
-    c.need("layers", "n_layer");
-    c.need("hidden", "n_embd");
-    c.need("heads", "n_head");
-    c.may("dropout", "resid_pdrop");
-    Workload& w = c.workload();
-    w.ffn = 4 * w.hidden;
-    c.may("ffn", "n_inner");
-    w.tied = c.flag("tie_word_embeddings", w.tied);
-    w.qkv_bias = false;
+    read_n_sizes(c);
+    c.workload().qkv_bias = false;
+}
+
+void read_choice(HubValues& c, const char* experts) {
+    c.need("moe.experts", experts);
+    c.need("moe.top_k", "num_experts_per_tok");
 }
 
 void read_mixtral(HubValues& c) {
     read_llama(c);
-    c.need("moe.experts", "num_local_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
+    read_choice(c, "num_local_experts");
 }
 
 void read_qwen3_experts(HubValues& c) {
     read_llama(c);
-    c.need("moe.experts", "num_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
+    read_choice(c, "num_experts");
     c.need("moe.ffn", "moe_intermediate_size");
     c.may("moe.interval", "decoder_sparse_step");
     c.may("moe.shared_ffn", "shared_expert_intermediate_size");
@@ -187,8 +188,7 @@ void read_gpt_oss(HubValues& c) {
 
 void read_llama4(HubValues& c) {
     read_llama(c);
-    c.need("moe.experts", "num_local_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
+    read_choice(c, "num_local_experts");
     c.may("moe.interval", "interleave_moe_layer_step");
     Workload& w = c.workload();
     w.moe.shared_experts = 1;
@@ -236,8 +236,7 @@ void read_nemotron_h(HubValues& c) {
     lay_mixers(c, count('M'), count('*'));
     c.may("head_dim", c.states("attention_head_dim") ? "attention_head_dim" : "head_dim");
     if (count('E') == 0) return;
-    c.need("moe.experts", "n_routed_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
+    read_choice(c, "n_routed_experts");
     c.need("moe.ffn", "moe_intermediate_size");
     c.may("moe.shared_experts", "n_shared_experts");
     c.may("moe.shared_ffn", "moe_shared_expert_intermediate_size");
@@ -279,8 +278,7 @@ void read_ernie_experts(HubValues& c) {
 
 // Experts as DeepSeek's files name them.
 void read_routed_experts(HubValues& c) {
-    c.need("moe.experts", "n_routed_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
+    read_choice(c, "n_routed_experts");
     c.need("moe.ffn", "moe_intermediate_size");
     c.may("moe.shared_experts", "n_shared_experts");
     c.may("moe.dense_layers", "first_k_dense_replace");
@@ -311,8 +309,7 @@ void read_glm4_experts(HubValues& c) {
 
 void read_olmo_experts(HubValues& c) {
     read_llama(c);
-    c.need("moe.experts", "num_experts");
-    c.need("moe.top_k", "num_experts_per_tok");
+    read_choice(c, "num_experts");
 }
 
 void read_deepseek_v3(HubValues& c) {

@@ -52,6 +52,11 @@ std::string lower_case(std::string text) {
     return text;
 }
 
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+    const auto first = text.find_first_not_of(blanks);
+    return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
 std::vector<std::string> words_of(const std::string& list) {
     std::vector<std::string> words;
     for (std::size_t at = 0; at <= list.size();) {

@@ -14,6 +14,9 @@ std::string plain_text(std::string_view text, std::string_view kept = "");
 
 std::string lower_case(std::string text);
 
+// A part of `text`, which has to outlive it: without the blanks at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
+
 // The words of a list separated by commas, without blanks around them.
 std::vector<std::string> words_of(const std::string& list);
 

@@ -156,20 +156,6 @@ std::string read_standard_input(const std::string& path) {
     return text;
 }
 
-}  // namespace
-
-std::string read_text(const std::string& path, std::string_view expected, std::size_t most) {
-    if (is_standard_input(path)) {
-        static const std::string typed = read_standard_input(path);
-        return typed;
-    }
-    require_readable(path, expected, most);
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-namespace {
-
 std::string utf8_of(char32_t c) {
     const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3f)); };
     if (c < 0x80) return {static_cast<char>(c)};
@@ -196,6 +182,16 @@ std::string decoded_utf16(std::string_view text, bool little) {
 }
 
 }  // namespace
+
+std::string read_text(const std::string& path, std::string_view expected, std::size_t most) {
+    if (is_standard_input(path)) {
+        static const std::string typed = read_standard_input(path);
+        return typed;
+    }
+    require_readable(path, expected, most);
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
 
 std::string plain_utf8(const std::string& text) {
     std::string plain = text;

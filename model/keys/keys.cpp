@@ -18,6 +18,26 @@ const void* value_in(const KeyField& field, const Experiment& experiment) {
     return field.get(const_cast<Experiment&>(experiment));
 }
 
+// The key that `path` would be near to if it named its table.
+std::string without_table(const std::string& path) {
+    std::vector<std::string> names;
+    for (const auto& key : all_keys()) names.emplace_back(key.path.substr(key.path.find('.') + 1));
+    const std::string near = did_you_mean(path, names);
+    for (const auto& key : all_keys())
+        if (!near.empty() && near == did_you_mean(path, std::vector{std::string(key.path.substr(key.path.find('.') + 1))}))
+            return fmt::format(", did you mean \"{}\"?", key.path);
+    return "";
+}
+
+struct Retired {
+    std::string_view key, says;
+};
+constexpr Retired retired[] = {
+    {"cluster.kernel.attention_fp8_width",
+     "no key since November 2026: exponentials take in fp8 as long as in 16 bits (attention_width), casts have launches of their own "
+     "(attention_fp8_launch), and attention_fp8 is of the products alone; calibrate again, or take both lines out"},
+};
+
 }  // namespace
 
 const std::vector<Key>& all_keys() {
@@ -48,30 +68,6 @@ std::string whole_key(const std::string& word) {
     }
     return found.empty() ? word : found;
 }
-
-namespace {
-
-// The key that `path` would be near to if it named its table.
-std::string without_table(const std::string& path) {
-    std::vector<std::string> names;
-    for (const auto& key : all_keys()) names.emplace_back(key.path.substr(key.path.find('.') + 1));
-    const std::string near = did_you_mean(path, names);
-    for (const auto& key : all_keys())
-        if (!near.empty() && near == did_you_mean(path, std::vector{std::string(key.path.substr(key.path.find('.') + 1))}))
-            return fmt::format(", did you mean \"{}\"?", key.path);
-    return "";
-}
-
-struct Retired {
-    std::string_view key, says;
-};
-constexpr Retired retired[] = {
-    {"cluster.kernel.attention_fp8_width",
-     "no key since November 2026: exponentials take in fp8 as long as in 16 bits (attention_width), casts have launches of their own "
-     "(attention_fp8_launch), and attention_fp8 is of the products alone; calibrate again, or take both lines out"},
-};
-
-}  // namespace
 
 std::string unknown_key(const std::string& path, const std::string& prefix) {
     for (const Retired& was : retired)

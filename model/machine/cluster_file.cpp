@@ -103,15 +103,9 @@ void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& 
 }
 
 std::string text_of_fit(const Fitted& fitted) {
-    std::string text = "\n[fitted]\ndate = " + quoted_toml(fitted.date) + "\nsources = [";
-    for (std::size_t i = 0; i < fitted.sources.size(); ++i) text += (i ? ", " : "") + quoted_toml(fitted.sources[i]);
-    text += fmt::format("]\nsamples = {}\ncondition = {}\n", fitted.samples, value_text(fitted.condition));
-    if (!fitted.measured.empty()) {
-        text += "measured = [";
-        for (std::size_t i = 0; i < fitted.measured.size(); ++i)
-            text += (i ? ", " : "") + quoted_toml(fitted.measured[i]);
-        text += "]\n";
-    }
+    std::string text = fmt::format("\n[fitted]\ndate = {}\nsources = {}\nsamples = {}\ncondition = {}\n", quoted_toml(fitted.date),
+                                   value_text(fitted.sources), fitted.samples, value_text(fitted.condition));
+    if (!fitted.measured.empty()) text += "measured = " + value_text(fitted.measured) + "\n";
     if (!fitted.correlation.empty()) text += "correlation = " + value_text(fitted.correlation) + "\n";
     for (const auto& p : fitted.parameters)
         text += fmt::format(
@@ -137,6 +131,26 @@ std::string text_of_fit(const Fitted& fitted) {
     return text + "]\n";
 }
 
+// What starts from another cluster differs in the keys that it states; constants stay those of the other. So does what they were
+// fitted on, unless the device is another: then they are only copied.
+void lay_cluster(Layers& layers, const std::string& path, int depth) {
+    layers.files.push_back(path);
+    auto file = read_toml(path);
+    Cluster& cluster = layers.experiment.cluster;
+    const auto start = take_start(PresetKind::cluster, "preset", file, depth);
+    if (!start) {
+        if (auto fitted = lay_fitted_file(layers, std::move(file), "cluster.")) cluster.fitted = std::move(fitted);
+        return;
+    }
+    lay_cluster(layers, *start, depth + 1);
+    const auto device = cluster.gpu.name;
+    cluster.name = std::filesystem::path(path).stem().string();
+    lay_file(layers, file, "cluster.", Origin::preset);
+    if (cluster.gpu.name == device || !cluster.fitted) return;
+    cluster.fitted.reset();
+    cluster.inherits = *start;
+}
+
 }  // namespace
 
 std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix) {
@@ -159,30 +173,6 @@ std::string file_text(Experiment holder, std::span<const Key> keys, const std::s
     lay_nameplate(holder, prefix, *fitted);
     return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
 }
-
-namespace {
-
-// What starts from another cluster differs in the keys that it states; constants stay those of the other. So does what they were
-// fitted on, unless the device is another: then they are only copied.
-void lay_cluster(Layers& layers, const std::string& path, int depth) {
-    layers.files.push_back(path);
-    auto file = read_toml(path);
-    Cluster& cluster = layers.experiment.cluster;
-    const auto start = take_start(PresetKind::cluster, "preset", file, depth);
-    if (!start) {
-        if (auto fitted = lay_fitted_file(layers, std::move(file), "cluster.")) cluster.fitted = std::move(fitted);
-        return;
-    }
-    lay_cluster(layers, *start, depth + 1);
-    const auto device = cluster.gpu.name;
-    cluster.name = std::filesystem::path(path).stem().string();
-    lay_file(layers, file, "cluster.", Origin::preset);
-    if (cluster.gpu.name == device || !cluster.fitted) return;
-    cluster.fitted.reset();
-    cluster.inherits = *start;
-}
-
-}  // namespace
 
 void lay_cluster(Layers& layers, const std::string& path) { lay_cluster(layers, path, 0); }
 

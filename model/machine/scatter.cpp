@@ -55,16 +55,14 @@ ScatterTable read_scatter(const std::string& path) {
 }
 
 std::string write_scatter(const ScatterTable& table) {
-    std::string sources;
-    for (const std::string& source : table.sources) sources += (sources.empty() ? "" : ", ") + quoted_toml(source);
     std::string text = fmt::format(
         "# How far measured steps lie from forecasts that had not seen them, in logarithms: to p10 (faster) and p90 (slower).\n"
         "# Written by stepcast calibrate --fit scatter; docs/intervals.md says how it is used.\n"
-        "date = {}\nsources = [{}]\n\n# How far the medians of frameworks lie apart: of one that nobody measured.\n"
+        "date = {}\nsources = {}\n\n# How far the medians of frameworks lie apart: of one that nobody measured.\n"
         "[frameworks]\nfaster = {:.4f}\nslower = {:.4f}\n\n"
         "# One configuration against another of its model: alike, and by the distance of their shares.\n"
         "[pairs]\nnear = {:.4f}\nfar = {:.4f}\n",
-        quoted_toml(table.date), sources, table.frameworks.faster, table.frameworks.slower, table.pairs.near,
+        quoted_toml(table.date), value_text(table.sources), table.frameworks.faster, table.frameworks.slower, table.pairs.near,
         table.pairs.far);
     for (const GroupScatter& g : table.groups)
         text += fmt::format(

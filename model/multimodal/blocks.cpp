@@ -19,56 +19,6 @@ TowerBlock block_of(const std::string& name, const Tower& t) {
             .fused_norms = t.fused_norms};
 }
 
-}  // namespace
-
-TowerBlock vision_block(const Workload& w) { return block_of("vision", w.vision); }
-
-TowerBlock text_block(const Workload& w) {
-    Tower text;
-    text.layers = w.layers;
-    text.hidden = w.hidden;
-    text.heads = w.heads;
-    text.ffn = w.ffn;
-    text.seq = w.seq;
-    text.gated = w.gated;
-    text.causal = w.causal;
-    return block_of("text", text);
-}
-
-TowerBlock decoder_block(const Workload& w) { return block_of("decoder", w.decoder); }
-
-TowerBlock cross_block(const Workload& w) {
-    TowerBlock block = block_of("cross", w.decoder);
-    block.keys = w.pool_queries;
-    block.cross = true;
-    block.causal = false;
-    return block;
-}
-
-// The widths of the text: what the poolers make meets it.
-TowerBlock pooler(const Workload& w) {
-    return {.name = "pooler",
-            .layers = 1,
-            .seq = w.pool_queries,
-            .keys = w.vision.seq,
-            .key_width = w.vision.hidden,
-            .hidden = w.hidden,
-            .heads = w.heads,
-            .cross = true,
-            .fused_norms = false};
-}
-
-TowerBlock contrastive_pooler(const Workload& w) {
-    TowerBlock block = pooler(w);
-    block.name = "contrastive_pooler";
-    block.seq = 1;
-    block.keys = w.pool_queries;
-    block.key_width = w.hidden;
-    return block;
-}
-
-namespace {
-
 template <typename Make>
 void add_projections(Block& block, const TowerBlock& b, Make linear, double rows, double keys) {
     if (b.cross) {
@@ -102,6 +52,45 @@ void add_feed_forward(Block& block, const TowerBlock& b, long batch, Make linear
 }
 
 }  // namespace
+
+TowerBlock vision_block(const Workload& w) { return block_of("vision", w.vision); }
+
+TowerBlock text_block(const Workload& w) {
+    return block_of("text", {.layers = w.layers, .hidden = w.hidden, .heads = w.heads, .ffn = w.ffn, .seq = w.seq,
+                             .gated = w.gated, .causal = w.causal});
+}
+
+TowerBlock decoder_block(const Workload& w) { return block_of("decoder", w.decoder); }
+
+TowerBlock cross_block(const Workload& w) {
+    TowerBlock block = block_of("cross", w.decoder);
+    block.keys = w.pool_queries;
+    block.cross = true;
+    block.causal = false;
+    return block;
+}
+
+// The widths of the text: what the poolers make meets it.
+TowerBlock pooler(const Workload& w) {
+    return {.name = "pooler",
+            .layers = 1,
+            .seq = w.pool_queries,
+            .keys = w.vision.seq,
+            .key_width = w.vision.hidden,
+            .hidden = w.hidden,
+            .heads = w.heads,
+            .cross = true,
+            .fused_norms = false};
+}
+
+TowerBlock contrastive_pooler(const Workload& w) {
+    TowerBlock block = pooler(w);
+    block.name = "contrastive_pooler";
+    block.seq = 1;
+    block.keys = w.pool_queries;
+    block.key_width = w.hidden;
+    return block;
+}
 
 Block operators_of(const TowerBlock& b, long batch, Dtype dtype) {
     const auto linear = [&](std::string_view name, long positions, long out, long in) {

@@ -77,7 +77,6 @@ std::vector<ParameterGroup> parameter_groups(const Workload& workload);
 // Elements of a group, of a list of groups; of the tensors whose name begins with `tower` and a dot.
 double elements_of(const ParameterGroup& group);
 double elements_of(const std::vector<ParameterGroup>& groups, std::string_view tower = "");
-std::size_t tensors_of(const std::vector<ParameterGroup>& groups);
 
 // ZeRO 1: a group is laid out flat, padded to a multiple of 2 x ranks elements, and cut into one piece a rank
 // (DeepSpeed's stage_1_and_2). A tensor may lie on several ranks.
@@ -154,9 +153,6 @@ public:
     void gradients_ready(const std::string& unit);  // its backward is written
     void finish_gradients();                        // after the last backward
     void update();
-
-    [[nodiscard]] const std::vector<ParameterGroup>& groups() const { return groups_; }
-    [[nodiscard]] int fullest_rank() const { return fullest_; }  // owns parts of the most tensors; logs of it are read
 
 private:
     [[nodiscard]] int ranks() const { return context_.data.size(); }

@@ -152,12 +152,6 @@ double elements_of(const std::vector<ParameterGroup>& groups, std::string_view t
     return sum;
 }
 
-std::size_t tensors_of(const std::vector<ParameterGroup>& groups) {
-    std::size_t count = 0;
-    for (const ParameterGroup& g : groups) count += g.tensors.size();
-    return count;
-}
-
 double piece_elements(const ParameterGroup& group, int ranks) {
     return 2 * std::ceil(elements_of(group) / (2.0 * ranks));
 }

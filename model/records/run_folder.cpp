@@ -24,10 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string array_text(const std::vector<std::string>& texts) {
-    std::string text = "[";
-    for (const std::string& one : texts) text += (text.size() > 1 ? ", " : "") + quoted_toml(plain_text(one));
-    return text + "]";
+std::string array_text(std::vector<std::string> texts) {
+    for (std::string& one : texts) one = plain_text(one);
+    return value_text(texts);
 }
 
 constexpr std::pair<const char*, Seconds StepTimes::*> phases[] = {{"step", &StepTimes::step},

@@ -32,12 +32,7 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
 StepBounds::StepBounds(const StepBounds& other, int draw)
     : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->pipelines(), draw)) {}
 StepBounds::~StepBounds() = default;
-StepBounds::StepBounds(const StepBounds& other) : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->pipelines(), other.tables_->draw())) {}
 StepBounds::StepBounds(StepBounds&&) noexcept = default;
-StepBounds& StepBounds::operator=(StepBounds other) noexcept {
-    std::swap(tables_, other.tables_);
-    return *this;
-}
 
 StepBound StepBounds::operator()(const Parallelism& p) { return tables_->bound(p); }
 

@@ -21,8 +21,8 @@ struct StepBound {
 class FoundPipelines;
 std::shared_ptr<FoundPipelines> no_pipelines_yet();
 
-// Of one workload on one cluster and one draw of the routing; holds what was priced. One thread at a time; copies are
-// independent, so give each thread its own.
+// Of one workload on one cluster and one draw of the routing; holds what was priced. One thread at a time, so
+// give each its own; they may share the pipelines.
 //
 // To be called in nested loops. The cost of a call depends on what changed since the call before:
 //   zero, overlap, overlap_params, bucket                               innermost: tens of nanoseconds
@@ -40,9 +40,7 @@ public:
     // The same with another draw of the routing, which decides no pipeline.
     StepBounds(const StepBounds& other, int draw);
     ~StepBounds();
-    StepBounds(const StepBounds& other);
     StepBounds(StepBounds&&) noexcept;
-    StepBounds& operator=(StepBounds other) noexcept;
 
     // Of a split that check_experiment() accepts with this workload and cluster, and that is covered.
     StepBound operator()(const Parallelism& p);

@@ -11,10 +11,10 @@ constexpr std::size_t known_times = 1 << 14;
 
 bool scatters(const Parallelism& p) { return p.zero >= 1; }
 
-std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
+std::size_t unit_index(UnitKind kind) { return static_cast<std::size_t>(kind); }
 
 int count_of(const StageUnits& u, std::size_t kind) {
-    return kind < 2 ? u.layers[kind] : kind == at(UnitKind::embedding) ? u.embeddings : u.heads;
+    return kind < 2 ? u.layers[kind] : kind == unit_index(UnitKind::embedding) ? u.embeddings : u.heads;
 }
 
 RankWeights total(const DataInputs& in, const StageUnits& units) {
@@ -96,8 +96,8 @@ void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, Data
         if (dense) times.first_layers = fill;
     }
     for (const UnitKind end : {UnitKind::embedding, UnitKind::head}) {
-        const double once = gradients(in, in.weights[at(end)].dense, 0);
-        times.gradients += count_of(units, at(end)) * once;
+        const double once = gradients(in, in.weights[unit_index(end)].dense, 0);
+        times.gradients += count_of(units, unit_index(end)) * once;
         if (end == UnitKind::embedding && units.embeddings > 0) times.last_bucket = once;
     }
 }
@@ -152,7 +152,7 @@ DataTimes DataPrices::times(const DataInputs& in, const StageUnits& units) {
     }
     if (p.zero == 3) {
         for (std::size_t k = 0; k < unit_kinds; ++k) times.gradients += count_of(units, k) * times.exchanged[k];
-        times.last_bucket = units.embeddings > 0 ? times.exchanged[at(UnitKind::embedding)]
+        times.last_bucket = units.embeddings > 0 ? times.exchanged[unit_index(UnitKind::embedding)]
                                                  : times.exchanged[units.layers[0] > 0 ? 0 : 1];
         times.first_layers = 1;
     } else {

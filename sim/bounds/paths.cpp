@@ -6,8 +6,6 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // A step of a path: a slot, or the send that follows it.
 struct Step {
     int node = -1;

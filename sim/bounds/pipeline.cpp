@@ -9,8 +9,6 @@
 namespace stepcast {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p, int chunks) {
     std::vector<std::vector<Chunk>> stages(at(p.pp), std::vector<Chunk>(at(chunks)));
     for (int d = 0; d < directions(p); ++d)

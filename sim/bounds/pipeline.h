@@ -10,6 +10,8 @@
 
 namespace stepcast {
 
+constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
 struct PipelineKey {
     Schedule schedule = Schedule::one_f_one_b;
     int pp = 1, chunks = 1, micro_batches = 1;

@@ -8,8 +8,6 @@
 namespace stepcast {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 class SlotWriter {
 public:
     SlotWriter(const PipelineKey& key, const Workload& workload)

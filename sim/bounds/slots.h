@@ -76,7 +76,6 @@ public:
 
 private:
     using Lanes = std::array<double, width>;
-    static constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
     void set(std::span<const Features> directions);
     void run_slot(const SlotNode& n, Lanes& end, Lanes& hosts) const;
     void run_send(const SlotNode& n, const Lanes& end, Lanes& sent) const;

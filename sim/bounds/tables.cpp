@@ -10,8 +10,6 @@
 namespace stepcast {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 void mix(std::size_t& hash, std::size_t part) {
     hash = (hash ^ part) * 0x9E3779B97F4A7C15ull;
     hash ^= hash >> 29;

@@ -49,7 +49,6 @@ public:
     Tables(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw = 0);
     [[nodiscard]] const Experiment& base() const { return base_; }
     [[nodiscard]] const std::shared_ptr<FoundPipelines>& pipelines() const { return pipelines_; }
-    [[nodiscard]] int draw() const { return draw_; }
     StepBound bound(const Parallelism& p);
 
 private:

@@ -111,24 +111,6 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     tail.delay += std::max({0.0, first, last});
 }
 
-}  // namespace
-
-// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
-// first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
-double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown) {
-    double all = 0, kernels = 0;
-    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
-    for (std::size_t k = 0; k < unit_kinds; ++k)
-        for (const Pass pass : {Pass::forward, Pass::backward}) {
-            const std::size_t f = feature::unit(static_cast<UnitKind>(k), pass);
-            all += counts[k] * times[f];
-            kernels += counts[k] * computing[f];
-        }
-    return all > 0 ? slowdown * kernels / all : slowdown;
-}
-
-namespace {
-
 // A pass that overlaps collectives, where kernels are so large a share of it.
 double overlapped(double work, double collective, double slowdown) {
     return std::max(work + lost_to_overlap(work, collective, slowdown), collective);
@@ -158,6 +140,20 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
 }
 
 }  // namespace
+
+// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
+// first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
+double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown) {
+    double all = 0, kernels = 0;
+    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
+    for (std::size_t k = 0; k < unit_kinds; ++k)
+        for (const Pass pass : {Pass::forward, Pass::backward}) {
+            const std::size_t f = feature::unit(static_cast<UnitKind>(k), pass);
+            all += counts[k] * times[f];
+            kernels += counts[k] * computing[f];
+        }
+    return all > 0 ? slowdown * kernels / all : slowdown;
+}
 
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const StageUnits& units, double slowdown) {

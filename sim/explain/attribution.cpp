@@ -60,7 +60,7 @@ ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>
         sum.effect = timeline.end - attribution.replayed;
         attribution.kinds.push_back(sum);
     }
-    std::ranges::stable_sort(attribution.kinds, std::ranges::greater{}, [](const KindError& e) { return std::abs(e.effect.si()); });
+    std::ranges::stable_sort(attribution.kinds, std::ranges::greater{}, [](const KindError& kind) { return std::abs(kind.effect.si()); });
     return attribution;
 }
 

@@ -8,10 +8,6 @@
 namespace stepcast {
 namespace {
 
-bool occupies(const TaskGraph& graph, TaskId t, int rank) {
-    return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
-}
-
 // Follows places and hosts through the tasks by the rules of the engines.
 class Follower {
 public:
@@ -69,6 +65,10 @@ private:
 };
 
 }  // namespace
+
+bool occupies(const TaskGraph& graph, TaskId t, int rank) {
+    return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
+}
 
 std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline) {
     Follower follower(graph, costs, timeline);

@@ -8,6 +8,8 @@
 
 namespace stepcast {
 
+bool occupies(const TaskGraph& graph, TaskId t, int rank);
+
 // The constraint of the engines (simulate.h) that let a task start no earlier: another task's finish, as its predecessor
 // or the one before it on a lane, or the host of a rank: that it issued the task, or that it was free for it.
 struct Binding {

@@ -43,18 +43,10 @@ IdleTime idle_time(const TaskGraph& graph, const WhatIf& step, int rank) {
             b.host};
 }
 
-// How long the compute lane of each rank was busy.
-std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline) {
-    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
-    for (TaskId t = 0; t < graph.size(); ++t)
-        for (const Place& place : graph.places(t))
-            if (place.lane() == Lane::compute)
-                busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
-    return busy;
-}
-
-// By busy time, each rank as often as it stands for real ones.
-int median_rank(const std::vector<Seconds>& busy, const std::vector<int>& stands_for) {
+// By the time that the compute lanes were busy, each rank as often as it stands for real ones.
+int median_rank(const TaskGraph& graph, const Timeline& timeline) {
+    const std::vector<Seconds> busy = busy_times(graph, timeline, [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
+    const std::vector<int>& stands_for = graph.multiplicity();
     std::vector<int> order(busy.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](int r) { return busy[static_cast<std::size_t>(r)]; });
@@ -73,7 +65,7 @@ Explanation explain(const Experiment& e) {
     x.step = step.timeline().end;
     x.path = shares_of(graph, step.path(), e.cluster);
     x.slowest = idle_time(graph, step, limiting_rank(graph, step.timeline()));
-    x.median = idle_time(graph, step, median_rank(busy_times(graph, step.timeline()), graph.multiplicity()));
+    x.median = idle_time(graph, step, median_rank(graph, step.timeline()));
     x.elasticities = elasticities(step, e.cluster, x.change, x.without_effect);
     x.uncertainties = uncertainties(step, e.cluster, x.elasticities, x.change);
     double variance = 0;

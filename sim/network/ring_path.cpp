@@ -20,6 +20,12 @@ double ring_share(int per_node, const Cluster& cluster) {
     return per_node > 1 && per_node < cluster.gpus_per_node ? cluster.network.partial_ring : 1;
 }
 
+RingPath ring_path(const Group& group, const GroupPath& path, const Cluster& cluster) {
+    const std::vector<int> members = stepcast::members(group, group.first);
+    return {path.ranks, path.nodes,           path.ring,       path.inter * ring_share(path.per_node, cluster),
+            path.pair,  path.node_all_to_all, path.all_to_all, nodes_of(members, cluster)};
+}
+
 }  // namespace
 
 RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
@@ -43,16 +49,6 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
     path.pair = path.nodes > 1 ? path.between : path.ring;
     return path;
 }
-
-namespace {
-
-RingPath ring_path(const Group& group, const GroupPath& path, const Cluster& cluster) {
-    const std::vector<int> members = stepcast::members(group, group.first);
-    return {path.ranks, path.nodes,           path.ring,       path.inter * ring_share(path.per_node, cluster),
-            path.pair,  path.node_all_to_all, path.all_to_all, nodes_of(members, cluster)};
-}
-
-}  // namespace
 
 RingPath ring_path(const Group& group, const Cluster& cluster) {
     return ring_path(group, path_of(group, cluster), cluster);

@@ -14,12 +14,6 @@
 namespace stepcast {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-    return text;
-}
-
 double number_of(std::string_view text) {
     const auto value = as_number<double>(text);
     if (!value || !std::isfinite(*value)) throw ConfigError(fmt::format("\"{}\" is no number", text));
@@ -29,7 +23,7 @@ double number_of(std::string_view text) {
 // "45 %" or 0.45.
 double share_of(std::string_view text) {
     if (!text.ends_with('%')) return number_of(text);
-    return number_of(trimmed(text.substr(0, text.size() - 1))) / 100;
+    return number_of(trimmed(text.substr(0, text.size() - 1), " ")) / 100;
 }
 
 struct Word {
@@ -87,8 +81,8 @@ Constraint parse_one(std::string_view text) {
     if (word == std::end(relations)) throw ConfigError("expected <, <=, >, >=, = or !=");
     Constraint c{.text = std::string(text)};
     c.relation = word->relation;
-    read_quantity(c, trimmed(text.substr(0, at)));
-    const auto value = trimmed(rest.substr(word->text.size()));
+    read_quantity(c, trimmed(text.substr(0, at), " "));
+    const auto value = trimmed(rest.substr(word->text.size()), " ");
     if (value.empty()) throw ConfigError("the value is missing");
     read_value(c, value);
     return c;
@@ -167,7 +161,7 @@ std::vector<Constraint> parse_constraints(std::span<const std::string> texts) {
         while (true) {
             const auto join = left.find(" and ");
             try {
-                constraints.push_back(parse_one(trimmed(left.substr(0, join))));
+                constraints.push_back(parse_one(trimmed(left.substr(0, join), " ")));
             } catch (const ConfigError& error) {
                 throw ConfigError("--where \"" + text + "\": " + error.what());
             }

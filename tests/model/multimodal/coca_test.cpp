@@ -55,7 +55,9 @@ TEST_CASE("CoCa-B-16 has the parameters that the log states, tower by tower") {
     CHECK(elements_of(groups, "text") == 63428096);
     CHECK(elements_of(groups, "decoder") == 100967424);
     CHECK(elements_of(groups) == 253026049);
-    CHECK(tensors_of(groups) == 744);
+    std::size_t tensors = 0;
+    for (const ParameterGroup& group : groups) tensors += group.tensors.size();
+    CHECK(tensors == 744);
 }
 
 // Buckets of 20 MB, one after the other: each gradient is reduced once, to the rank that owns it.

@@ -1,8 +1,11 @@
-// One row of a table under the names of its header, comments passed over. Internal to calibrate/.
+// One row of a table under the names of its header, comments passed over.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/errors.h"
 #include "model/files/csv.h"
@@ -10,6 +13,19 @@
 #include "model/units.h"
 
 namespace stepcast {
+
+inline bool has_columns(const std::vector<std::string>& header, std::initializer_list<const char*> columns) {
+    return std::all_of(columns.begin(), columns.end(), [&](const char* column) {
+        return std::find(header.begin(), header.end(), column) != header.end();
+    });
+}
+
+// Moves the reader to the header: the first row that is no comment.
+inline void find_header(CsvReader& reader) {
+    while (reader.next())
+        if (!reader.fields().front().starts_with('#')) return;
+    reader.fail("found no header; expected a table of measurements");
+}
 
 class TableRow {
 public:
@@ -52,6 +68,8 @@ public:
     [[nodiscard]] RowHash hash() const {
         return row_hash([this](std::string_view column) { return text(std::string(column)); });
     }
+
+    [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
 
     // `work` is what a rate counts.
     [[nodiscard]] Seconds time(Flops work) const {
