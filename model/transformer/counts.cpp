@@ -17,6 +17,7 @@ struct Tally {
     double matrices = 0, biases = 0, norms = 0;
     double constant = 0;  // of them, matrices that meet a constant once for all sequences
     double router = 0, experts = 0, one_expert = 0;
+    double adapters = 0;  // beside the matrices
     double scores = 0;  // operations of attention and scans
     [[nodiscard]] double block() const { return matrices + biases; }
 
@@ -34,6 +35,7 @@ struct Tally {
         }
         matrices += weights;
         biases += bias;
+        adapters += share * l.adapter_rank * static_cast<double>(l.in.whole + l.out.whole);
         if (l.constant_input) constant += weights;
     }
     void operator()(const GroupedLinear& l) {
@@ -82,6 +84,21 @@ Tally mixing_tally(const Workload& w) {
 Tally block_tally(const Workload& w, int layer) {
     const RankShape whole = rank_shape(w, {});
     return tally(has_experts(w, layer) ? expert_block(w, whole) : feed_forward_block(w, whole), w);
+}
+
+// Of the matrices of a layer, what a token is multiplied with.
+double met_weights(const Workload& w, const Tally& mixing, const Tally& block) {
+    const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
+    return mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;
+}
+
+// Forward operations of the matrices that adapters leave frozen.
+Flops frozen_flops(const Workload& w, double sequences) {
+    if (w.adapter_rank == 0) return {};
+    Flops token = logits_forward_flops(w);
+    for (int layer = 0; layer < w.layers; ++layer)
+        token += Flops(2 * met_weights(w, mixing_tally(w), block_tally(w, layer)));
+    return token * (sequences * w.seq);
 }
 
 }  // namespace
@@ -149,9 +166,7 @@ ParameterCount count_parameters(const Workload& w) {
 
 Flops layer_forward_flops(const Workload& w, int layer) {
     const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
-    const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
-    const double met = mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;
-    return Flops(2 * met + mixing.scores);
+    return Flops(2 * (met_weights(w, mixing, block) + mixing.adapters + block.adapters) + mixing.scores);
 }
 
 Flops logits_forward_flops(const Workload& w) {
@@ -166,6 +181,8 @@ Flops forward_flops(const Workload& w, double sequences) {
     return token * (sequences * w.seq);
 }
 
-Flops model_flops(const Workload& w, double sequences) { return 3 * forward_flops(w, sequences); }
+Flops model_flops(const Workload& w, double sequences) {
+    return 3 * forward_flops(w, sequences) - frozen_flops(w, sequences);
+}
 
 }  // namespace stepcast

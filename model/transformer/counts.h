@@ -59,7 +59,8 @@ ParameterCount count_parameters(const Workload& workload);
 // routed experts) and attention scores over all `seq` positions, or those of a window, also where a causal mask hides half of them. The
 // embedding look-up, norms, biases and activations are left out. That is the count of Megatron-LM (arXiv 2104.04473,
 // appendix) and of PaLM's MFU (arXiv 2204.02311, appendix B): training takes three times as much, which for a GPT is
-// 72 B s l h^2 (1 + s / 6h + V / 12 l h).
+// 72 B s l h^2 (1 + s / 6h + V / 12 l h). With adapters (LoRA) the matrices beside them are frozen: they take twice as much, no
+// gradient of their weights being made, and scores and adapters, which are counted too, three times.
 Flops layer_forward_flops(const Workload& workload, int layer);  // a token
 Flops logits_forward_flops(const Workload& workload);            // a token
 Flops forward_flops(const Workload& workload, double sequences = 1);

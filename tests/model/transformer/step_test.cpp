@@ -63,6 +63,17 @@ TEST_CASE("the matrix products of a step are the model's operations, however it 
     }
 }
 
+// A token and layer, h = 64, s = 128: matrices 12 h^2 = 49,152 weights, frozen: 2 operations each forward and 2 backward.
+// Adapters of rank 8 beside 3 h x h and h x h: 8 (h + 3 h + h + h) = 3,072 weights, 6 operations each. Scores 4 s h
+// forward, twice that backward. The logits' 64,000 weights are frozen too.
+TEST_CASE("frozen matrices take no gradient of their weights, in the graph and in the model's operations") {
+    Experiment e = small_gpt();
+    e.workload.adapter_rank = 8;
+    const double layer = 4 * 49152 + 6 * 3072 + 3 * 4.0 * 128 * 64;
+    CHECK(model_flops(e.workload).si() == Approx(128 * (4 * layer + 4 * 64000)));
+    CHECK(flops_in(build_transformer_step(e, {})) == Approx(model_flops(e.workload).si()));
+}
+
 // Four heads of 16 begin at multiples of 8 elements, heads of 12 do not.
 TEST_CASE("products of plain attention leave the tensor cores where heads are not aligned") {
     for (const int width : {16, 12}) {
