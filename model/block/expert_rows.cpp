@@ -1,4 +1,5 @@
-// With a capacity every expert computes capacity_factor times the balanced number of slots, padded or dropped.
+// With a capacity every expert takes capacity_factor times the balanced number of slots from every rank, padded or dropped before
+// they are sent, whatever the routing.
 // dispatch_once (DeepEP's kernels): a token that k of E experts want crosses to each of N places once. Of L experts in one
 // place a token wants at least one with P(L) = 1 - prod_{i<k} (1 - L / (E - i)); so a place receives P(E/N) N / k of the
 // slots' bytes.
@@ -11,12 +12,13 @@
 namespace stepcast {
 namespace {
 
+double kept_share(const Moe& moe) { return moe.capacity_factor > 0 ? moe.capacity_factor : 1; }
+
 std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, double per_expert) {
-    const double factor = moe.capacity_factor > 0 ? moe.capacity_factor : 1;
     if (moe.capacity_factor == 0 && slots % local_experts == 0)
         return std::vector<long>(static_cast<std::size_t>(local_experts), slots / local_experts);
     return std::vector<long>(static_cast<std::size_t>(local_experts),
-                             static_cast<long>(std::ceil(factor * per_expert)));
+                             static_cast<long>(std::ceil(kept_share(moe) * per_expert)));
 }
 
 // Where routing is limited to some groups of experts and the place holds experts of one: the group is among them, and then
@@ -49,12 +51,14 @@ ExpertRows expert_rows(const LayerContext& c) {
     ExpertRows x;
     x.ranks = p.ep;
     x.tokens = c.shape.routed_tokens;
-    x.slots = x.tokens * moe.top_k;
+    const long chosen = x.tokens * moe.top_k;
+    x.slots = std::lround(std::ceil(kept_share(moe) * static_cast<double>(chosen)));
     x.gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
     x.all_to_all = c.groups.expert;
     x.tensor = x.gathered > 1 ? c.groups.tensor : Group{};
-    if (c.routing.counts.empty()) {
-        const long slots = x.slots * x.gathered;
+    x.balanced = c.routing.counts.empty() || moe.capacity_factor > 0;
+    if (x.balanced) {
+        const long slots = chosen * x.gathered;
         x.rows = {balanced_rows(moe, slots, local, static_cast<double>(slots * x.ranks) / moe.experts)};
         return x;
     }

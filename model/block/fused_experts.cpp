@@ -1,6 +1,7 @@
 // Router, permutation of the slots by expert, all-to-all to the expert's rank, experts as grouped products, all-to-all back,
-// weighted sum. Each rank sends `tokens x top_k` slots; with balanced routing it receives as many. An expert that is split
-// over the tensor-parallel ranks needs the slots of all of them: gathered after the all-to-all, reduce-scattered before it.
+// weighted sum. Each rank sends `tokens x top_k` slots, times the capacity factor if there is one; with balanced routing it
+// receives as many. An expert that is split over the tensor-parallel ranks needs the slots of all of them: gathered after the
+// all-to-all, reduce-scattered before it.
 // dispatch_once: a token crosses to each node, and there to each rank, once; the rank that it comes to copies it for its
 // experts, and sums their results before they go back (expert_rows.cpp has the shares). Fused products hold the activation
 // (fused.cpp) and all casts but that of what arrives; the all-to-all's kernels then sort.
@@ -45,7 +46,7 @@ AllToAll all_slots(const LayerContext& c, const ExpertRows& x, bool back) {
     const auto n = static_cast<std::size_t>(x.ranks);
     const Bytes slot = static_cast<double>(c.shape.hidden) * c.shape.element();
     AllToAll op{std::vector<Bytes>(n * n, static_cast<double>(x.slots) / static_cast<double>(n) * slot)};
-    if (c.routing.counts.empty()) return op;
+    if (x.balanced) return op;
     const int local = c.routing.experts_per_rank();
     for (std::size_t source = 0; source < n; ++source) {
         for (std::size_t target = 0; target < n; ++target) {
@@ -137,7 +138,7 @@ void Fused::backward(BackwardPlanners b, const ToExperts&) const {
 void Fused::forward(Planner& planner, const FromExperts&) const {
     from_experts(planner);
     if (permutes())
-        planner.compute("unpermute", MemoryPass{slots(), slots() / static_cast<double>(workload().moe.top_k)}, 3);
+        planner.compute("unpermute", MemoryPass{slots(), tensor(static_cast<double>(experts_->tokens * c_.shape.hidden))}, 3);
 }
 void Fused::backward(BackwardPlanners b, const FromExperts&) const {
     if (permutes())

@@ -84,6 +84,31 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     CHECK(ahead()[3] == "permute r10752 w10752 x4");
 }
 
+// 48 tokens of 128 bytes that choose two of eight experts on two ranks: 96 slots, 12288 bytes, 24 an expert from both. Half that capacity: 48
+// slots are left to send and 12 to compute; twice: 192, padded, and 48. What is summed up again is 48 tokens, 6144 bytes. A drawn routing, all
+// slots to the first expert, is no matter: it is padded and dropped likewise.
+TEST_CASE("slots above the capacity are dropped before they are sent, those below padded") {
+    Experiment e = weights_added_later();
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.parallelism.dp = e.parallelism.ep = 2;
+    Routing first{2, 8, std::vector<int>(16), {}, {}};
+    first.counts[0] = first.counts[8] = 96;
+    for (const auto& [factor, bytes, rows] : {std::tuple(0.5, "6144", "12,12,12,12"), {1.0, "12288", "24,24,24,24"}, {2.0, "24576", "48,48,48,48"}})
+        for (const Routing& routing : {Routing{}, first}) {
+            CAPTURE(factor);
+            e.workload.moe.capacity_factor = factor;
+            TaskGraph graph(1, false);
+            const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), routing};
+            Planner ahead(graph);
+            plan_forward(ahead, c, expert_block(e.workload, c.shape), KernelStyle::fused);
+            const Lines lines = lines_of(graph, ahead.take());
+            CHECK(Lines(lines.begin() + 4, lines.begin() + 8) ==
+                  Lines{fmt::format("permute r{0} w{0} x4", bytes), fmt::format("ep_all_to_all all_to_all {}", bytes),
+                        fmt::format("sort_by_expert r{0} w{0}", bytes), fmt::format("experts_up [{}]x64x64 x2", rows)});
+            CHECK(lines[lines.size() - 2] == fmt::format("unpermute r{} w6144 x3", bytes));
+        }
+}
+
 // Source 0 sends 1, 2 | 3, 4 slots to the experts of two ranks, source 1 5, 6 | 7, 8, of 128 bytes: 7 from 0 to 1, 11 from 1 to 0. Rank 0 computes
 // 1 + 5 and 2 + 6 rows, rank 1 3 + 7 and 4 + 8; where the sequence is split, of two tensor-parallel ranks.
 TEST_CASE("slots of a drawn routing go where their experts are, and back") {
