@@ -112,7 +112,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     b.push_back(Linear{.name = "mamba_in", .tokens = s.tokens, .out = scan.inner() + scan.around() + scan.heads,
                        .in = w.hidden, .dtype = s.matrix, .split = Split::column});
     b.push_back(Elementwise{.name = "convolution", .read = around, .written = around, .kept = around,
-                            .weights = 4.0 * number(scan.around().whole)});
+                            .weights = 4.0 * number(scan.around().rank)});
     b.push_back(scan);
     b.push_back(Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
     b.push_back(Linear{.name = "mamba_out", .tokens = s.tokens, .out = w.hidden, .in = scan.inner(), .dtype = s.matrix,

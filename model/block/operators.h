@@ -111,7 +111,7 @@ struct Elementwise {
     double read = 0, written = 0;
     double kept = 0;  // of what it reads; the rest can be made again from what others keep
     bool into_product = false;
-    double weights = 0;  // of the model
+    double weights = 0;  // of the rank
     friend bool operator==(const Elementwise&, const Elementwise&) = default;
 };
 

@@ -101,6 +101,9 @@ void check_cut(const Workload& w, const Parallelism& p) {
         refuse(
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, act, up, down; "
             "expected workload.gated = true, fused_projections = false, no experts, no latent attention");
+    if (w.adapter_rank > 0)
+        refuse("parallelism.cut: modules is modelled for layers that are trained, but workload.adapter_rank is {}; expected 0",
+               w.adapter_rank);
     if (p.vp > 1 || p.tp > 1 || recomputes_layers(p) || !p.stage_layers.empty() ||
         traits(p.schedule).splits_backward)
         refuse(

@@ -10,7 +10,8 @@ namespace {
 
 double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// What the operators of a block add up to: weights, and operations of one token that are no weight's.
+// What the operators of a block add up to: weights of the rank that the block is written for, and operations of one token that
+// are no weight's.
 struct Tally {
     const Workload& w;
     double share = 1;  // of the block in each layer
@@ -27,21 +28,21 @@ struct Tally {
 
     // One rule an operator.
     void operator()(const Linear& l) {
-        const double weights = share * static_cast<double>(l.out.whole * l.in.whole);
-        const double bias = l.bias ? share * static_cast<double>(l.out.whole) : 0;
+        const double weights = share * static_cast<double>(l.out.rank * l.in.rank);
+        const double bias = l.bias ? share * static_cast<double>(l.out.rank) : 0;
         if (l.name == "router") {
             router += weights + bias;
             return;
         }
         matrices += weights;
         biases += bias;
-        adapters += share * l.adapter_rank * static_cast<double>(l.in.whole + l.out.whole);
+        adapters += share * l.adapter_rank * static_cast<double>(l.in.rank + l.out.rank);
         if (l.constant_input) constant += weights;
     }
     void operator()(const GroupedLinear& l) {
-        const auto weights = static_cast<double>(l.out.whole * l.in.whole);
+        const auto weights = static_cast<double>(l.out.rank * l.in.rank);
         one_expert += weights;
-        experts += w.moe.experts * (weights + (l.bias ? static_cast<double>(l.out.whole) : 0));
+        experts += w.moe.experts * (weights + (l.bias ? static_cast<double>(l.out.rank) : 0));
     }
     void operator()(const Normalize& n) { norms += share * norm_width(w, static_cast<double>(n.width)); }
     void operator()(const Elementwise& e) { matrices += share * e.weights; }
@@ -55,7 +56,7 @@ struct Tally {
         const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
         scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;
     }
-    void operator()(const Scan& s) { scores += 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().whole); }
+    void operator()(const Scan& s) { scores += 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().rank); }
     // Have no weights, and their arithmetic is left out.
     void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route, ToExperts, FromExperts,
                                 AddShared, Embed, Loss, SpanLoss> auto&) {}
@@ -72,19 +73,19 @@ Tally tally(const Block& block, const Workload& w) {
     return sum;
 }
 
-Tally mixing_tally(const Workload& w) {
+Tally mixing_tally(const Workload& w, const RankShape& s) {
     Tally sum{w};
-    for (const SharedBlock& of : mixing_blocks(w, rank_shape(w, {}))) {
+    for (const SharedBlock& of : mixing_blocks(w, s)) {
         sum.share = of.share;
         sum.add(of.block);
     }
     return sum;
 }
 
-Tally block_tally(const Workload& w, int layer) {
-    const RankShape whole = rank_shape(w, {});
-    return tally(has_experts(w, layer) ? expert_block(w, whole) : feed_forward_block(w, whole), w);
+Tally block_tally(const Workload& w, const RankShape& s, int layer) {
+    return tally(has_experts(w, layer) ? expert_block(w, s) : feed_forward_block(w, s), w);
 }
+RankShape whole(const Workload& w) { return rank_shape(w, {}); }
 
 // Of the matrices of a layer, what a token is multiplied with.
 double met_weights(const Workload& w, const Tally& mixing, const Tally& block) {
@@ -97,7 +98,7 @@ Flops frozen_flops(const Workload& w, double sequences) {
     if (w.adapter_rank == 0) return {};
     Flops token = logits_forward_flops(w);
     for (int layer = 0; layer < w.layers; ++layer)
-        token += Flops(2 * met_weights(w, mixing_tally(w), block_tally(w, layer)));
+        token += Flops(2 * met_weights(w, mixing_tally(w, whole(w)), block_tally(w, whole(w), layer)));
     return token * (sequences * w.seq);
 }
 
@@ -113,8 +114,9 @@ bool has_experts(const Workload& w, int layer) {
     return w.moe.experts > 0 && layer >= w.moe.dense_layers && (layer + 1) % w.moe.interval == 0;
 }
 
-LayerParameters layer_parameters(const Workload& w, int layer) {
-    const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
+LayerParameters layer_parameters(const Workload& w, int layer) { return layer_parameters(w, whole(w), layer); }
+LayerParameters layer_parameters(const Workload& w, const RankShape& s, int layer) {
+    const Tally mixing = mixing_tally(w, s), block = block_tally(w, s, layer);
     return {.attention = mixing.block(),
             .norms = mixing.norms + block.norms,
             .feed_forward = block.block(),
@@ -122,6 +124,7 @@ LayerParameters layer_parameters(const Workload& w, int layer) {
             .experts = block.experts};
 }
 
+double adapter_parameters(const Workload& w) { return mixing_tally(w, whole(w)).adapters; }
 double expert_parameters(const Workload& w) {
     return w.moe.experts > 0 ? tally(expert_block(w, rank_shape(w, {})), w).experts / w.moe.experts : 0;
 }
@@ -165,7 +168,7 @@ ParameterCount count_parameters(const Workload& w) {
 }
 
 Flops layer_forward_flops(const Workload& w, int layer) {
-    const Tally mixing = mixing_tally(w), block = block_tally(w, layer);
+    const Tally mixing = mixing_tally(w, whole(w)), block = block_tally(w, whole(w), layer);
     return Flops(2 * (met_weights(w, mixing, block) + mixing.adapters + block.adapters) + mixing.scores);
 }
 

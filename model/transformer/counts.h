@@ -1,11 +1,13 @@
 // How many weights a transformer has and how many floating-point operations its model asks for, from its shapes alone.
-// Knows nothing of how it is split, recomputed or run.
+// Knows nothing of how it is recomputed or run.
 #pragma once
 
 #include "model/units.h"
 #include "model/workload.h"
 
 namespace stepcast {
+
+struct RankShape;
 
 // Counts are doubles because they are multiplied into bytes; every one here is an integer below 2^53, so exact.
 
@@ -47,6 +49,10 @@ bool has_experts(const Workload& workload, int layer);
 // biases in attention, no final norm, a bias of the logits. Not counted, because the workload does not state them: poolers
 // and heads of other tasks, buffers.
 LayerParameters layer_parameters(const Workload& workload, int layer);
+// What a rank of this shape holds of them, all routed experts being there: what tensor parallelism does not split is whole, and
+// a key and value head that several ranks share is on each of them.
+LayerParameters layer_parameters(const Workload& workload, const RankShape& shape, int layer);
+double adapter_parameters(const Workload& workload);    // of the adapters of one layer
 double expert_parameters(const Workload& workload);     // of one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);

@@ -45,7 +45,8 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
 void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stages, const Path& path) {
     const Parallelism& p = c.experiment.parallelism;
     const int first = path.front().stage, last = path.back().stage;
-    if (!c.experiment.workload.tied || !p.join_tied || p.pp == 1 || first == last) return;
+    const Workload& w = c.experiment.workload;
+    if (!w.tied || w.adapter_rank > 0 || !p.join_tied || p.pp == 1 || first == last) return;
     const Bytes bytes =
         static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) * size_of(p.gradient_dtype);
     across(graph, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce",

@@ -33,7 +33,7 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
     const Parallelism& p = c.experiment.parallelism;
     std::vector<Unit> units;
     int system_layers = 0;
-    if (chunk.embedding) units.push_back({&plans.embedding, embedding_weights(c)});
+    if (chunk.embedding) units.push_back({.plans = &plans.embedding, .weights = embedding_weights(c), .frozen = frozen_embedding(c)});
     if (chunk.begins_inside) units.push_back({.plans = &plans.rest, .weights = rest_weights(c), .layer = chunk.first - 1});
     for (int l = chunk.first; l < chunk.last; ++l, ++layers) {
         if (chunk.ends_inside && l + 1 == chunk.last) {
@@ -43,10 +43,10 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
         const bool recomputed =
             recomputes_layers(p) && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), frozen_layer(c, l), recomputed, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
     }
-    if (chunk.head) units.push_back({&plans.head, head_weights(c)});
+    if (chunk.head) units.push_back({.plans = &plans.head, .weights = head_weights(c), .frozen = frozen_head(c)});
     return units;
 }
 

@@ -214,7 +214,7 @@ private:
     void forward(StageState& state, const std::vector<Unit>& units, bool first_micro_batch) {
         const bool sharded = p_.zero == 3;
         TasksByRank gathered;
-        if (sharded) gathered = state.data.gather(units.front().weights, Phase::forward, state.before_last);
+        if (sharded) gathered = state.data.gather(units.front().gathered(), Phase::forward, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
             if (!gathered.empty()) state.stage.follow(gathered);
             if (first_micro_batch)
@@ -222,7 +222,7 @@ private:
                     state.stage.follow(found->second);
             gathered.clear();
             if (sharded && i + 1 < units.size())
-                gathered = state.data.gather(units[i + 1].weights, Phase::forward, state.stage.last());
+                gathered = state.data.gather(units[i + 1].gathered(), Phase::forward, state.stage.last());
             const TaskId first = next_task();
             stamp(state, units[i].plans->forward, Phase::forward);
             if (units[i].system_layer >= 0) {
@@ -237,12 +237,12 @@ private:
         const bool sharded = p_.zero == 3, whole = slot.pass == Pass::backward;
         const bool last = whole && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
         TasksByRank gathered;
-        if (sharded) gathered = state.data.gather(units.back().weights, Phase::backward, state.before_last);
+        if (sharded) gathered = state.data.gather(units.back().gathered(), Phase::backward, state.before_last);
         for (std::size_t i = units.size(); i-- > 0;) {
             if (!gathered.empty()) state.stage.follow(gathered);
             gathered.clear();
             if (sharded && i > 0)
-                gathered = state.data.gather(units[i - 1].weights, Phase::backward, state.stage.last());
+                gathered = state.data.gather(units[i - 1].gathered(), Phase::backward, state.stage.last());
             const TaskId first = next_task();
             if (units[i].recomputed) stamp(state, units[i].plans->recompute, Phase::backward);
             if (units[i].system_layer >= 0) {

@@ -16,15 +16,17 @@ struct RankWeights {
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };
 
-// With adapters those alone: the others are frozen, and of no group.
+// What is trained; with adapters those alone.
 RankWeights layer_weights(const LayerContext& context, int layer);
-RankWeights frozen_weights(const LayerContext& context, int layer);
-double frozen_ends(const LayerContext& context, bool embedding, bool head);
 // Of a layer that a cut by modules opens: its down projection, and what comes before.
 RankWeights rest_weights(const LayerContext& context);
 RankWeights opened_weights(const LayerContext& context, int layer);
 RankWeights embedding_weights(const LayerContext& context);
 // Final norm, and the logits' weights unless they are the embedding's on the same stage.
 RankWeights head_weights(const LayerContext& context);
+// With adapters all else: without gradients and updates, but sharded and gathered as what is trained is under zero 3.
+RankWeights frozen_layer(const LayerContext& context, int layer);
+RankWeights frozen_embedding(const LayerContext& context);
+RankWeights frozen_head(const LayerContext& context);
 
 }  // namespace stepcast

@@ -42,8 +42,7 @@ StageWeights StepBounds::Tables::weights_of(const StageUnits& units) const {
         const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
         w.all += all;
         if (k < 2) w.layers += all;
-        if (weights_[k].dense + weights_[k].experts > w.largest_unit.dense + w.largest_unit.experts)
-            w.largest_unit = weights_[k];
+        note_unit(w, *context_, weights_[k], {});
     }
     const std::size_t there = (units.layers[0] > 0 ? 1 : 0) + (units.layers[1] > 0 ? 2 : 0);
     w.matrices = shape_->shape.matrices[there].sum;

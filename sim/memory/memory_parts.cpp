@@ -43,10 +43,16 @@ double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
     return weights.dense / dense + weights.experts / c.groups.expert_data.size();
 }
 
+// Elements that a rank has in common with others: what it holds alone is neither gathered nor exchanged.
+double in_common(const LayerContext& c, const RankWeights& weights) {
+    const int dense = c.experiment.parallelism.zero == 3 ? c.groups.shard.size() : c.groups.data_context.size();
+    return (dense > 1 ? weights.dense : 0) + (c.groups.expert_data.size() > 1 ? weights.experts : 0);
+}
+
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
     const Workload& w = c.experiment.workload;
     const Bytes stored = c.shape.element();
-    use.weights = (shared_out(c, stage.all, 3) + stage.frozen) * stored;
+    use.weights = (shared_out(c, stage.all, 3) + shared_out(c, stage.frozen, 3)) * stored;
     if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(c.experiment.parallelism.gradient_dtype);
     use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(w, stored);
@@ -73,11 +79,10 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
-    const double unit = stage.largest_unit.dense + stage.largest_unit.experts;
-    const Bytes gradients = (stage.all.dense + stage.all.experts) * size_of(p.gradient_dtype);
-    const Bytes bucket = unit * size_of(p.gradient_dtype);
+    const Bytes gradients = in_common(c, stage.all) * size_of(p.gradient_dtype);
+    const Bytes bucket = stage.largest_unit * size_of(p.gradient_dtype);
     if (p.zero == 2) return std::min(2.0 * std::max(p.bucket, bucket), gradients);
-    return 2.0 * unit * c.shape.element() + std::min(2.0 * bucket, gradients);
+    return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }
 
 // Between stages: one tensor on its way in, one on its way out.
@@ -86,6 +91,11 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
+
+void note_unit(StageWeights& stage, const LayerContext& c, const RankWeights& unit, const RankWeights& frozen) {
+    stage.largest_unit = std::max(stage.largest_unit, in_common(c, unit));
+    stage.largest_gathered = std::max(stage.largest_gathered, in_common(c, unit) + in_common(c, frozen));
+}
 
 UnitMemory unit_memory(const LayerContext& c) {
     UnitMemory units;

@@ -27,10 +27,15 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, 
 
 // Weights of a stage, in elements.
 struct StageWeights {
-    RankWeights all, layers, largest_unit;
-    double frozen = 0;                        // in addition, without gradients
+    RankWeights all, layers;
+    RankWeights frozen;                       // in addition, without gradients
+    double largest_unit = 0;                  // elements of a unit whose gradients ranks exchange, at most
+    double largest_gathered = 0;              // and that zero 3 gathers
     double matrices = 0, largest_matrix = 0;  // of the distinct shapes, together; the largest
 };
+
+// That the stage holds such a unit.
+void note_unit(StageWeights& stage, const LayerContext& context, const RankWeights& unit, const RankWeights& frozen);
 
 // The fullest moment of an order: activations that wait, and the work of the slot that runs.
 struct Moment {

@@ -13,10 +13,10 @@ struct StageMemory {
     StageWeights weights;
     std::vector<ChunkMemory> chunks;
     std::set<Matrix> matrices;
-    void count(const RankWeights& unit) {
+    void count(const LayerContext& c, const RankWeights& unit, const RankWeights& frozen = {}) {
         weights.all += unit;
-        const RankWeights& largest = weights.largest_unit;
-        if (unit.dense + unit.experts > largest.dense + largest.experts) weights.largest_unit = unit;
+        weights.frozen += frozen;
+        note_unit(weights, c, unit, frozen);
     }
 };
 
@@ -30,15 +30,12 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int sta
             if (chunk.stage != stage) continue;
             memory.chunks[static_cast<std::size_t>(chunk.index)] = chunk_memory(units, c.experiment, chunk, layers);
             layers += chunk.last - chunk.first;
-            if (chunk.embedding) memory.count(embedding_weights(c));
-            if (chunk.head) memory.count(head_weights(c));
-            memory.weights.frozen += frozen_ends(c, chunk.embedding, chunk.head);
-            if (chunk.begins_inside) memory.count(rest_weights(c));
+            if (chunk.embedding) memory.count(c, embedding_weights(c), frozen_embedding(c));
+            if (chunk.head) memory.count(c, head_weights(c), frozen_head(c));
+            if (chunk.begins_inside) memory.count(c, rest_weights(c));
             for (int l = chunk.first; l < chunk.last; ++l) {
                 const bool opened = chunk.ends_inside && l + 1 == chunk.last;
-                memory.count(opened ? opened_weights(c, l) : layer_weights(c, l));
-                const RankWeights frozen = frozen_weights(c, l);
-                memory.weights.frozen += frozen.dense + frozen.experts;
+                memory.count(c, opened ? opened_weights(c, l) : layer_weights(c, l), frozen_layer(c, l));
                 memory.weights.layers += layer_weights(c, l);
                 for (const Matrix& matrix : layer_matrices(c, l)) memory.matrices.insert(matrix);
             }

@@ -74,6 +74,17 @@ TEST_CASE("frozen matrices take no gradient of their weights, in the graph and i
     CHECK(flops_in(build_transformer_step(e, {})) == Approx(model_flops(e.workload).si()));
 }
 
+// All weights are gathered forward and backward, 2 bytes each, frozen or not; 4 x 3,072 of adapters send gradients of 4 bytes.
+TEST_CASE("zero 3 gathers frozen weights as any, and scatters the gradients of adapters alone") {
+    Experiment e = small_gpt();
+    e.workload.adapter_rank = 8;
+    e.parallelism.dp = e.parallelism.global_batch = 4;
+    e.parallelism.zero = 3;
+    const TaskGraph graph = build_transformer_step(e, {});
+    CHECK(bytes_of(graph, "gather_parameters") == Approx(2 * 2 * (count_parameters(e.workload).total() + 4 * 3072)));
+    CHECK(bytes_of(graph, "gradient_reduce_scatter") == Approx(4 * 4 * 3072));
+}
+
 // Four heads of 16 begin at multiples of 8 elements, heads of 12 do not.
 TEST_CASE("products of plain attention leave the tensor cores where heads are not aligned") {
     for (const int width : {16, 12}) {

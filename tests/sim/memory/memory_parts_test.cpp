@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/memory/memory.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -21,7 +22,7 @@ Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     const LayerContext context{e, rank_shape(e), groups, balanced};
     StageWeights weights;
     weights.all = weights.layers = {620, 380};  // of experts
-    weights.largest_unit = {170, 130};
+    note_unit(weights, context, {170, 130}, {});
     return memory_of(context, weights, {}).buffers;
 }
 
@@ -39,6 +40,35 @@ TEST_CASE("sharded gradients and parameters need two buckets, or two units, besi
     CHECK(more(2, 1500) == 2 * 1500);
     CHECK(more(2, 5000) == 4000);
     CHECK(more(3, 500) == 2 * 600 + 2 * 1200);
+}
+
+// One of four experts on each of four ranks, which has no replica: 3 x 64 x 256 weights that are neither gathered nor exchanged.
+// The table's 64,000 and 128 x 64 positions are then the largest unit; 2 bytes of each, gathered, and 4 of gradients, twice.
+TEST_CASE("experts without replicas need no buffers of what is gathered") {
+    Experiment e = small_moe();
+    e.parallelism.dp = e.parallelism.ep = e.parallelism.global_batch = 4;
+    const auto buffers_with = [&](int zero) {
+        e.parallelism.zero = zero;
+        return transformer_memory(e).buffers.si();
+    };
+    CHECK(buffers_with(3) - buffers_with(0) == Approx(2 * (2 + 4) * (64000 + 128 * 64)));
+    e.workload.ffn = 4096;
+    CHECK(buffers_with(3) - buffers_with(0) == Approx(2 * (2 + 4) * (64000 + 128 * 64)));
+}
+
+// Frozen weights are divided by the ranks as those are that are trained; adapters of rank 8: 3,072 weights in each of 4 layers. The
+// table is the largest unit that is gathered, a layer's adapters the largest that send gradients, of 4 bytes.
+TEST_CASE("zero 3 shards frozen weights") {
+    Experiment e = small_gpt();
+    e.workload.adapter_rank = 8;
+    e.parallelism.dp = e.parallelism.global_batch = 4;
+    const double weights = count_parameters(e.workload).total() + 4 * 3072;
+    const MemoryUse whole = transformer_memory(e);
+    CHECK(whole.weights.si() == Approx(2 * weights));
+    e.parallelism.zero = 3;
+    const MemoryUse sharded = transformer_memory(e);
+    CHECK(sharded.weights.si() == Approx(2 * weights / 4));
+    CHECK((sharded.buffers - whole.buffers).si() == Approx(2 * 2 * (64000 + 128 * 64) + 2 * 4 * 3072));
 }
 
 // What a stage receives and what it sends, each the tensor between two layers.
