@@ -32,7 +32,7 @@ constexpr auto decided = std::to_array<std::string_view>(
      "cluster.host.layer",          "cluster.host.expert_layer",
      "cluster.host.micro_batch",    "cluster.host.exchange",
      "cluster.host.exchange_setup", "cluster.host.update",
-     "cluster.noise.step",          "cluster.link.inter.training"});
+     "cluster.link.inter.training"});
 
 bool states(const Framework& framework, std::string_view key) {
     return std::find(framework.stated.begin(), framework.stated.end(), key) != framework.stated.end();
@@ -146,10 +146,6 @@ void adopt_host(Experiment& e, Adoption& adopt) {
     adopt.set("cluster.host.exchange", host.exchange, f.exchange);
     adopt.set("cluster.host.exchange_setup", host.exchange_setup, f.exchange_setup);
     adopt.set("cluster.host.update", host.update, f.update);
-    // The scatter of steps that the framework's fit had not seen: of an error's median, one standard deviation.
-    constexpr double normal = 0.6745;
-    if (e.framework.fitted && !e.framework.fitted->errors.empty())
-        adopt.set("cluster.noise.step", e.cluster.noise.step, e.framework.fitted->errors.front().median / normal);
     if (e.framework.expert_graphs && is_blackwell(e.cluster.gpu) && e.workload.moe.experts > 0)
         adopt.set("cluster.host.expert_layer", host.expert_layer, Seconds(0));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -45,6 +46,27 @@ double joined(double own, double believed, int blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) / (blocks + blocks_of_belief));
 }
 
+// With blocks left out: what the fit left of them, of several ways to leave out the worst. With none the fit has seen all that it is
+// judged by: others lie no nearer to it than its own rows, on top of what is believed.
+Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed) {
+    constexpr double of_median = 1 / 0.6745, of_mean = 1.2533;  // one standard deviation of a normal error
+    Scatter widest, seen = believed;
+    bool any = false;
+    for (const HeldOutError& error : fitted.errors) {
+        if (error.kind != "step") continue;
+        const int blocks = left_out_blocks(error.method);
+        const double own = p90_of_normal * (blocks > 0 ? of_median * error.median : of_mean * error.mape);
+        if (blocks == 0) {
+            seen = {std::hypot(believed.faster, own), std::hypot(believed.slower, own)};
+            continue;
+        }
+        any = true;
+        widest.faster = std::max(widest.faster, joined(own, believed.faster, blocks));
+        widest.slower = std::max(widest.slower, joined(own, believed.slower, blocks));
+    }
+    return any ? widest : seen;
+}
+
 }  // namespace
 
 ScatterTable read_scatter(const std::string& path) {
@@ -79,12 +101,23 @@ const ScatterTable& shipped_scatter() {
     return table;
 }
 
+std::string left_out_by(std::string_view what, std::size_t blocks) { return fmt::format("left out by {} ({})", what, blocks); }
+
+int left_out_blocks(std::string_view method) {
+    if (!method.starts_with("left out by ")) return 0;
+    const auto open = method.find('(');
+    int blocks = 0;
+    if (open != std::string_view::npos) std::from_chars(method.data() + open + 1, method.data() + method.size(), blocks);
+    return std::max(2, blocks);
+}
+
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster) {
     // "native" adds nothing to keys that an experiment states: there is no framework to be wrong about.
-    const bool known = framework.fitted.has_value() || framework.name.empty() || framework.name == "native";
+    const bool known = framework.name.empty() || framework.name == "native";
     const double device = p90_of_normal * cluster.noise.step;
     Scatter found{device, device};
     if (!known) found = {std::hypot(device, table.frameworks.faster), std::hypot(device, table.frameworks.slower)};
+    if (framework.fitted) return joined_with_fit(*framework.fitted, found);
     const auto group = std::ranges::find_if(table.groups, [&](const GroupScatter& g) {
         return g.framework == framework.name && g.gpu == cluster.gpu.name;
     });

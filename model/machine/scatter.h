@@ -47,8 +47,13 @@ ScatterTable read_scatter(const std::string& path);  // throws ConfigError with 
 std::string write_scatter(const ScatterTable& table);
 const ScatterTable& shipped_scatter();  // read once; an empty one where there is no file
 
-// Of steps in a framework on a device: what the device's own fit left (cluster.noise.step), as far as the framework was
-// not fitted what frameworks differ by, and, the more blocks there are, what steps of both have shown.
+// How a fit records errors of blocks that it left out ("left out by model (3)"), and how many those were: 0 of any other method,
+// 2, the least, where no number is recorded.
+std::string left_out_by(std::string_view what, std::size_t blocks);
+int left_out_blocks(std::string_view method);
+
+// Of steps in a framework on a device: what the device's own fit left (cluster.noise.step), what frameworks differ by unless it is
+// "native" and, the more blocks there are, what steps of both have shown, or what the framework's own fit left of blocks left out.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
 
 // How far forecasts of a machine without measurements are off: what leaving each measured one out in turn shows, as data

@@ -307,19 +307,6 @@ TEST_CASE("overlaps follow the split") {
     CHECK(overlaps(3, true) == std::array{true, true, true});
 }
 
-// A normal error's median is 0.6745 of its standard deviation.
-TEST_CASE("the scatter of a framework's steps is that of its fit") {
-    Experiment e = small_gpt();
-    e.framework.name = "mine";
-    e.framework.fitted.emplace();
-    adopt_framework(e);
-    CHECK(e.cluster.noise.step == small_gpt().cluster.noise.step);
-    e.framework.fitted->errors.push_back({});
-    e.framework.fitted->errors.front().median = 0.13490;
-    adopt_framework(e);
-    CHECK(e.cluster.noise.step == Approx(0.2));
-}
-
 TEST_CASE("experts run as graphs on Blackwell alone") {
     Experiment e = small_moe();
     e.cluster.host.expert_layer = Seconds(0.5);
