@@ -24,15 +24,20 @@ struct StepConstant {
     std::string framework;  // its key below "framework." where it is the framework's, else ""
     double start = 0;       // SI; where the fit begins, and what slopes are relative to
     PriorBelief prior;      // of log(value / start)
+    bool usual = false;     // the base has it at nothing: it begins where the shipped ones are
 };
 
 // The constants that the cases exercise and the target may move. Priors: the start's value where it has one, else the median
 // of the shipped ones; as wide as the shipped ones lie apart (logarithm).
 std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases);
 
-// Log ratios and slopes of all cases at x = log(value / start) of the constants, on all cores.
+// Log ratios and slopes of all cases at x = log(value / start) of the constants, on all cores. Long steps go on from few
+// micro-batches, but those of `whole` rows are simulated as they are.
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
-                         const std::function<void(std::string_view)>& progress = {});
+                         const std::function<void(std::string_view)>& progress = {}, const std::vector<bool>& whole = {});
+// The errors at the posterior with every step simulated as a whole; those of `whole` rows are that already.
+Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConstant>& constants, const Posterior& at,
+                    const std::vector<bool>& whole);
 
 enum class LeftOut { model, ranks, framework, device };
 constexpr auto names_of(LeftOut) {
@@ -54,10 +59,11 @@ struct FewShotRequest {
     std::string out, date;
     FitTarget target = FitTarget::hardware;
     std::vector<LeftOut> blocks = {LeftOut::model, LeftOut::ranks};  // left out in turn
+    std::function<bool()> enough = {};  // after a pass: whether the caller wants no more
 };
 
 // Writes `out` (both: the cluster there, the framework in OUT.framework.toml) and returns what to show. Throws ConfigError,
-// and writes nothing, where the rows determine nothing.
+// and writes nothing, where the rows determine nothing; nor where `enough` came before a pass.
 std::string calibrate_few_shot(const FewShotRequest& request, const std::function<void(std::string_view)>& progress = {});
 
 // Predicts the rows of each block by a fit to the others, for tables; writes nothing.

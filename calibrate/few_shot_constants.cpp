@@ -131,7 +131,7 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
         const std::string text = value_in(cases.front().experiment, c.key);
         const bool has_value = text != "0" && !text.starts_with("0 ");
         const double usual = values.empty() ? value_in_si(c.key, c.usual) : values[values.size() / 2];
-        StepConstant constant{c.key, software ? c.framework : "", has_value ? value_in_si(c.key, text) : usual, {}};
+        StepConstant constant{c.key, software ? c.framework : "", has_value ? value_in_si(c.key, text) : usual, {}, !has_value};
         constant.prior.sigma = std::clamp(spread(values), c.least_sigma, std::max(widest, c.least_sigma));
         constant.prior.lower = std::min(0.0, std::log(value_in_si(c.key, c.lower) / constant.start));
         constant.prior.upper = std::max(0.0, std::log(value_in_si(c.key, c.upper) / constant.start));

@@ -1,6 +1,8 @@
 // Pieces of the few-shot fit that its files share.
 #pragma once
 
+#include <utility>
+
 #include "calibrate/few_shot.h"
 #include "calibrate/fit.h"
 
@@ -10,8 +12,16 @@ struct StepFit {
     std::vector<StepConstant> constants;
     RowModel model;
     Posterior posterior;
+    std::vector<StepConstant> left = {};  // rows did not determine them: they stay what the base has, and no part of the fit
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
+
+// Of these constants in these rows; `cases` get the values where the fit begins. Constants that began at their usual value and
+// that the rows do not determine go back to the base's nothing, one after the other, and the others are solved again.
+StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const std::function<void(std::string_view)>& progress);
+
+bool determined(const StepFit& fit, std::size_t j);
+bool any_determined(const StepFit& fit, bool of_framework);
 
 // Each block's rows at the constants that the others have in straight lines from the whole fit: no pass over the others.
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
@@ -21,5 +31,18 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
 std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median,
                               const std::function<bool()>& enough);
 std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by);
+
+struct Evaluated {
+    StepFit fit;
+    std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks;
+};
+// Return the path written.
+std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases);
+std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases);
+
+std::string text_of(const StepConstant& c, double x);  // its value at x = log(value / start), with unit
+std::string constants_table(const StepFit& fit);
+// Rows of one configuration whose steps differ by more than they scatter, and rows far from all others.
+std::string contradictions(const std::vector<Case>& cases, const Posterior& p);
 
 }  // namespace stepcast

@@ -16,6 +16,7 @@ struct CalibrationRequest {
     std::string out;      // cluster file to write
     std::string date;     // of today, for the provenance
     std::string framework = {};  // of tables of traces: to start from; its costs go to OUT's name with .framework.toml
+    std::function<bool()> enough = {};   // of measured steps: after a pass, whether the caller wants no more
 };
 
 // Whether all are tables of kernels, collectives and launches (those of steps that a profile's import writes next to them may be

@@ -178,10 +178,12 @@ Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& p
     Vector x = bounded(p, start);
     RowErrors at = model(x, used);
     const auto stopped = [&] { return enough && enough(); };
+    bool moved = false, ended = false;
     for (int n = 0; n < most_passes && !stopped(); ++n) {
         const Vector solved = solved_on_lines(p, at, x);
         const double before = objective(p, at.errors, x), there = objective(p, straight_lines(x, at)(solved, used).errors, solved);
-        if (before - there < least_promise) break;
+        ended = before - there < least_promise;
+        if (ended) break;
         double part = 1, gained = -1;
         for (int halving = 0; halving <= most_halvings && gained < 0 && !stopped(); ++halving, part /= 2) {
             const Vector tried = part_of_way(p, x, solved, part);
@@ -189,11 +191,14 @@ Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& p
             gained = before - objective(p, found.errors, tried);
             if (gained < 0) continue;
             x = tried;
+            moved = true;
             at = std::move(found);
         }
         if (gained < least_gain) break;
     }
-    return posterior_at(p, x, std::move(at));
+    Posterior found = posterior_at(p, x, std::move(at));
+    found.at_start = !moved && !ended && stopped();
+    return found;
 }
 
 }  // namespace stepcast

@@ -30,6 +30,7 @@ struct Posterior {
     double noise = 0;          // scatter of a row about its prediction, one standard deviation
     double cost = 0;           // less is more probable, of solutions of one problem from different starts
     RowErrors rows;            // at x, of those used
+    bool at_start = false;     // the caller wanted no more before a first pass had moved anything: no answer
 };
 
 // Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 within the bounds; rho is Huber's.

@@ -61,18 +61,31 @@ Experiment with_micro_batches(Experiment e, int count) {
     return e;
 }
 
+// How many micro-batches a step has, and how many the two steps have that it may go on from.
+struct Batches {
+    int count, few, more;
+};
+Batches batches_of(const Parallelism& p) {
+    const int few = p.pp == 1 ? 3 : 2 * p.pp;
+    return {micro_batches(p), few, few + std::max(2, p.pp)};
+}
+
 }  // namespace
 
-StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors) {
+bool goes_on_from_few(const Experiment& e) {
+    const Batches b = batches_of(e.parallelism);
+    return e.workload.kind == Workload::Kind::transformer && e.parallelism.global_batch > 0 && b.count > b.more;
+}
+
+StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors, bool whole) {
     const Experiment e = at_factors(what.experiment, keys, factors);
-    const Parallelism& p = e.parallelism;
-    const int count = micro_batches(p), round = std::max(2, p.pp), few = p.pp == 1 ? 3 : 2 * p.pp, more = few + round;
+    const Batches b = batches_of(e.parallelism);
     Slopes s;
-    if (e.workload.kind != Workload::Kind::transformer || count <= more || p.global_batch == 0) {
+    if (whole || !goes_on_from_few(e)) {
         s = of_whole(e, keys);
     } else {
-        const Slopes first = of_whole(with_micro_batches(e, few), keys), second = of_whole(with_micro_batches(e, more), keys);
-        const double along = static_cast<double>(count - more) / round;
+        const Slopes first = of_whole(with_micro_batches(e, b.few), keys), second = of_whole(with_micro_batches(e, b.more), keys);
+        const double along = static_cast<double>(b.count - b.more) / (b.more - b.few);
         s.step = second.step + along * (second.step - first.step);
         for (std::size_t j = 0; j < keys.size(); ++j)
             s.changes.push_back(second.changes[j] + along * (second.changes[j] - first.changes[j]));
@@ -82,21 +95,35 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
     return found;
 }
 
-RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
-                         const std::function<void(std::string_view)>& progress) {
+namespace {
+
+std::vector<std::string> keys_of(const std::vector<StepConstant>& constants) {
     std::vector<std::string> keys;
     for (const StepConstant& c : constants) keys.push_back(c.key);
-    return [&cases, keys, progress, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
+    return keys;
+}
+
+std::vector<double> factors_at(const Vector& x) {
+    std::vector<double> factors;
+    for (const double value : x) factors.push_back(std::exp(value));
+    return factors;
+}
+
+}  // namespace
+
+RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
+                         const std::function<void(std::string_view)>& progress, const std::vector<bool>& whole) {
+    const std::vector<std::string> keys = keys_of(constants);
+    return [&cases, keys, progress, whole, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
         ++pass;
-        std::vector<double> factors;
-        for (const double value : x) factors.push_back(std::exp(value));
+        const std::vector<double> factors = factors_at(x);
         RowErrors found{Vector(cases.size()), {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
         std::atomic<std::size_t> next = 0;
         std::mutex telling;
         const auto work = [&] {
             for (std::size_t i = next++; i < cases.size(); i = next++) {
                 if (!rows[i]) continue;
-                const StepSlopes s = step_with_slopes(cases[i], keys, factors);
+                const StepSlopes s = step_with_slopes(cases[i], keys, factors, !whole.empty() && whole[i]);
                 found.errors[i] = std::log(s.step / cases[i].measured_step);
                 for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
                 if (!progress || i % 16 != 0) continue;
@@ -107,6 +134,23 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
         on_threads(0, work);
         return found;
     };
+}
+
+Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConstant>& constants, const Posterior& at,
+                    const std::vector<bool>& whole) {
+    const std::vector<std::string> keys = keys_of(constants);
+    const std::vector<double> factors = factors_at(at.x);
+    Vector errors = at.rows.errors;
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+        for (std::size_t i = next++; i < cases.size(); i = next++) {
+            if (whole[i] || !goes_on_from_few(cases[i].experiment)) continue;
+            const Slopes s = of_whole(at_factors(cases[i].experiment, keys, factors), {});
+            errors[i] = std::log(Seconds(s.step) / cases[i].measured_step);
+        }
+    };
+    on_threads(0, work);
+    return errors;
 }
 
 }  // namespace stepcast

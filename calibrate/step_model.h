@@ -18,7 +18,11 @@ struct StepSlopes {
 };
 
 // The case with each key at its value times `factors`. With many micro-batches two shorter steps are simulated and continued in a
-// straight line: beyond the filling of the pipeline each micro-batch adds the same.
-StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors);
+// straight line: beyond the filling of the pipeline each micro-batch adds the same, unless a host falls
+// behind only later: a `whole` step is simulated as it is.
+StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors,
+                            bool whole = false);
+// Whether its step has more micro-batches than those two.
+bool goes_on_from_few(const Experiment& e);
 
 }  // namespace stepcast

@@ -28,7 +28,8 @@ std::string calibrate_steps(const Options& options, const std::function<void(std
         .framework = options.framework,
         .out = options.out,
         .date = current_date(),
-        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit)};
+        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit),
+        .enough = stop_asked};
     const std::string text = options.cross_validate.empty()
                                  ? calibrate_few_shot(request, progress)
                                  : cross_validate(request, parse_block(options.cross_validate), progress);
@@ -120,7 +121,8 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
                                                           .cluster = options.cluster,
                                                           .out = asked.out,
                                                           .date = current_date(),
-                                                          .framework = options.framework},
+                                                          .framework = options.framework,
+                                                          .enough = stop_asked},
                                                          progress);
     return asked.out == options.out ? text : text + page_of(asked);
 }

@@ -38,7 +38,7 @@ void on_signal(int signal) {
     constexpr int as_shells_say = 128;
     if (may_note == 0 || noted != 0) _exit(as_shells_say + signal);
     noted = signal;
-    constexpr char text[] = "\nstepcast: ends after this sample; a second signal ends at once\n";
+    constexpr char text[] = "\nstepcast: ends after this sample or pass; a second signal ends at once\n";
     const ssize_t said = write(STDERR_FILENO, text, sizeof text - 1);
     (void)said;
 }

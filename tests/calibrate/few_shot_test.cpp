@@ -101,7 +101,7 @@ TEST_CASE("few steps of a machine with slower products lead back to it") {
     // What was fitted before and not now stays.
     CHECK(fitted.fitted->parameters.size() >= start.fitted->parameters.size());
     REQUIRE(fitted.fitted->errors.size() >= 2);
-    CHECK(fitted.fitted->errors[0].method == "left out by model");
+    CHECK(fitted.fitted->errors[0].method == "left out by model (3)");
     CHECK(fitted.fitted->errors[0].samples == 6);
     CHECK(fitted.fitted->errors[0].median < 0.05);
     CHECK(fitted.fitted->errors[1].method == "fitted");

@@ -1,0 +1,128 @@
+// What a fit of steps writes: the framework's file, the cluster's, each with the record of the fit.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "calibrate/few_shot_internal.h"
+#include "model/experiment.h"
+#include "model/machine/scatter.h"
+#include "model/files/whole_files.h"
+#include "model/records/provenance.h"
+
+namespace stepcast {
+namespace {
+
+FittedParameter parameter_of(const StepFit& fit, std::size_t j, const std::string& key) {
+    const StepConstant& c = fit.constants[j];
+    return {key, text_of(c, fit.posterior.x[j]), text_of(c, 0), fit.posterior.sigma[j], determined(fit, j)};
+}
+
+// Lower triangle, row by row, of the constants chosen.
+std::vector<double> correlations(const StepFit& fit, const std::vector<std::size_t>& chosen) {
+    std::vector<double> triangle;
+    for (const std::size_t j : chosen)
+        for (const std::size_t k : chosen) {
+            if (k > j) continue;
+            const double r = fit.posterior.covariance.at(j, k) / (fit.posterior.sigma[j] * fit.posterior.sigma[k]);
+            triangle.push_back(std::round(r * 1000) / 1000);
+        }
+    return triangle;
+}
+
+Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, bool software,
+                 const FewShotRequest& request, const std::vector<Case>& cases) {
+    Fitted fitted;
+    fitted.date = request.date;
+    for (const std::string& path : request.measurements)
+        fitted.sources.push_back(std::filesystem::path(path).filename().string());
+    fitted.samples = static_cast<int>(cases.size());
+    for (const Case& c : cases) fitted.rows = joined(std::move(fitted.rows), c.rows);
+    for (const std::size_t j : chosen)
+        fitted.parameters.push_back(
+            parameter_of(e.fit, j, software ? e.fit.constants[j].framework : e.fit.constants[j].key));
+    fitted.correlation = correlations(e.fit, chosen);
+    fitted.measured = {"step"};
+    for (const auto& [by, blocks] : e.blocks) {
+        std::vector<double> errors;
+        for (const BlockErrors& block : blocks) errors.insert(errors.end(), block.errors.begin(), block.errors.end());
+        if (!errors.empty()) fitted.errors.push_back(summary_of(errors, left_out_by(to_string(by), blocks.size())));
+    }
+    fitted.errors.push_back(summary_of(e.fit.posterior.rows.errors, "fitted"));
+    return fitted;
+}
+
+std::string framework_path(const FewShotRequest& request) {
+    if (request.target == FitTarget::framework) return request.out;
+    const std::filesystem::path out(request.out);
+    return (out.parent_path() / (out.stem().string() + ".framework.toml")).string();
+}
+
+// What else was fitted stays. A cluster that others start from is measured once more, on steps: what was measured of it is so still.
+void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
+    for (const FittedParameter& p : before.parameters)
+        if (std::ranges::none_of(fitted.parameters, [&](const auto& n) { return n.key == p.key; })) {
+            fitted.parameters.push_back(p);
+            fitted.correlation.clear();
+        }
+    fitted.ranges = before.ranges;
+    fitted.constants = before.constants;
+    fitted.rows = joined(std::move(fitted.rows), before.rows);
+    for (const HeldOutError& error : before.errors)
+        if (error.kind != "step") fitted.errors.push_back(error);
+    for (const std::string& source : before.sources)
+        if (std::ranges::find(fitted.sources, source) == fitted.sources.end()) fitted.sources.push_back(source);
+    if (target != FitTarget::cluster) return;
+    fitted.samples += before.samples;
+    for (const HeldOutError& error : before.errors)
+        if (error.kind == "step" && error.method == "fitted") fitted.samples -= error.samples;  // steps count once
+    fitted.condition = before.condition;
+    fitted.measured = before.measured;
+    if (!fitted.measured.empty() && std::ranges::find(fitted.measured, "step") == fitted.measured.end()) fitted.measured.emplace_back("step");
+}
+
+// Without what an earlier fit said of itself.
+std::string begun_at(const std::string& about) { return about.substr(0, about.find("; costs fitted to ")); }
+
+}  // namespace
+
+std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+    const Case& any = cases.front();
+    std::vector<std::size_t> chosen;
+    for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
+        if (!e.fit.constants[j].framework.empty()) chosen.push_back(j);
+    Experiment holder;
+    holder.framework = any.experiment.framework;
+    holder.framework.fitted = fitted_of(e, chosen, true, request, cases);
+    const std::string path = framework_path(request);
+    holder.framework.name = std::filesystem::path(path).stem().string();
+    if (holder.framework.name.ends_with(".framework"))
+        holder.framework.name.resize(holder.framework.name.size() - std::string(".framework").size());
+    if (any.experiment.framework.fitted) keep_fitted(*holder.framework.fitted, *any.experiment.framework.fitted, request.target);
+    holder.framework.about = fmt::format("{}; costs fitted to {} steps", begun_at(any.experiment.framework.about), cases.size());
+    holder.framework.may_be.clear();  // whose steps these are is known
+    const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;  // set_key() moves the experiment
+    for (const FittedParameter& p : parameters) set_key(holder, {"framework." + p.key, p.value});
+    write_whole({{path, write_framework(holder.framework)}});
+    return path;
+}
+
+std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+    std::vector<std::size_t> chosen;
+    for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
+        if (e.fit.constants[j].framework.empty()) chosen.push_back(j);
+    Experiment holder;
+    holder.cluster = read_cluster(request.cluster);
+    Fitted fitted = fitted_of(e, chosen, false, request, cases);
+    for (const FittedParameter& p : fitted.parameters) set_key(holder, {"cluster." + p.key, p.value});
+    const auto& first = fitted.errors.front();
+    constexpr double normal = 0.6745;  // median of the absolute of a normal variable
+    holder.cluster.noise.step = std::max(e.fit.posterior.noise, first.median / normal);
+    if (holder.cluster.fitted) keep_fitted(fitted, *holder.cluster.fitted, request.target);
+    holder.cluster.fitted = std::move(fitted);
+    write_whole({{request.out, write_cluster(holder.cluster)}});
+    return request.out;
+}
+
+}  // namespace stepcast

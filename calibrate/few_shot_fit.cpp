@@ -1,0 +1,142 @@
+// The most probable constants of a fit of steps, and which of them the rows determine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "calibrate/few_shot_internal.h"
+#include "calibrate/step_model.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+// A host that is faster than its device has no slope: where the rows tell less of its time than this error, the fit also begins
+// where it would hold the device up.
+constexpr double felt = 0.25;
+constexpr double narrowed = 0.7;   // of its prior's width: then the rows have determined it
+constexpr double untouched = 0.98;  // of its prior's width: the rows say nothing of it
+
+double left_of_prior(const StepFit& fit, std::size_t j) { return fit.posterior.sigma[j] / fit.constants[j].prior.sigma; }
+
+// Costs that start from nothing are given their usual value, so that they can be scaled.
+void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constants) {
+    for (Case& c : cases)
+        for (const StepConstant& constant : constants) {
+            const bool time = constant.key.starts_with("host.");
+            const std::string key = constant.key == eager_traffic_key ? constant.key : "cluster." + constant.key;
+            set_key(c.experiment, {key, fmt::format("{:.9g}{}", constant.start, time ? " s" : "")});
+        }
+}
+
+class Fit {
+public:
+    Fit(std::vector<Case>& cases, const FewShotRequest& request, const std::function<void(std::string_view)>& progress)
+        : cases_(cases), stated_(cases), request_(request), progress_(progress), whole_(cases.size(), false),
+          fit_{step_constants(request.target, cases), {}, {}} {
+        if (fit_.constants.empty()) throw ConfigError("calibrate: the rows exercise no constant of that kind");
+    }
+
+    StepFit found() {
+        solve(Vector(fit_.constants.size(), 0.0), true);
+        while (!fit_.posterior.at_start) {
+            const std::vector<bool> leaves = to_leave();
+            if (std::ranges::find(leaves, true) != leaves.end())
+                leave(leaves);
+            else if (stopped() || !bends())
+                break;
+            solve(fit_.posterior.x, false);
+        }
+        return std::move(fit_);
+    }
+
+private:
+    [[nodiscard]] bool stopped() const { return request_.enough && request_.enough(); }
+
+    void solve(const Vector& start, bool first) {
+        cases_ = stated_;
+        begin_at(cases_, fit_.constants);
+        fit_.model = step_rows_model(cases_, fit_.constants, progress_, whole_);
+        const auto solved = [&](const Vector& from) {
+            return most_probable(fit_.model, priors_of(fit_.constants), std::vector<bool>(cases_.size(), true), from,
+                                 [this] { return stopped(); });
+        };
+        fit_.posterior = solved(start);
+        for (std::size_t j = 0; first && j < start.size(); ++j) {
+            if (fit_.constants[j].key != "host.layer" || fit_.posterior.sigma[j] < felt) continue;
+            Vector slow = start;
+            slow[j] = 1.5;
+            if (Posterior slower = solved(slow); slower.cost < fit_.posterior.cost) fit_.posterior = std::move(slower);
+        }
+    }
+
+    // What goes back to what the base has. Of constants that the base has at nothing and the rows do not determine all that they
+    // say nothing of, else the one that they say least of: of two that stand for each other the other one is then determined.
+    // The framework's, where none is determined and no file of it is written.
+    [[nodiscard]] std::vector<bool> to_leave() const {
+        const std::size_t n = fit_.constants.size();
+        std::vector<bool> leaves(n, false);
+        double widest = 0;
+        for (std::size_t j = 0; j < n; ++j)
+            if (fit_.constants[j].usual && !determined(fit_, j)) widest = std::max(widest, left_of_prior(fit_, j));
+        for (std::size_t j = 0; j < n && widest > 0; ++j)
+            leaves[j] = fit_.constants[j].usual && !determined(fit_, j) && left_of_prior(fit_, j) >= std::min(widest, untouched);
+        if (widest > 0 || request_.target != FitTarget::both || any_determined(fit_, true)) return leaves;
+        for (std::size_t j = 0; j < n; ++j) leaves[j] = !fit_.constants[j].framework.empty();
+        return leaves;
+    }
+
+    void leave(const std::vector<bool>& leaves) {
+        std::vector<StepConstant> stay;
+        Vector x;
+        for (std::size_t j = 0; j < leaves.size(); ++j) {
+            (leaves[j] ? fit_.left : stay).push_back(fit_.constants[j]);
+            if (!leaves[j]) x.push_back(fit_.posterior.x[j]);
+        }
+        fit_.constants = std::move(stay);
+        fit_.posterior.x = std::move(x);
+    }
+
+    // Where a host falls behind only after many micro-batches, few of them do not tell how long the step is: such rows are
+    // simulated as a whole from now on. Else all errors are those of whole steps.
+    bool bends() {
+        constexpr double straight = 0.003;
+        Vector errors = whole_errors(cases_, fit_.constants, fit_.posterior, whole_);
+        bool any = false;
+        for (std::size_t i = 0; i < errors.size(); ++i) {
+            if (whole_[i] || std::abs(errors[i] - fit_.posterior.rows.errors[i]) <= straight) continue;
+            whole_[i] = any = true;
+        }
+        if (!any) fit_.posterior.rows.errors = std::move(errors);
+        return any;
+    }
+
+    std::vector<Case>& cases_;
+    const std::vector<Case> stated_;  // before any constant was set
+    const FewShotRequest& request_;
+    const std::function<void(std::string_view)>& progress_;
+    std::vector<bool> whole_;  // rows that few micro-batches do not tell
+    StepFit fit_;
+};
+
+}  // namespace
+
+bool determined(const StepFit& fit, std::size_t j) { return left_of_prior(fit, j) < narrowed; }
+
+bool any_determined(const StepFit& fit, bool of_framework) {
+    for (std::size_t j = 0; j < fit.constants.size(); ++j)
+        if (fit.constants[j].framework.empty() != of_framework && determined(fit, j)) return true;
+    return false;
+}
+
+std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
+    std::vector<PriorBelief> priors;
+    for (const StepConstant& c : constants) priors.push_back(c.prior);
+    return priors;
+}
+
+StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const std::function<void(std::string_view)>& progress) {
+    return Fit(cases, request, progress).found();
+}
+
+}  // namespace stepcast

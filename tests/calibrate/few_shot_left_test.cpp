@@ -1,0 +1,159 @@
+// What a fit of steps leaves alone: constants that its rows do not determine, earlier fits, rows that differ.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <filesystem>
+
+#include "calibrate/few_shot_internal.h"
+#include "calibrate/step_model.h"
+#include "model/experiment.h"
+#include "tests/calibrate/step_rows.h"
+
+using namespace stepcast;
+using Catch::Contains;
+
+namespace {
+
+// Rows that take what is forecast for them with these host costs set.
+std::vector<StepRow> as_forecast(const TestFolder& folder, std::vector<StepRow> rows, const std::vector<Override>& costs = {}) {
+    std::vector<Case> cases = cases_of(folder, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (const Override& o : costs) set_key(cases[i].experiment, o);
+        rows[i].seconds = simulated_step(cases[i].experiment);
+    }
+    return rows;
+}
+
+std::vector<StepRow> large_steps() {
+    return {{.id = "a", .hidden = 4096, .tp = 2, .dp = 4, .micro_batch = 4}, {.id = "b", .hidden = 8192, .tp = 2, .dp = 4, .micro_batch = 2},
+            {.id = "c", .hidden = 4096, .micro_batch = 8}, {.id = "d", .hidden = 8192, .tp = 4, .dp = 2, .micro_batch = 8}};
+}
+
+FewShotRequest request(const TestFolder& folder, const std::vector<StepRow>& rows, FitTarget target) {
+    return {.measurements = {folder.write("steps.csv", steps_table(rows))}, .cluster = "dgx-a100", .framework = "", .out = folder.path() + "/fitted.toml",
+            .date = "2026-01-01", .target = target};
+}
+
+}  // namespace
+
+// Steps of large layers that take exactly what is forecast say nothing of a host that is faster than its device. What the base has at
+// nothing (dgx-a100 and nemo-2 state no time a micro-batch and none a collective) stays so; the usual value would be 30 us and more.
+TEST_CASE("costs that the base has at nothing and rows do not determine stay at nothing") {
+    const TestFolder folder;
+    std::vector<Case> cases = cases_of(folder, as_forecast(folder, large_steps()));
+    REQUIRE(get_key(cases.front().experiment, "cluster.host.micro_batch").starts_with("0"));
+    const FewShotRequest both = request(folder, as_forecast(folder, large_steps()), FitTarget::both);
+    const StepFit fit = fitted_to(cases, both, {});
+    for (const StepConstant& c : fit.constants) CHECK_FALSE((c.usual && c.framework != ""));
+    REQUIRE(fit.left.size() >= 2);
+    for (const Case& c : cases) {
+        CHECK(c.experiment.cluster.host.micro_batch == Seconds(0));
+        CHECK(c.experiment.cluster.host.exchange == Seconds(0));
+    }
+    for (const double error : fit.posterior.rows.errors) CHECK(std::abs(error) < 0.01);
+    const std::string text = calibrate_few_shot(both);
+    CHECK_THAT(text, Contains("no framework is written: the rows determine none of its costs") && Contains("stays as the base has it"));
+    CHECK_FALSE(std::filesystem::exists(folder.path() + "/fitted.framework.toml"));
+    CHECK(read_cluster(both.out).host == read_cluster("dgx-a100").host);
+    // In milliseconds they are a thousand times as long.
+    std::vector<StepRow> wrong = as_forecast(folder, large_steps());
+    CHECK_THAT(complaint([&] { calibrate_few_shot(request(folder, wrong, FitTarget::framework)); }), Contains("in the median they measured 1 of what is forecast"));
+}
+
+// A host with 3 ms a layer's pass is what these small steps wait for. Fitted once more to two other rows of the same host, the file still
+// knows the three of the first fit.
+TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
+    const TestFolder folder;
+    const std::vector<Override> slow{{"cluster.host.layer", "3 ms"}};
+    const auto rows = as_forecast(folder, {{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}, {.id = "c", .hidden = 2048, .batches = 2, .model = "gpt-y"}}, slow);
+    FewShotRequest once = request(folder, rows, FitTarget::framework);
+    calibrate_few_shot(once);
+    const Framework first = read_framework(once.out);
+    REQUIRE(first.fitted);
+    const auto more = as_forecast(folder, {{.id = "d", .hidden = 1024, .batches = 5}, {.id = "e", .hidden = 2048, .batches = 4}}, slow);
+    FewShotRequest again = request(folder, more, FitTarget::framework);
+    again.measurements = {folder.write("more.csv", steps_table(more))};
+    again.framework = once.out;
+    again.out = folder.path() + "/again.toml";
+    calibrate_few_shot(again);
+    const Framework second = read_framework(again.out);
+    CHECK(second.fitted->rows.size() == first.fitted->rows.size() + 2);
+    CHECK(second.fitted->sources == std::vector<std::string>{"more.csv", "steps.csv"});
+    CHECK_THAT(second.about, Contains("; costs fitted to 2 steps") && !Contains("3 steps"));
+}
+
+// Nobody named the framework of these rows: "default", which may be a slow loop or a tuned recipe. Once its costs are fitted it is what ran.
+TEST_CASE("a framework whose costs are fitted is no other one, and rows of two are refused") {
+    const TestFolder folder;
+    auto rows = as_forecast(folder, {{.id = "a", .hidden = 1024, .framework = "default"}, {.id = "b", .hidden = 1024, .batches = 3, .framework = "default"}},
+                            {{"cluster.host.layer", "3 ms"}});
+    const FewShotRequest what = request(folder, rows, FitTarget::framework);
+    calibrate_few_shot(what);
+    CHECK_FALSE(read_framework("default").may_be.empty());
+    CHECK(read_framework(what.out).may_be.empty());
+    rows[1].framework = "nemo-2";
+    CHECK_THAT(complaint([&] { calibrate_few_shot(request(folder, rows, FitTarget::framework)); }),
+               Contains("a ran in default, b in nemo-2; expected rows of one framework"));
+}
+
+TEST_CASE("a fit that is interrupted before its first pass writes nothing") {
+    const TestFolder folder;
+    FewShotRequest what = request(folder, as_forecast(folder, {{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}}, {{"cluster.host.layer", "3 ms"}}),
+                                  FitTarget::framework);
+    what.enough = [] { return true; };
+    CHECK_THAT(calibrate_few_shot(what), Contains("interrupted before the first pass: nothing is written"));
+    CHECK_FALSE(std::filesystem::exists(what.out));
+    int asked = 0;
+    what.enough = [&] { return ++asked > 3; };
+    CHECK_THAT(calibrate_few_shot(what), Contains("interrupted: the constants are those of the last pass"));
+    CHECK(std::filesystem::exists(what.out));
+}
+
+// A host that is a little slower than its device falls behind once the filling of the pipeline no longer gives it time: by some percent of three
+// micro-batches' time after a hundred. Of hosts from fast to slow in steps of 4 % one bends so; the errors of a fit are those of whole steps.
+TEST_CASE("errors of a fit are those of whole steps, also where a host falls behind late") {
+    const TestFolder folder;
+    Case what = cases_of(folder, {{.id = "a", .pp = 4, .dp = 1, .batches = 256}}).front();
+    double whole = 0, few = 0;
+    for (double layer = 0.1e-3; layer < 3e-3 && std::abs(few - whole) <= 0.01 * whole; layer *= 1.04) {
+        what.experiment.cluster.host.layer = Seconds(layer);
+        whole = simulated_step(what.experiment);
+        few = step_with_slopes(what, {}, {}).step.si();
+    }
+    REQUIRE(std::abs(few - whole) > 0.01 * whole);
+    CHECK(step_with_slopes(what, {}, {}, true).step.si() == Approx(whole).epsilon(1e-9));
+    what.measured_step = Seconds(whole);
+    std::vector<Case> cases{what};
+    FewShotRequest asked;
+    asked.target = FitTarget::hardware;
+    const StepFit fit = fitted_to(cases, asked, {});
+    std::vector<double> factors;
+    std::vector<std::string> keys;
+    for (std::size_t j = 0; j < fit.constants.size(); ++j) {
+        keys.push_back(fit.constants[j].key);
+        factors.push_back(std::exp(fit.posterior.x[j]));
+    }
+    const double there = step_with_slopes(cases.front(), keys, factors, true).step.si();
+    CHECK(fit.posterior.rows.errors.front() == Approx(std::log(there / whole)).margin(1e-6));
+    CHECK(std::abs(fit.posterior.rows.errors.front()) < 0.005);
+}
+
+// Two rows of one model that lie e apart: the same configuration unless one of these differs.
+TEST_CASE("rows of other experts' splits, frameworks, systems or ranks contradict nothing") {
+    const TestFolder folder;
+    const std::vector<Case> alike = cases_of(folder, {{.id = "a"}, {.id = "b"}});
+    Posterior p;
+    p.noise = 0.05;
+    p.rows.errors = {0, 1};
+    CHECK_THAT(contradictions(alike, p), Contains("rows contradict each other: a took "));
+    const auto changed = [&](auto change) {
+        std::vector<Case> cases = alike;
+        change(cases.back().experiment);
+        return contradictions(cases, p);
+    };
+    CHECK_THAT(changed([](Experiment& e) { e.parallelism.ep = 4; }), !Contains("contradict"));
+    CHECK_THAT(changed([](Experiment& e) { e.parallelism.sequence_parallel = !e.parallelism.sequence_parallel; }), !Contains("contradict"));
+    CHECK_THAT(changed([](Experiment& e) { e.parallelism.moe_system = MoeSystem::fast_moe; }), !Contains("contradict"));
+    CHECK_THAT(changed([](Experiment& e) { e.framework.name = "other"; }), !Contains("contradict"));
+    CHECK_THAT(changed([](Experiment& e) { e.cluster.nodes *= 2; }), !Contains("contradict"));
+}
