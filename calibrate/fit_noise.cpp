@@ -221,7 +221,12 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     const auto count = static_cast<double>(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
-    report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), true);
+    // What the start's forecasts are off is in the same key, and one run's own spread says nothing of that.
+    const bool wider = quiet >= start.noise.step;
+    report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
+    if (!wider)
+        report.say(fmt::format("steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from steps, stays", 100 * quiet,
+                               100 * start.noise.step, start.name.empty() ? "the start" : start.name));
     const double host = phases ? both_spread(series.optimizer) : 0;
     const bool host_bound = phases && host > 3 * quiet;  // kernels would spread like the forward
     report.set("noise.host", fmt::format("{:.3f}", host), 1 / std::sqrt(count), host_bound);

@@ -11,6 +11,7 @@
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_tables.h"
+#include "calibrate/step_model.h"
 #include "calibrate/table_readers.h"
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -79,12 +80,27 @@ bool of_whole_models(const std::vector<Sample>& samples) {
                         [](const Sample& s) { return s.model.starts_with("moe_layer"); });
 }
 
+// Steps that are far from their forecast want --fit; their spread tells nothing of that.
+std::string off_forecast(const CalibrationRequest& request) {
+    std::string text;
+    for (const std::string& path : request.measurements)
+        for (const Comparison& run : read_comparisons(path, request.cluster, request.framework)) {
+            if (!run.refused_because.empty() || !(run.what.measured_step.si() > 0)) continue;
+            const Seconds forecast = step_with_slopes(run.what, {}, {}).step;
+            text += fmt::format("{}: measured {}, forecast {} ({:+.0f} % off); --fit moves constants to such steps\n", run.what.case_id,
+                                to_string(run.what.measured_step), to_string(forecast),
+                                100 * (forecast / run.what.measured_step - 1));
+        }
+    return text;
+}
+
 std::string fit_recorded(const Cluster& start, const CalibrationRequest& request, const std::vector<Sample>& samples) {
     const StepSeries series = longest_series(samples);
     NoiseFit fit = fit_noise(start, series);
     fit.cluster.fitted->rows = joined(std::move(fit.cluster.fitted->rows), step_rows(samples));
     return fmt::format("noise of run {}, {} steps; start {}, written to {}\n{}", series.run_id, series.step.size(),
-                       start.name, written(fit.cluster, start, request), describe(fit));
+                       start.name, written(fit.cluster, start, request), describe(fit)) +
+           off_forecast(request);
 }
 
 std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
@@ -170,7 +186,7 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked,
         case Family::tables: return fit_blocks(start, request, progress);
         case Family::cases:
             return calibrate_few_shot({.measurements = request.measurements, .cluster = request.cluster, .framework = "", .out = request.out,
-                                       .date = request.date, .target = FitTarget::cluster},
+                                       .date = request.date, .target = FitTarget::cluster, .enough = request.enough},
                                       progress);
     }
     throw std::logic_error("calibrate: unknown family of tables");

@@ -65,8 +65,11 @@ TEST_CASE("a recorded run of a whole model tells the noise of a cluster") {
     const std::string text = calibrate_from_measurements({.measurements = {record}, .cluster = "dgx-a100", .out = out, .date = "2026-02-03"});
     CHECK_THAT(text, Contains("noise of run run, 90 steps; start dgx-a100, written to " + out));
     const Cluster fitted = read_cluster(out), start = read_cluster("dgx-a100");
-    // Of 90 steady steps the median is 1.02, the lower quartile 1.01.
-    CHECK(fitted.noise.step == Approx(std::log(1.02 / 1.01) / 0.6745).margin(6e-5));
+    // Of 90 steady steps the median is 1.02, the lower quartile 1.01: a spread of 1.5 %. Forecasts on dgx-a100 are off by more, and one run
+    // says nothing of that.
+    REQUIRE(start.noise.step > std::log(1.02 / 1.01) / 0.6745);
+    CHECK(fitted.noise.step == start.noise.step);
+    CHECK_THAT(text, Contains("steps of this run spread by 1.46 %"));
     CHECK(fitted.fitted->samples == start.fitted->samples + 90);
     CHECK(fitted.fitted->rows.size() > start.fitted->rows.size());
     CHECK(fitted.kernel == start.kernel);
