@@ -1,10 +1,9 @@
 #include "exec/mpi_device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -19,6 +18,8 @@
 namespace stepcast {
 
 namespace {
+
+constexpr TaskId least_tags = 32768;  // so many every MPI has
 
 class MpiDevice final : public Device {
 public:
@@ -46,6 +47,7 @@ public:
 
 private:
     [[nodiscard]] int own_rank() const { return static_cast<int>(world_.index); }
+    void share_node();
     void free_groups();
     MpiGroup make_group(const std::vector<int>& ranks, int tag);
     void connect(const TaskGraph& graph);
@@ -53,7 +55,7 @@ private:
     void run_fused(const FusedGemm& op);
 
     MpiGroup world_;
-    int local_index_ = 0, local_size_ = 1;
+    int local_size_ = 1, core_ = 0, cores_ = 1;  // ranks of this node, the core of this one, different ones among all
     FailedRank failed_{-1};
     HostRank rank_;
     Seconds offset_;  // added to this process's clock to read rank 0's
@@ -82,13 +84,24 @@ MpiDevice::MpiDevice() {
     check(MPI_Comm_size(MPI_COMM_WORLD, &size));
     world_.index = static_cast<std::size_t>(index);
     for (int rank = 0; rank < size; ++rank) world_.ranks.push_back(rank);
-    MPI_Comm node = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, index, MPI_INFO_NULL, &node));
-    check(MPI_Comm_rank(node, &local_index_));
-    check(MPI_Comm_size(node, &local_size_));
-    check(MPI_Comm_free(&node));
+    share_node();
     if (provided < MPI_THREAD_SERIALIZED)
         throw DeviceError("MPI: this library does not let one thread after another call it");
+}
+
+// Each rank of a node on one of the cores that its launcher lets it have: two may get the same one.
+void MpiDevice::share_node() {
+    MPI_Comm node = MPI_COMM_NULL;
+    int index = 0;
+    check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL, &node));
+    check(MPI_Comm_rank(node, &index));
+    check(MPI_Comm_size(node, &local_size_));
+    const std::vector<int> allowed = allowed_cores();
+    core_ = allowed[static_cast<std::size_t>(index) % allowed.size()];
+    std::vector<int> taken(static_cast<std::size_t>(local_size_));
+    check(MPI_Allgather(&core_, 1, MPI_INT, taken.data(), 1, MPI_INT, node));
+    cores_ = static_cast<int>(std::set<int>(taken.begin(), taken.end()).size());
+    check(MPI_Comm_free(&node));
 }
 
 // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them: leaving without it lets the
@@ -135,7 +148,7 @@ MpiGroup MpiDevice::make_group(const std::vector<int>& ranks, int tag) {
     return made;
 }
 
-// Communicators in the order of first use, the same on all ranks; and who must be told when a task ends.
+// Communicators in the order of first use, the same on all ranks, as is their tag, the task of first use; and who must be told when a task ends.
 void MpiDevice::connect(const TaskGraph& graph) {
     free_groups();
     group_of_.assign(graph.size(), nullptr);
@@ -151,7 +164,7 @@ void MpiDevice::connect(const TaskGraph& graph) {
         }
         if (ranks.size() < 2 || !has(ranks, own_rank())) continue;
         MpiGroup& group = groups_[ranks];
-        if (group.comm == MPI_COMM_NULL) group = make_group(ranks, static_cast<int>(groups_.size()));
+        if (group.comm == MPI_COMM_NULL) group = make_group(ranks, static_cast<int>(task % least_tags));
         group_of_[task] = &group;
     }
 }
@@ -160,23 +173,22 @@ std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds time
     if (graph.rank_count() != rank_count())
         throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
                                       graph.rank_count(), rank_count()));
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const bool enough = local_size_ <= cores;
+    const bool enough = cores_ == local_size_;
     world_.patience = {timeout, enough};
     graph_ = &graph;
     rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
+    meet(world_);  // a rank that stays away is named here: making communicators waits for ever
     connect(graph);
     offset_ = clock_offset(world_);
     std::vector<std::string> doubts = host_doubts(graph);
     if (!enough)
         doubts.push_back(
-            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores));
+            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores_));
     return doubts;
 }
 
 void MpiDevice::attach(int rank) {
-    const std::vector<int> cores = allowed_cores();
-    pin_to_core(cores[static_cast<std::size_t>(local_index_) % cores.size()]);
+    pin_to_core(core_);
     rank_.attach(rank);
     open_windows();
 }
