@@ -40,6 +40,7 @@
 #include "sim/gantt.h"
 #include "sim/predict.h"
 #include "sim/step_labels.h"
+#include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"
 
 using namespace stepcast;
@@ -173,6 +174,11 @@ void run_sweep(const Options& options) {
     if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }
 
+// Ranks on the host are processes where MPI started them, else threads of this one, whatever RANK a pod or torchrun states.
+bool is_first_process(const std::string& device) {
+    return (device == "host" ? mpi_process() : read_launch(std::getenv).rank) == 0;
+}
+
 void run_execute(const Options& options) {
     const Experiment experiment = experiment_of(options);
     require_device(options.device);
@@ -186,7 +192,7 @@ void run_execute(const Options& options) {
     if (options.warmup >= 0) run.warmup = options.warmup;
     ExecuteOptions how = execute_options(run);
     std::optional<RunFolder> folder;  // before the device is opened, so that what is refused starts nothing
-    if (!options.out.empty() && read_launch(std::getenv).rank == 0)
+    if (!options.out.empty() && is_first_process(options.device))
         folder.emplace(options.out, experiment, overrides_of(options), graph);
     const auto device = open_device(options.device, graph.rank_count(), run);
     how.progress = show_progress;

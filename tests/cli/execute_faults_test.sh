@@ -75,6 +75,11 @@ run 0 execute host_moe --device host --steps 2 --out other
 rm -rf bad && cp -r changed bad && cp other/trace_0000.csv bad/
 refused 'bad/trace_0000.csv' 'of another run' -- compare bad
 
+# A pod or torchrun may state a rank of its own: on the host one process holds all ranks, and writes.
+command_line="execute with RANK=1 WORLD_SIZE=2"
+RANK=1 WORLD_SIZE=2 run 0 execute host_ddp $small --device host --steps 1 --out pod
+readable pod
+
 # More memory than there is.
 refused '512 TiB' 'take fewer ranks' -- execute host_ddp --device host --steps 1 --set workload.hidden=1048576 --set workload.ffn=1048576
 
@@ -90,6 +95,10 @@ if [ -n "$mpirun" ]; then
         wait $launcher 2>/dev/null
         code=$?
     }
+    command_line="mpirun -n 2 execute on one core"
+    taskset -c "$(taskset -cp $$ | sed 's/.*[: ]\([0-9]*\).*/\1/;s/[-,].*//')" "$mpirun" --allow-run-as-root --oversubscribe --bind-to none -n 2 \
+        "$stepcast" execute host_ddp $small --device host --steps 1 >"$work/.stdout" 2>"$work/.stderr" || fail "$command_line: failed"
+    grep -q '2 ranks share 1 cores' "$work/.stdout" "$work/.stderr" || fail "$command_line: no word of it"
     command_line="mpirun -n 2 execute, a rank stopped"
     abandon STOP
     [ $code -eq 2 ] || fail "$command_line: exit code $code, expected 2"
