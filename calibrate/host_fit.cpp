@@ -5,6 +5,7 @@
 
 #include "calibrate/host_sweep.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/records/measurements.h"
 #include "sim/costs/curve.h"
 #include "sim/costs/gemm_table.h"
@@ -52,7 +53,7 @@ std::string state(Fitted& fitted, const std::string& key, const std::string& val
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 double state_number(Fitted& fitted, const std::string& key, double value, double prior, double error) {
-    return std::stod(state(fitted, key, number(value), number(prior), error));
+    return as_number<double>(state(fitted, key, number(value), number(prior), error)).value_or(value);
 }
 
 // rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k, over shapes that

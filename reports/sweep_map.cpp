@@ -5,13 +5,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "model/files/plain_text.h"
+
 namespace stepcast {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 // Seven digits: shown with four, ranked with all.
-double rounded(double value) { return std::isfinite(value) ? std::stod(fmt::format("{:.7g}", value)) : 0; }
+double rounded(double value) { return std::isfinite(value) ? as_number<double>(fmt::format("{:.7g}", value)).value_or(value) : 0; }
 
 }  // namespace
 

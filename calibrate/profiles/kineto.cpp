@@ -24,7 +24,8 @@ std::int64_t nanoseconds(std::string_view token) {
     const auto read = std::from_chars(at, end, whole);
     if (read.ec != std::errc() || whole > latest || whole < -latest) return 0;
     if (token.find_first_of("eE") != std::string_view::npos) {
-        const double value = std::strtod(std::string(token).c_str(), nullptr);  // 1.2e+07
+        double value = 0;  // 1.2e+07
+        std::from_chars(token.data(), end, value);
         return std::abs(value) <= static_cast<double>(latest) ? static_cast<std::int64_t>(value * 1e3) : 0;
     }
     if (read.ptr == end || *read.ptr != '.') return whole * 1000;

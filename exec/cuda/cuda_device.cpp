@@ -17,6 +17,7 @@
 #include "exec/mpi_device.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 
@@ -322,7 +323,7 @@ std::vector<std::vector<double>> CudaDevice::gather(int rank, std::vector<double
 }
 
 double CudaDevice::broadcast(int rank, double value) {
-    if (processes()) return std::stod(rendezvous_->broadcast(fmt::format("{}", value)));
+    if (processes()) return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
     gather(rank, {value});  // everybody's value stays in place until the meeting below
     const double shared = run_->values[0][0];
     run_->everyone.meet(static_cast<std::size_t>(rank));
