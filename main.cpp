@@ -17,6 +17,7 @@
 #include "cli/compare.h"
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
+#include "cli/simulate.h"
 #include "cli/startup.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
@@ -35,9 +36,6 @@
 #include "reports/pages.h"
 #include "reports/json.h"
 #include "reports/text.h"
-#include "sim/campaign.h"
-#include "sim/explain/explain.h"
-#include "sim/gantt.h"
 #include "sim/predict.h"
 #include "sim/step_labels.h"
 #include "sim/sweep/pool.h"
@@ -62,6 +60,7 @@ void show_progress(std::string_view text) {
 }
 
 Experiment experiment_of(const Options& options) {
+    require_foreign(options, {options.experiment});
     return asked_experiment(options, options.experiment, overrides_of(options), true);
 }
 
@@ -83,50 +82,19 @@ void write_predicted_trace(const Experiment& e, const Prediction& p, const std::
                         .memory = memory_points(e, routing, p.graph, trace)});
 }
 
-void simulate_beside(const Options& options, const std::vector<Variant>& variants) {
-    if (!options.trace.empty() || options.explain)
-        throw ConfigError("simulate: --trace and --explain are of one forecast; expected one experiment and every key set once");
-    const std::optional<Training> training = training_of(options);
-    std::vector<ForecastColumn> columns;
-    std::vector<Gantt> pictures;
-    for (const Variant& v : variants) {
-        const Experiment experiment = asked_experiment(options, v.experiment, v.overrides, true);
-        const Prediction prediction = predict_step(experiment);
-        columns.push_back({v.label, prediction.forecast, {}});
-        if (training) columns.back().campaign = campaign_of(*training, experiment, prediction.forecast);
-        if (options.out.empty()) continue;
-        pictures.push_back(gantt_of(experiment, prediction));
-        pictures.back().title = v.label;
-    }
-    print(options.json ? columns_json(columns) : columns_table(columns));
-    if (options.out.empty()) return;
-    std::vector<Fact> origin;
-    for (const Variant& v : variants) add_once(origin, origin_of(asked_experiment(options, v.experiment, v.overrides, true), version_text()));
-    write_columns(options.out, columns, pictures, origin);
-}
-
 void run_simulate(const Options& options) {
-    const std::vector<Variant> variants = variants_of(options);
-    check_files_of_simulate(options, variants);
-    if (variants.size() > 1) return simulate_beside(options, variants);
-    const Experiment experiment = asked_experiment(options, variants.front().experiment, variants.front().overrides, true);
-    const Prediction prediction = predict_step(experiment);
-    const Forecast& forecast = prediction.forecast;
-    if (!options.trace.empty())
-        write_predicted_trace(experiment, prediction, options.trace);
-    const std::optional<Explanation> why = options.explain ? std::optional(explain(experiment)) : std::nullopt;
-    if (!options.emit.empty())
-        return print(emitted(experiment, options,
-                             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
-    const std::optional<Training> training = training_of(options);
-    const auto whole = training ? std::optional(campaign_of(*training, experiment, forecast)) : std::nullopt;
-    print(options.json ? to_json(forecast, why, whole) : forecast_table(forecast, options.explain));
-    if (whole && !options.json) print("\n" + campaign_table(*whole));
-    if (why && !options.json) print("\n" + explanation_table(*why) + "\n" + kernel_table(forecast));
-    if (options.out.empty()) return;
-    Page page = forecast_page(experiment, forecast, why, whole);
-    page.provenance = origin_of(experiment, version_text());
-    write_forecast(options.out, std::move(page), gantt_of(experiment, prediction), why);
+    const SimulateQuestion question = simulate_question(options);
+    const SimulateAnswer found = answer(question, !options.out.empty());
+    const Experiment& experiment = question.columns.front().experiment;
+    const Forecast& forecast = found.columns.front().forecast;
+    if (!options.trace.empty()) write_predicted_trace(experiment, *found.prediction, options.trace);
+    if (options.emit.empty()) {
+        print(options.json ? json_of(found) : text_of(found));
+    } else {
+        if (question.explained || question.training) std::fputs(text_of(found).c_str(), stderr);
+        print(emitted(experiment, options, headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
+    }
+    if (!options.out.empty()) write_simulated(options.out, question, found);
 }
 
 // Any but the first process of an MPI launcher, which alone answers and complains.
@@ -236,12 +204,15 @@ void run_import(const Options& options) {
     if (import_foreign(options)) return;
     const bool told = options.format == "profile" || options.format == "nccl-tests";
     const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
+    check_options_of_import(options, profiles ? ImportKind::profile : ImportKind::log);
     for (const std::string& line :
          profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
         options.say(line);
 }
 
 void run_list(const Options& options) {
+    if (options.what != "rows" && options.inputs.size() > 1)
+        throw ConfigError("list " + options.what + ": found several words; expected one");
     if (options.what == "keys") return print(keys_table(key_docs(), options.inputs.empty() ? "" : options.inputs.front()));
     if (options.what == "rows") return print(rows_text(options.inputs));
     std::vector<Experiment> experiments;
@@ -250,8 +221,9 @@ void run_list(const Options& options) {
     for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
     std::vector<Framework> frameworks;
     for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
-    print(presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family), frameworks,
-                        clusters, preset_names(PresetKind::nameplate)));
+    const std::string table = presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family),
+                                            frameworks, clusters, preset_names(PresetKind::nameplate));
+    print(options.inputs.empty() ? table : entries_with(table, options.inputs.front()));
 }
 
 void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }

@@ -185,7 +185,7 @@ void add_list(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
     verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
     verb->add_option("WORD|FILE.csv", options.inputs,
-                     "of keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
+                     "of presets and keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
                      "seen_rows.txt keep");
 }
 
@@ -328,6 +328,8 @@ ProfileImport profile_import_of(const Options& options) {
 }
 
 SweepQuestion question_of(const Options& options) {
+    require_one_answer(options);
+    require_foreign(options, {options.experiment});
     SweepQuestion question;
     question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
     question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));

@@ -68,10 +68,14 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
 
 bool compare_traces(const Options& options) {
     if (!are_profiles(options.inputs)) {
-        if (!options.model.empty() || !options.trace.empty())
-            throw ConfigError("compare: --model and --trace are of traces of a profiler; " + options.inputs.front() + " is none");
+        if (!options.model.empty() || !options.trace.empty() || !options.set.empty() || options.gpus > 0)
+            throw ConfigError("compare: --model, --trace, --set and --gpus are of traces of a profiler; " + options.inputs.front() +
+                              " is none; expected --cluster or --framework, or cases that say it");
         return false;
     }
+    if (options.model.empty() && (!overrides_of(options).empty() || !options.out.empty()))
+        throw ConfigError("compare: traces without --model are predicted by their own kernel tables, without a page; --cluster, "
+                          "--framework, --gpus, --set and --out need --model, the experiment that ran");
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);
     check_files_of_compare(options);
     std::vector<std::string> report;

@@ -35,6 +35,16 @@ Paths of_experiment(const Options& options) {
     return inputs;
 }
 
+constexpr unsigned machine = 1, configuration = 2, log = 4, profile = 8;  // ImportKind
+
+std::string words_of(unsigned kinds) {
+    constexpr std::pair<unsigned, const char*> all[] = {{machine, "machines"}, {configuration, "configurations"}, {log, "logs"}, {profile, "profiles"}};
+    std::string text;
+    for (const auto& [kind, word] : all)
+        if ((kinds & kind) != 0) text += (text.empty() ? "" : " and ") + std::string(word);
+    return text;
+}
+
 Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} : Paths{options.trace}; }
 
 }  // namespace
@@ -86,6 +96,32 @@ void check_files_of_import(const Options& options) {
     for (const std::string& other : {options.pattern, options.model})
         if (!other.empty()) inputs.push_back(other);
     check({options.out}, inputs);
+}
+
+void check_options_of_import(const Options& options, ImportKind kind) {
+    const struct {
+        const char* name;
+        bool given;
+        unsigned kinds;
+    } all[] = {{"--gpu", !options.gpu.empty(), machine},
+               {"--variant", !options.variant.empty(), configuration},
+               {"--env", !options.environment.empty(), configuration},
+               {"--model", !options.model.empty(), configuration | log | profile},
+               {"--system", !options.system.empty(), log | profile},
+               {"--pattern", !options.pattern.empty(), log},
+               {"--input", !options.step_inputs.empty(), log},
+               {"--medians", options.medians, log},
+               {"--only-steps", !options.step_range.empty(), log},
+               {"--phases", !options.phases.empty(), log},
+               {"--routing-out", !options.routing_out.empty(), log},
+               {"--op", !options.op.empty(), profile},
+               {"--ranks", options.ranks > 0, profile},
+               {"--nodes", options.nodes > 0, profile}};
+    for (const auto& [name, given, kinds] : all)
+        if (given && (kinds & static_cast<unsigned>(kind)) == 0)
+            throw ConfigError(std::string(name) + ": is of " + words_of(kinds) + "; " +
+                              (options.inputs.empty() ? "a node by its datasheet" : options.inputs.front()) + " is one of the " +
+                              words_of(static_cast<unsigned>(kind)) + ". Expected the command without it, or another --format");
 }
 
 void require_device(const std::string& device) {

@@ -15,6 +15,10 @@ void check_files_of_calibrate(const Options& options);
 void check_files_of_compare(const Options& options);
 void check_files_of_import(const Options& options);
 
+// What `import` was given, by which of its options it reads.
+enum class ImportKind : unsigned { machine = 1, configuration = 2, log = 4, profile = 8 };
+void check_options_of_import(const Options& options, ImportKind kind);
+
 void require_device(const std::string& device);
 
 }  // namespace stepcast

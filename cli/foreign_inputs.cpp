@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "cli/early_checks.h"
 #include "model/errors.h"
 #include "model/experiment_text.h"
 #include "model/files/whole_files.h"
@@ -63,19 +64,35 @@ Translation asked_translation(const Options& options, const std::string& name, c
     return translate(name, how);
 }
 
+// Neither ours nor a config.json, which is read like a preset.
+bool is_translated(ForeignFormat format) { return format != ForeignFormat::none && format != ForeignFormat::hub_config; }
+
 }  // namespace
+
+void require_foreign(const Options& options, const std::vector<std::string>& names) {
+    const char* option = !options.model.empty()         ? "--model"
+                         : !options.variant.empty()     ? "--variant"
+                         : !options.environment.empty() ? "--env"
+                                                        : nullptr;
+    const auto translated = [&](const std::string& name) { return !options.texts.contains(name) && is_translated(recognise_foreign(name)); };
+    if (option == nullptr || std::ranges::any_of(names, translated)) return;
+    throw ConfigError(std::string(option) + ": is for what a launch script or configuration of another tool leaves open; " + names.front() +
+                      " is none. Expected --set, for a model --set workload.preset=..");
+}
+
+void require_one_answer(const Options& options) {
+    if (!options.emit.empty() && options.json) throw ConfigError("--emit and --json: both are the answer on standard output; expected one");
+}
 
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     if (options.texts.contains(name)) return {};
-    const auto format = recognise_foreign(name);
-    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return files_of_experiment(name, overrides);
+    if (!is_translated(recognise_foreign(name))) return files_of_experiment(name, overrides);
     return {name};
 }
 
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys_of_text(own->second, name, overrides);
-    const auto format = recognise_foreign(name);
-    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) return stated_keys(name, overrides);
+    if (!is_translated(recognise_foreign(name))) return stated_keys(name, overrides);
     return stated_keys_of_text(experiment_text(asked_translation(options, name, overrides)), name + of_translation, overrides);
 }
 
@@ -88,7 +105,7 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
     if (is_cluster(format))
         throw ConfigError(name + ": describes a machine; expected an experiment. Make it a cluster first: stepcast import " +
                           name + " --out cluster.toml");
-    if (format == ForeignFormat::none || format == ForeignFormat::hub_config) {
+    if (!is_translated(format)) {
         if (format == ForeignFormat::hub_config)
             for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
         return checked ? read_experiment(name, overrides) : read_unchecked_experiment(name, overrides);
@@ -114,6 +131,7 @@ std::string emitted(const Experiment& experiment, const Options& options, const 
 bool import_foreign(const Options& options) {
     if (options.inputs.empty()) {
         if (options.gpu.empty()) throw ConfigError("import: of what? expected a FILE, or --gpu NAME for a node of eight by its datasheet");
+        check_options_of_import(options, ImportKind::machine);
         import_machine(options);
         return true;
     }
@@ -127,6 +145,7 @@ bool import_foreign(const Options& options) {
     else if (std::ranges::find(log_formats, options.format) == log_formats.end())
         format = parse_foreign_format(options.format, log_formats);
     if (format == ForeignFormat::none) return false;
+    check_options_of_import(options, is_cluster(format) ? ImportKind::machine : ImportKind::configuration);
     if (is_cluster(format)) {
         import_machine(options);
         return true;

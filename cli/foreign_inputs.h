@@ -11,6 +11,12 @@ std::vector<Override> stated_keys_asked(const Options& options, const std::strin
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked);
 
+// Throws ConfigError where --model, --variant or --env are given and none of these is another tool's file, which alone they are for.
+void require_foreign(const Options& options, const std::vector<std::string>& names);
+
+// Throws ConfigError where both --emit and --json are asked for.
+void require_one_answer(const Options& options);
+
 // Files that it is read from.
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
 

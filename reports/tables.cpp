@@ -4,10 +4,13 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/files/plain_text.h"
 #include "model/machine/scatter.h"
 #include "reports/pages.h"
 #include "reports/text.h"
@@ -183,6 +186,26 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
                         key.values.empty() ? "" : ": " + key.values);
         if (line.find(word) != std::string::npos) text += wrapped(line, 64);
     }
+    return text;
+}
+
+std::string entries_with(const std::string& table, const std::string& word) {
+    const std::string wanted = lower_case(word);
+    std::string text, heading, entry;
+    const auto close = [&] {
+        if (lower_case(entry).find(wanted) != std::string::npos) text += std::exchange(heading, "") + entry;
+        entry.clear();
+    };
+    std::istringstream lines(table);
+    for (std::string line; std::getline(lines, line);) {
+        const auto indent = line.find_first_not_of(' ');
+        if (indent <= 2) close();
+        if (indent == 0)
+            heading = line + "\n";
+        else
+            entry += line + "\n";
+    }
+    close();
     return text;
 }
 

@@ -82,6 +82,34 @@ refused 'pattern.toml:1' 'parsec' 'ms' -- import cut.log --format custom --patte
 refused 'workload.sek' 'did you mean "workload.seq"?' -- import cut.log --input workload.sek=1 --out new.csv
 refused '--only-steps 9-3' 'FIRST-LAST' -- import cut.log --only-steps 9-3 --out new.csv
 
+# Options that would be read by nobody: refused, not ignored.
+traced=$sources/tests/data/traced
+refused '--emit and --json' -- simulate gpt3_175b_a100 --emit megatron --json
+refused '--emit and --json' -- sweep gpt3_175b_a100 --vary parallelism.tp=8 --emit megatron --json
+refused '--emit' 'one experiment' -- simulate gpt3_175b_a100 moe_layer_mix_moe --emit megatron
+refused '--model' 'gpt3_175b_a100' 'workload.preset' -- simulate gpt3_175b_a100 --model llama3-8b
+refused '--variant' 'host_moe' -- execute host_moe --device host --variant h100,64,bf16
+refused '--env' 'gpt3_175b_a100' -- sweep gpt3_175b_a100 --vary parallelism.tp=8 --env A=B
+refused '--set and --gpus' 'are of traces' -- compare "$sources/tests/data/host_runs/block" --set tp=2
+for option in "--cluster dgx-h100" "--framework fsdp" "--set tp=2" "--gpus 4" "--out page"; do
+    refused 'need --model' -- compare "$traced"/rank*.json.gz $option
+done
+for option in "--only-steps 2-2" --medians "--phases step"; do
+    refused "${option%% *}" 'is of logs' 'rank0.json.gz is one of the profiles' -- import "$traced/rank0.json.gz" $option --out new.csv
+done
+refused '--op' 'is of profiles' 'cut.log' -- import cut.log --op all_gather --out new.csv
+refused 'several words' -- list presets H100 A100
+
+# With --emit the flags are the answer, the training stands on stderr, the page where --out says.
+run 0 simulate gpt3_175b_a100 --emit megatron --tokens 15T --out emitted
+stderr_has 'training on 15 T tokens'
+[ -s emitted/report.html ] || fail "$command_line: wrote no page"
+run 0 list presets nosuchword
+[ ! -s .stdout ] || fail "$command_line: lists what has not the word"
+run 0 list presets h100
+stdout_has 'dgx-h100'
+if grep -q 'dgx-a100' .stdout; then fail "$command_line: lists what has not the word"; fi
+
 # A DeepSpeed log with a line of a megabyte, bytes that are no UTF-8, carriage returns and a cut end: counted, not silent.
 {
     printf '[2024-02-20 09:55:05,000] [INFO] [Rank 0] time (ms) | fwd: 10.0 | bwd: 20.0 | step: 3.0\r\n'
