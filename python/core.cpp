@@ -13,7 +13,7 @@
 #include "cli/calibrate.h"
 #include "cli/compare.h"
 #include "cli/early_checks.h"
-#include "cli/foreign_inputs.h"
+#include "cli/simulate.h"
 #include "cli/startup.h"
 #include "model/errors.h"
 #include "model/presets.h"
@@ -21,10 +21,6 @@
 #include "reports/tables.h"
 #include "reports/json.h"
 #include "reports/pages.h"
-#include "sim/campaign.h"
-#include "sim/explain/explain.h"
-#include "sim/gantt.h"
-#include "sim/predict.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"
 
@@ -78,75 +74,30 @@ Options told_to(Options options, std::vector<std::string>& said) {
 
 // ---- simulate
 
-struct Column {
-    std::string label;
-    Experiment experiment;
-};
 struct Simulated : Answer {
-    std::vector<Column> columns;
-    bool explained = false;
+    SimulateQuestion question;
 };
-
-void fill(Simulated& simulated, const std::optional<Training>& training) {
-    std::vector<ForecastColumn> columns;
-    for (const auto& [label, experiment] : simulated.columns) {
-        columns.push_back({label, predict(experiment), {}});
-        if (training) columns.back().campaign = campaign_of(*training, experiment, columns.back().forecast);
-    }
-    if (columns.size() > 1) {
-        simulated.json = columns_json(columns);
-        simulated.text = columns_table(columns);
-        return;
-    }
-    const auto& [label, forecast, campaign] = columns.front();
-    const auto why = simulated.explained ? std::optional(explain(simulated.columns.front().experiment)) : std::nullopt;
-    simulated.json = to_json(forecast, why, campaign);
-    simulated.text = forecast_table(forecast, simulated.explained);
-    if (campaign) simulated.text += "\n" + campaign_table(*campaign);
-    if (why) simulated.text += "\n" + explanation_table(*why) + "\n" + kernel_table(forecast);
-}
 
 Simulated run_simulate(const Options& asked) {
     return unlocked([&] {
         Simulated simulated;
-        const Options options = told_to(asked, simulated.said);
-        const std::vector<Variant> variants = variants_of(options);
-        if (variants.size() > 1 && options.explain)
-            throw ConfigError("simulate: explain is of one forecast; expected one experiment and every key set once");
-        const std::optional<Training> training = training_of(options);
-        for (const Variant& v : variants)
-            simulated.columns.push_back({v.label, asked_experiment(options, v.experiment, v.overrides, true)});
-        simulated.explained = options.explain;
-        fill(simulated, training);
+        simulated.question = simulate_question(told_to(asked, simulated.said));
+        const SimulateAnswer found = answer(simulated.question, false);
+        simulated.json = json_of(found);
+        simulated.text = text_of(found);
         return simulated;
     });
 }
 
-void write_simulated(const Simulated& simulated, const std::string& folder) {
-    unlocked([&] {
-        std::vector<Gantt> pictures;
-        std::vector<ForecastColumn> columns;
-        std::vector<Fact> origin;
-        for (const auto& [label, experiment] : simulated.columns) {
-            const Prediction prediction = predict_step(experiment);
-            columns.push_back({label, prediction.forecast, {}});
-            pictures.push_back(gantt_of(experiment, prediction));
-            if (simulated.columns.size() > 1) pictures.back().title = label;
-            add_once(origin, origin_of(experiment, version_text()));
-        }
-        if (columns.size() > 1) return write_columns(folder, columns, pictures, origin);
-        const Experiment& experiment = simulated.columns.front().experiment;
-        const auto why = simulated.explained ? std::optional(explain(experiment)) : std::nullopt;
-        Page page = forecast_page(experiment, columns.front().forecast, why, std::nullopt);
-        page.provenance = origin;
-        write_forecast(folder, std::move(page), pictures.front(), why);
-    });
+void write_pictured(const Simulated& simulated, const std::string& folder) {
+    unlocked([&] { write_simulated(folder, simulated.question, answer(simulated.question, true)); });
 }
 
 // ---- sweep
 
 struct Swept : Answer {
     SweepAnswer answer;
+    std::vector<Fact> origin;
 };
 
 Swept run_sweep(const Options& asked, const py::object& progress) {
@@ -160,6 +111,7 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
         const SweepQuestion question = question_of(options);
         if (!options.out.empty()) check_files_of_sweep(options);
         swept.answer = sweep(question, {.threads = options.threads, .out = options.out, .resume = options.resume, .map = !options.out.empty(), .progress = tell, .announce = {}});
+        swept.origin = origin_of(question.experiment, version_text());
         swept.json = to_json(swept.answer);
         swept.text = sweep_table(swept.answer);
         return swept;
@@ -169,6 +121,7 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
 // ---- compare
 
 struct Read : Answer {
+    std::vector<std::string> inputs;
     Compared compared;
 };
 
@@ -176,6 +129,10 @@ Read run_compare(const Options& asked, const py::object& progress) {
     const auto tell = teller(progress);
     return unlocked([&] {
         Read read;
+        read.inputs = asked.inputs;
+        if (are_profiles(read.inputs))
+            throw ConfigError("compare: " + read.inputs.front() + " is a profiler's trace; expected tables and runs, or the command line's "
+                              "stepcast compare, which reads traces");
         read.compared = compare_inputs(told_to(asked, read.said), tell);
         const auto& [comparisons, kernels, summary, steps] = read.compared;
         read.json = to_json(summary, comparisons, kernels);
@@ -186,7 +143,7 @@ Read run_compare(const Options& asked, const py::object& progress) {
 
 void write_compared(const Read& read, const std::string& folder) {
     unlocked([&] {
-        write_comparison(folder, {}, read.compared.comparisons, read.compared.kernels, version_text());
+        write_comparison(folder, read.inputs, read.compared.comparisons, read.compared.kernels, version_text());
     });
 }
 
@@ -253,9 +210,9 @@ PYBIND11_MODULE(_core, m) {
     py::register_exception_translator(translate_errors);
     add_options(m);
     py::class_<Answer>(m, "Answer").def_readonly("json", &Answer::json).def_readonly("text", &Answer::text).def_readonly("said", &Answer::said);
-    py::class_<Simulated, Answer>(m, "Simulated").def("write", write_simulated);
+    py::class_<Simulated, Answer>(m, "Simulated").def("write", write_pictured);
     py::class_<Swept, Answer>(m, "Swept").def("write", [](const Swept& swept, const std::string& folder) {
-        unlocked([&] { write_sweep(folder, swept.answer); });
+        unlocked([&] { write_sweep(folder, swept.answer, swept.origin); });
     });
     py::class_<Read, Answer>(m, "Compared").def("write", write_compared);
     m.def("simulate", run_simulate);

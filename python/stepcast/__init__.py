@@ -20,6 +20,7 @@ warnings of the class stepcast.Note. While stepcast works other Python threads g
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +35,7 @@ from . import _core
 from .errors import BugError, ConfigError, DeviceError, Error, Note
 from .results import (Basis, Beside, Breakdown, Calibration, Case, Cluster, ClusterBasis, Column, Comparison, Configuration,
                       Counts, Errors, Explanation, Forecast, Interval, KernelTime, Memory, Phases, Svg, Sweep, Training)
-from .toml_text import toml_text, value_text
+from .toml_text import plain, toml_text, value_text
 
 __all__ = [
     "simulate", "beside", "sweep", "compare", "calibrate", "cluster", "presets", "version",
@@ -59,12 +60,23 @@ def _settings(settings: Settings | None) -> list[str]:
 
 def _many(settings: Settings | None) -> list[str]:
     return [f"{key}={_value(key, v)}" for key, value in (settings or {}).items()
-            for v in (value if isinstance(value, (list, tuple)) else [value])]
+            for v in (plain(value) if isinstance(plain(value), (list, tuple)) else [value])]
 
 
 def _axis(key: str, values: Any) -> str:
+    values = plain(values)
     many = values if isinstance(values, (list, tuple, range)) else [values]
     return f"{key}=" + ",".join(_value(key, v) for v in many)
+
+
+_most = {"gpus": 1 << 20, "ranks": 1000000, "steps": 1000000, "top": 1000, "threads": 1024}  # as on the command line
+
+
+def _count(name: str, value: Any) -> int:
+    count, least = operator.index(value), 1 if name == "top" else 0
+    if not least <= count <= _most[name]:
+        raise ConfigError(f"{name}: found {count}, expected {least} to {_most[name]}")
+    return count
 
 
 def _options(experiments: Iterable[Experiment] = (), cluster: Path = "", **fields: Any) -> _core.Options:
@@ -81,7 +93,7 @@ def _options(experiments: Iterable[Experiment] = (), cluster: Path = "", **field
     options.inputs, options.texts, options.experiment = names, texts, names[0] if names else ""
     options.cluster = os.fspath(cluster)
     for name, value in fields.items():
-        setattr(options, name, value)
+        setattr(options, name, _count(name, value) if name in _most else value)
     return options
 
 
@@ -105,9 +117,12 @@ def simulate(experiment: Experiment, *, set: Settings | None = None, cluster: Pa
 
     Raises ConfigError for what cannot be read, or cannot be.
     """
-    return Forecast._of(_core.simulate(_options(
+    answer = _core.simulate(_options(
         [experiment], cluster, set=_settings(set), framework=framework, gpus=gpus, explain=explain, tokens=str(tokens),
-        training_steps=str(steps), market=os.fspath(market), model=model, variant=variant, environment=_environment(env))))
+        training_steps=str(steps), market=os.fspath(market), model=model, variant=variant, environment=_environment(env)))
+    if answer.json.startswith("["):
+        raise ConfigError("simulate: found several values of one key; expected every key once, or beside()")
+    return Forecast._of(answer)
 
 
 def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cluster: Path = "", framework: str = "",
@@ -157,8 +172,8 @@ def compare(inputs: Path | Iterable[Path], *, cluster: Path = "", framework: str
 
 
 def calibrate(*, out: Path = "", measurements: Path | Iterable[Path] = (), cluster: Path = "", framework: Path = "",
-              fit: Literal["", "framework", "hardware", "both"] = "",
-              cross_validate: Literal["", "model", "ranks", "framework", "device"] = "", device: Literal["", "host"] = "",
+              fit: Literal["", "framework", "hardware", "both", "scatter"] = "",
+              cross_validate: Literal["", "model", "ranks", "framework", "device", "block"] = "", device: Literal["", "host"] = "",
               ranks: int = 0, steps: int = 0, progress: Progress = None) -> Calibration:
     """Fits a cluster file, or a framework's, to measurements; or measures this machine (``device="host"``).
 

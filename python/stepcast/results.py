@@ -86,6 +86,8 @@ class _Pictured(_Answer):
 
     def write(self, folder: str | Path) -> None:
         """Writes what the command line writes with ``--out FOLDER``. Raises ConfigError where that cannot be."""
+        if not str(folder):
+            raise ConfigError('write: found no name of a folder; expected one, "." for this')
         self._core.write(str(folder))
 
     def plots(self) -> dict[str, Svg]:

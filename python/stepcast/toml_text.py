@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from typing import Any
 
 from .errors import ConfigError
 
 
+def plain(value: Any) -> Any:
+    """Arrays and numbers of numpy as lists and numbers of Python."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def value_text(value: Any, where: str) -> str:
+    value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, float):
+        return float.__repr__(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):

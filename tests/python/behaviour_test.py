@@ -12,7 +12,8 @@ import warnings
 from pathlib import Path
 
 import stepcast
-from support import message_of
+from stepcast.toml_text import value_text
+from support import SOURCES, message_of
 
 
 class Errors(unittest.TestCase):
@@ -43,6 +44,37 @@ class Errors(unittest.TestCase):
             stepcast.beside(["moe_layer_fast_moe"])
         with self.assertRaises(TypeError):
             stepcast.simulate("moe_layer_fast_moe", gpus="eight")
+
+    def test_what_would_be_ignored_is_refused(self):
+        for refused in (lambda: stepcast.simulate("host_moe", gpus=-8), lambda: stepcast.calibrate(device="host", ranks=-1),
+                        lambda: stepcast.sweep("host_moe", {"parallelism.tp": [1]}, threads=-1)):
+            with self.assertRaisesRegex(stepcast.ConfigError, "found -[18], expected 0 to"):
+                refused()
+        with self.assertRaisesRegex(stepcast.ConfigError, "--model"):
+            stepcast.simulate("gpt3_175b_a100", model="llama3-8b")
+        with self.assertRaisesRegex(stepcast.ConfigError, "several values of one key.*beside"):
+            stepcast.simulate("gpt3_175b_a100", set={"recompute": "selective", "parallelism.recompute": "full"})
+        with self.assertRaisesRegex(stepcast.ConfigError, "profiler's trace"):
+            stepcast.compare(SOURCES + "/tests/data/traced/rank0.json.gz")
+        with self.assertRaisesRegex(stepcast.ConfigError, "name of a folder"):
+            stepcast.simulate("moe_layer_fast_moe").write("")
+
+    def test_numbers_of_numpy_are_numbers(self):
+        class Scalar(float):  # as numpy.float64, whose repr has the name of its type
+            def __repr__(self):
+                return "np.float64(1.25)"
+
+        class Other:  # as numpy.int64, numpy.bool_ and arrays
+            def __init__(self, value):
+                self.value = value
+
+            def tolist(self):
+                return self.value
+
+        def text(value):
+            return value_text(value, "key")
+
+        self.assertEqual([text(Scalar(1.25)), text(Other(8)), text(Other(True)), text(Other([1, 2]))], ["1.25", "8", "true", "[1, 2]"])
 
     def test_names_that_are_hostile_stay_text(self):
         name = 'a"b\\c`d<e>\n\u202e'

@@ -47,6 +47,31 @@ class Simulate(unittest.TestCase):
         self.assertEqual([row["time_s"] for row in asked.rows()], times)
 
 
+class Pages(unittest.TestCase):
+    """write(folder) is what --out writes, to the letter."""
+
+    def same(self, answer, *line, may_lack=frozenset()):
+        with tempfile.TemporaryDirectory() as folder:
+            command_line(*line, "--out", folder + "/theirs")
+            answer.write(folder + "/ours")
+            ours, theirs = ({file.name: file.read_bytes() for file in Path(folder, who).iterdir()} for who in ("ours", "theirs"))
+            self.assertEqual({name for name in theirs if ours.get(name) != theirs[name]}, may_lack)
+
+    def test_of_a_training(self):
+        self.same(stepcast.simulate("moe_layer_fast_moe", tokens="1T"), "simulate", "moe_layer_fast_moe", "--tokens", "1T")
+        self.same(stepcast.beside(["moe_layer_fast_moe", "moe_layer_alltoall"], steps="1k"), "simulate", "moe_layer_fast_moe",
+                  "moe_layer_alltoall", "--steps", "1k")
+
+    def test_of_a_search_and_a_comparison(self):
+        table = MEASUREMENTS + "pipeline_llama.csv"
+        self.same(stepcast.compare(table), "compare", table)
+        with tempfile.TemporaryDirectory() as folder:
+            axes = {"parallelism.overlap_chunks": [1, 2], "parallelism.moe_system": ["fast_moe", "alltoall"]}
+            self.same(stepcast.sweep("moe_layer_alltoall", axes, out=folder), "sweep", "moe_layer_alltoall", "--vary",
+                      "parallelism.overlap_chunks=1,2", "--vary", "parallelism.moe_system=fast_moe,alltoall",
+                      may_lack={"sweep.csv"})  # lies where sweep(out=..) kept it
+
+
 class OtherVerbs(unittest.TestCase):
     def test_sweep(self):
         asked = stepcast.sweep("gpt3_175b_a100", {"parallelism": "all", "cluster.nodes": [8]}, where="memory.peak < 76 GiB", top=3)
