@@ -1,10 +1,12 @@
 #include "model/show.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/whole_files.h"
 #include "model/keys/keys.h"
 #include "model/keys/layers.h"
 
@@ -48,7 +50,7 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
     }
     std::string text = named ? "\n[" + table + "]\n" : "";
     if (const auto start = layers.starts.find(table); start != layers.starts.end())
-        text += fmt::format("preset = {}\n", quoted_toml(start->second));
+        text += fmt::format("preset = {}\n", quoted_toml(is_standard_input(start->second) ? start->second : std::filesystem::absolute(start->second).string()));
     text += lines;
     if (!off.empty()) text += "# empty, 0 or off by default: " + off + "\n";
     return text;

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <sstream>
 
 #include "tests/model/files.h"
@@ -39,6 +40,15 @@ TEST_CASE("show says who said each value last") {
     CHECK_THAT(text, Contains("[workload]\npreset = \"" + test_data() + "/home") && Contains("workloads/moe_layer.toml\"\nname"));
     CHECK_THAT(text, Contains("[cluster]\npreset = \"" + test_data() + "/home") && Contains("clusters/four.toml\"\nname"));
     CHECK_THAT(text, !Contains("[parallelism]\npreset"));
+}
+
+// What is printed may be written anywhere, and a relative path in a file is next to that file.
+TEST_CASE("show names files from the root, wherever the experiment was named from") {
+    const TestFolder folder;
+    folder.write("c.toml", "preset = \"dgx-a100\"\n");
+    const auto path = folder.write("e.toml", "[workload]\npreset = \"moe_layer\"\n[cluster]\npreset = \"c.toml\"\n");
+    const auto relative = std::filesystem::relative(path).string();
+    CHECK_THAT(show(relative, {}), Contains("[cluster]\npreset = \"/"));
 }
 
 TEST_CASE("show names the framework that an experiment starts from, and none where it names none") {
