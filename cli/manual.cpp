@@ -49,6 +49,7 @@ Values values_of(const CLI::Option& option) {
     if (kind == "FRAMEWORK") return {Completion::names, "frameworks"};
     if (kind == "MODEL") return {Completion::names, "workloads"};
     if (kind.starts_with("KEY=")) return {Completion::names, "keys"};
+    if (kind == "WORD|FILE.csv") return {Completion::files, ""};
     if (kind == "DIR") return {Completion::folders, ""};
     if (kind == "WHAT") return {Completion::choices, "presets keys rows"};
     if (kind.find('|') == std::string::npos) return {Completion::files, ""};
@@ -68,10 +69,12 @@ std::string bash_values(const Values& values) {
 }
 
 std::string bash_verb(const CLI::App& verb) {
-    std::string options, cases, arguments = "_stepcast_files";
+    std::string options, cases, positional, arguments = "_stepcast_files";
     for (const CLI::Option* option : verb.get_options()) {
         if (option->get_positional()) {
+            if (!positional.empty()) cases += fmt::format("        {0},{0}) {1} ;;\n", verb.get_name(), arguments);  // the first of two
             arguments = bash_values(values_of(*option));
+            positional = first_name(*option);
             continue;
         }
         options += (options.empty() ? "" : " ") + first_name(*option);

@@ -56,7 +56,9 @@ offered dgx-h100 -- stepcast simulate gpt3_175b_a100 --cluster dgx
 offered parallelism.tp -- stepcast sweep gpt3_175b_a100 --set parallelism.t
 offered host -- stepcast execute host_moe --device ''
 offered cost -- stepcast sweep x --objective c
+offered presets -- stepcast list ""
 touch cases.csv
+offered cases.csv -- stepcast list rows ca
 offered cases.csv -- stepcast compare ca
 [ -z "$(complete stepcast simulate --explain --nosuch)" ] || fail "bash: an option that is not there is completed"
 [ "$(complete stepcast s | sort | tr '\n' ' ')" = 'show simulate sweep ' ] || fail "bash: stepcast s<TAB>: $(complete stepcast s)"
