@@ -29,7 +29,6 @@
 #include "model/presets.h"
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
-#include "model/show.h"
 #include "model/step.h"
 #include "reports/tables.h"
 #include "reports/chrome_trace.h"
@@ -226,7 +225,7 @@ void run_list(const Options& options) {
     print(options.inputs.empty() ? table : entries_with(table, options.inputs.front()));
 }
 
-void run_show(const Options& options) { print(show(options.experiment, overrides_of(options))); }
+void run_show(const Options& options) { print(shown(options)); }
 
 int fail(int code, const std::string& message) {
     say_on_stderr(message);

@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "model/experiment_text.h"
 #include "model/files/whole_files.h"
+#include "model/show.h"
 #include "translate/emit.h"
 #include "translate/machine.h"
 #include "translate/translate.h"
@@ -67,6 +68,12 @@ Translation asked_translation(const Options& options, const std::string& name, c
 // Neither ours nor a config.json, which is read like a preset.
 bool is_translated(ForeignFormat format) { return format != ForeignFormat::none && format != ForeignFormat::hub_config; }
 
+void require_experiment(const std::string& name) {
+    if (is_cluster(recognise_foreign(name)))
+        throw ConfigError(name + ": describes a machine; expected an experiment. Make it a cluster first: stepcast import " +
+                          name + " --out cluster.toml");
+}
+
 }  // namespace
 
 void require_foreign(const Options& options, const std::vector<std::string>& names) {
@@ -102,9 +109,7 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
         return checked ? read_experiment_text(own->second, name, overrides)
                        : read_unchecked_experiment_text(own->second, name, overrides);
     const auto format = recognise_foreign(name);
-    if (is_cluster(format))
-        throw ConfigError(name + ": describes a machine; expected an experiment. Make it a cluster first: stepcast import " +
-                          name + " --out cluster.toml");
+    require_experiment(name);
     if (!is_translated(format)) {
         if (format == ForeignFormat::hub_config)
             for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
@@ -114,6 +119,16 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
     for (const std::string& line : report(translation)) options.say(line);
     const auto text = experiment_text(translation), path = name + of_translation;
     return checked ? read_experiment_text(text, path, overrides) : read_unchecked_experiment_text(text, path, overrides);
+}
+
+std::string shown(const Options& options) {
+    const std::string& name = options.experiment;
+    const std::vector<Override> overrides = overrides_of(options);
+    if (!is_translated(recognise_foreign(name))) return show(name, overrides);
+    require_experiment(name);
+    const Translation translation = asked_translation(options, name, overrides);
+    for (const std::string& line : report(translation)) options.say(line);
+    return show_text(experiment_text(translation), name + of_translation, overrides);
 }
 
 std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast) {

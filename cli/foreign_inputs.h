@@ -20,6 +20,9 @@ void require_one_answer(const Options& options);
 // Files that it is read from.
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
 
+// What `show` prints, of another tool's file what it is translated to.
+std::string shown(const Options& options);
+
 // The flags or file of the framework that --emit names, for an experiment; `forecast` stands above as a comment.
 std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast);
 

@@ -216,14 +216,6 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     return layers;
 }
 
-// Text that says no replicas leaves them to fill the cluster.
-Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    auto file = parse_toml(text, path);
-    if (path.ends_with(of_translation)) file.path.resize(path.rfind(of_translation));
-    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
-    return lay_from(file, !told, overrides);
-}
-
 std::vector<Override> stated_in(const Layers& layers) {
     std::vector<Override> stated;
     for (const auto& [key, origin] : layers.origin) {
@@ -264,6 +256,14 @@ Override parse_override(const std::string& text) {
 
 Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
     return checked(lay_experiment(path_or_preset, overrides));
+}
+
+// Text that says no replicas leaves them to fill the cluster.
+Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    auto file = parse_toml(text, path);
+    if (path.ends_with(of_translation)) file.path.resize(path.rfind(of_translation));
+    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+    return lay_from(file, !told, overrides);
 }
 
 Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {

@@ -56,8 +56,7 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
     return text;
 }
 
-std::string show_experiment(const std::string& name, std::span<const Override> overrides) {
-    const auto layers = lay_experiment(name, overrides);
+std::string experiment_text(const Layers& layers) {
     std::string text = fmt::format("# {}: every key that has a value, and who said it last\n", layers.experiment.name);
     for (const char* table : {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
         if (table != std::string_view("framework") || !layers.experiment.framework.name.empty())
@@ -81,10 +80,14 @@ std::string show_part(PresetKind kind, const std::string& name) {
 std::string show(const std::string& name, std::span<const Override> overrides) {
     const auto kind = kind_of_start(name);
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
-        return show_experiment(name, overrides);
+        return experiment_text(lay_experiment(name, overrides));
     if (!overrides.empty())
         throw ConfigError(name + ": is a cluster; --set changes experiments, expected one of those");
     return show_part(kind, name);
+}
+
+std::string show_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
+    return experiment_text(lay_text(text, path, overrides));
 }
 
 }  // namespace stepcast

@@ -57,5 +57,6 @@ void lay_override(Layers& layers, const Override& override);
 
 // Every layer of an experiment, laid but not checked.
 Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
+Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides);  // experiment_text.h
 
 }  // namespace stepcast

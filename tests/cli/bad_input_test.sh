@@ -100,6 +100,11 @@ done
 refused '--op' 'is of profiles' 'cut.log' -- import cut.log --op all_gather --out new.csv
 refused 'several words' -- list presets H100 A100
 
+# Another tool's file is shown as what it is translated to, and that runs.
+run 0 show "$sources/tests/data/launch/gpt_arrays.sh" --cluster dgx-a100
+stdout_has '[parallelism]'
+refused 'describes a machine' 'import' -- show "$sources/tests/data/newcomer/topo.txt"
+
 # With --emit the flags are the answer, the training stands on stderr, the page where --out says.
 run 0 simulate gpt3_175b_a100 --emit megatron --tokens 15T --out emitted
 stderr_has 'training on 15 T tokens'
