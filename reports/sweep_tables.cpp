@@ -1,6 +1,7 @@
 #include "reports/tables.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ bool has_campaign(const std::vector<SweepRow>& rows) {
 
 std::string bound_text(const SweepRow& row) {
     if (row.lower <= Seconds(0)) return "-";
-    return fmt::format("-{:.1f} %", 100 * (1 - row.lower / row.step));
+    return fmt::format("{}{:.1f} %", row.lower > row.step ? '+' : '-', 100 * std::abs(1 - row.lower / row.step));
 }
 
 bool has_intervals(const std::vector<SweepRow>& rows) {

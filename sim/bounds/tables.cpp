@@ -157,7 +157,8 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
 void StepBounds::Tables::bind(const Parallelism& p) {
     const Parallelism last = std::exchange(now_.parallelism, p);
     const bool ranks = !bound_ || ranks_of(p) != ranks_of(last) || (p.zero == 3) != (last.zero == 3);
-    const bool shape = !bound_ || p.rank_order != last.rank_order || shape_of(p) != shape_of(last);
+    const bool shape = !bound_ || shape_of(p) != shape_of(last) || p.rank_order != last.rank_order ||
+                       (ranks && p.rank_order != default_order);  // as shape_key()
     if (ranks) bind_groups();
     if (shape) bind_shape();
     if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape.shape, groups_, shape_->routing});

@@ -200,6 +200,27 @@ TEST_CASE("bounds depend on the split alone, not on what was asked before, and o
     for (auto it = asked.rbegin(); it != asked.rend(); ++it) REQUIRE(other(it->first) == it->second);
 }
 
+// With data-parallel neighbours innermost, tensor-parallel ranks are dp apart: on one node or over several, by dp and pp alone.
+TEST_CASE("bounds under another rank order are those that a split has by itself, whatever was asked before") {
+    Experiment base = middle_gpt();
+    for (const char* order : {"dp-tp-cp-pp", "pp-tp-cp-dp", "tp-cp-dp-pp"}) {
+        base.parallelism.rank_order = order;
+        StepBounds bounds(base);
+        for (const int tp : {2, 4})
+            for (const int pp : {1, 2, 4})
+                for (const int dp : {1, 2, 4, 8}) {
+                    if (tp * pp * dp > 16) continue;
+                    Parallelism p = base.parallelism;
+                    p.tp = tp;
+                    p.pp = pp;
+                    p.dp = dp;
+                    StepBounds fresh(base);
+                    CAPTURE(order, tp, pp, dp);
+                    CHECK(bounds(p) == fresh(p));
+                }
+    }
+}
+
 // The figures of docs/bounds.md: minutes.
 TEST_CASE("2,000 splits of GPT-3 175B on 1,024 A100 against the engine", "[.][sample]") {
     Experiment base = read_experiment("gpt3_175b_a100");
